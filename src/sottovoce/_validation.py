@@ -1,0 +1,104 @@
+"""Checks of public arguments: each message names the argument, the value and the remedy, and NaN never passes.
+
+Every comparison is written so that it is true for a good value (``not (value > 0)`` refuses NaN; ``value <= 0`` would
+let it through).
+"""
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["bounds", "choice", "number", "whole_number"]
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    infinite: bool = False,
+    remedy: str = "",
+) -> float:
+    """Return ``value`` as a float, or refuse it.
+
+    ``above`` and ``below`` are open bounds, ``at_least`` and ``at_most`` closed ones; ``infinite=True`` admits ``inf``
+    (it still has to satisfy the bounds). Booleans, strings, None and NaN are refused.
+    """
+    wanted = _describe(above, at_least, below, at_most, infinite)
+    tail = f" {remedy}" if remedy else ""
+    if value is None:
+        raise ParameterError(f"{name} is missing: give {wanted}.{tail}")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(f"{name} must be {wanted}; got {value!r} of type {type(value).__name__}.{tail}")
+    out = float(value)
+    good = (
+        (math.isfinite(out) or (infinite and out == math.inf))
+        and (above is None or out > above)
+        and (at_least is None or out >= at_least)
+        and (below is None or out < below)
+        and (at_most is None or out <= at_most)
+    )
+    if not good:
+        raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
+    return out
+
+
+def whole_number(
+    name: str, value: object, *, at_least: int | None = None, at_most: int | None = None, remedy: str = ""
+) -> int:
+    """Return ``value`` as an int, or refuse it (booleans and floats are refused, also 3.0)."""
+    wanted = "a whole number"
+    if at_least is not None:
+        wanted += f" >= {at_least}"
+    if at_most is not None:
+        wanted += f"{' and' if at_least is not None else ''} <= {at_most}"
+    tail = f" {remedy}" if remedy else ""
+    if value is None:
+        raise ParameterError(f"{name} is missing: give {wanted}.{tail}")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
+    out = int(value)
+    if (at_least is not None and out < at_least) or (at_most is not None and out > at_most):
+        raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
+    return out
+
+
+def choice(name: str, value: object, allowed: Collection[str], *, remedy: str = "") -> str:
+    """Return ``value`` if it is one of the strings ``allowed``, or refuse it."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    listed = ", ".join(repr(item) for item in allowed)
+    tail = f" {remedy}" if remedy else ""
+    raise ParameterError(f"{name} must be one of {listed}; got {value!r}.{tail}")
+
+
+def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]:
+    """Return ``value`` as a pair (low, high) of finite floats with low < high, or refuse it."""
+    tail = f" {remedy}" if remedy else ""
+    if value is None:
+        raise ParameterError(f"{name} is missing: give a pair (low, high).{tail}")
+    try:
+        first, second = tuple(value)  # type: ignore[arg-type, var-annotated]
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be a pair (low, high); got {value!r}.{tail}") from None
+    low = number(f"{name}[0]", first, remedy=remedy)
+    high = number(f"{name}[1]", second, remedy=remedy)
+    if not low < high:
+        raise ParameterError(f"{name} must satisfy low < high; got ({low!r}, {high!r}).{tail}")
+    return low, high
+
+
+def _describe(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None, infinite: bool
+) -> str:
+    parts = [
+        f"{sign} {bound:g}"
+        for sign, bound in ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
+        if bound is not None
+    ]
+    return ("a number" if infinite else "a finite number") + (f" {' and '.join(parts)}" if parts else "")

@@ -1,0 +1,1 @@
+"""One table and a trusted curator: plans, solvers and their kernels."""

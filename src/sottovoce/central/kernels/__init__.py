@@ -1,0 +1,1 @@
+"""Compiled code: all that costs time per record."""

@@ -1,0 +1,128 @@
+"""The compiled passes over rows: everything that costs time per record is here.
+
+All of them release the interpreter lock, work on the rows lo to hi of their arguments and are called in parallel on
+disjoint ranges. A matrix is never copied: each row has a factor ``scale[i]`` that turns the raw row into the one the
+solver sees (divided by the public bound, shortened where it exceeds it), and the column of the intercept exists only as
+the number ``constant``, added as the last weight when ``constant`` > 0.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sottovoce.central.kernels.rows import add_ticks, axpy, buffer_size, dot, flush, row_norm
+from sottovoce.losses.base import dual_step
+
+__all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
+
+_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+_CARRY = 64  # rows between two carries of the 32-bit ticks
+_LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
+
+
+@njit(**_JIT)
+def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Write the norm of each row to ``out``; NaN marks a row with NaN or infinity in it."""
+    for i in range(lo, hi):
+        out[i] = row_norm(X, i)
+
+
+@njit(**_JIT)
+def margins(X, scale, constant, w, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Write the prediction of each (scaled) row to ``out``."""
+    for i in range(lo, hi):
+        m = scale[i] * dot(X, i, w)
+        if constant > 0.0:
+            m += constant * w[w.shape[0] - 1]
+        out[i] = m
+
+
+@njit(inline="always")
+def _clipped(zeta, bound):  # type: ignore[no-untyped-def]
+    """Clip to [-bound, bound]; total: NaN becomes 0."""
+    if zeta > bound:
+        return bound
+    if zeta < -bound:
+        return -bound
+    return zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
+
+
+@njit(inline="always")
+def _shortened(f):  # type: ignore[no-untyped-def]
+    return min(max(f, -_LARGEST_FACTOR), _LARGEST_FACTOR)
+
+
+@njit(**_JIT)
+def accelerated_pass(  # type: ignore[no-untyped-def]
+    X, scale, norm, constant, y, a, a_before, momentum, w, ratio, clip, ticks_per_unit, loss, lo, hi, total
+):
+    """Do one full pass of accelerated DP-SCD: extrapolate each dual variable, step, clip, and sum the terms in ticks.
+
+    ``ratio`` is s'/(alpha n) with the aggregation constant s' = n lambda_max; |zeta| times the row's norm is at most
+    ``clip``. ``total`` receives sum_i zeta_i x_i in whole ticks.
+    """
+    buffer = np.zeros(buffer_size(X), np.int32)
+    last = total.shape[0] - 1
+    waiting = 0
+    for i in range(lo, hi):
+        m = scale[i] * np.float64(dot(X, i, w))
+        if constant > 0.0:
+            m += constant * np.float64(w[last])
+        centre = a[i] + momentum * (a[i] - a_before[i])
+        zeta = _clipped(dual_step(loss, centre, y[i], m, ratio), clip / norm[i])
+        a_before[i] = a[i]
+        a[i] = centre + zeta
+        add_ticks(X, i, _shortened(zeta * scale[i] * ticks_per_unit), buffer, total)
+        if constant > 0.0:
+            total[last] += np.int64(zeta * constant * ticks_per_unit)
+        waiting += 1
+        if waiting == _CARRY:
+            flush(buffer, total)
+            waiting = 0
+    flush(buffer, total)
+
+
+@njit(**_JIT)
+def batch_pass(  # type: ignore[no-untyped-def]
+    X, scale, norm, constant, y, a, w, ratio, ratio_norm, clip, ticks_per_unit, loss, batch, lo, hi, total
+):
+    """Do one step of mini-batch DP-SCD on the rows batch[lo:hi]: step, clip, and sum the terms in ticks.
+
+    The aggregation constant over alpha n is ``ratio + ratio_norm |x|^2``.
+    """
+    buffer = np.zeros(buffer_size(X), np.int32)
+    last = total.shape[0] - 1
+    waiting = 0
+    for p in range(lo, hi):
+        i = batch[p]
+        m = scale[i] * np.float64(dot(X, i, w))
+        if constant > 0.0:
+            m += constant * np.float64(w[last])
+        step = dual_step(loss, a[i], y[i], m, ratio + ratio_norm * norm[i] * norm[i])
+        zeta = _clipped(step, clip / norm[i])
+        a[i] += zeta
+        add_ticks(X, i, _shortened(zeta * scale[i] * ticks_per_unit), buffer, total)
+        if constant > 0.0:
+            total[last] += np.int64(zeta * constant * ticks_per_unit)
+        waiting += 1
+        if waiting == _CARRY:
+            flush(buffer, total)
+            waiting = 0
+    flush(buffer, total)
+
+
+@njit(**_JIT)
+def sdca_epoch(X, scale, norm, constant, y, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
+    """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n)."""
+    last = w.shape[0] - 1
+    for p in range(order.shape[0]):
+        i = order[p]
+        m = scale[i] * dot(X, i, w)
+        if constant > 0.0:
+            m += constant * w[last]
+        zeta = dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n)
+        a[i] += zeta
+        axpy(X, i, zeta * scale[i] / alpha_n, w)
+        if constant > 0.0:
+            w[last] += zeta * constant / alpha_n

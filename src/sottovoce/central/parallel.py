@@ -1,0 +1,61 @@
+"""Threads for the kernels: plain Python threads on disjoint row ranges (the kernels release the interpreter lock).
+
+No threading layer of numba is involved, so that two fits may run at once and a process may fork at any time between
+fits. The integer sums of the kernels are exact, so the number of threads never changes a result.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from sottovoce._validation import whole_number
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["Team", "team"]
+
+_SMALL = 200_000  # entries below which a second thread costs more than it saves
+
+
+class Team:
+    """Runs a kernel on row ranges, on as many threads as pay."""
+
+    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None) -> None:
+        self.n_threads = n_threads
+        self._pool = pool
+
+    def split(self, n_rows: int, work: float) -> list[tuple[int, int]]:
+        """Return row ranges: one when ``work`` (entries touched) is small, else one a thread."""
+        parts = self.n_threads if self._pool is not None and work >= _SMALL else 1
+        return [(part * n_rows // parts, (part + 1) * n_rows // parts) for part in range(parts)]
+
+    def run(self, task: Callable[[int, int, int], None], ranges: list[tuple[int, int]]) -> None:
+        """Call ``task(part, lo, hi)`` for each range; an error in any thread is raised here."""
+        if len(ranges) == 1 or self._pool is None:
+            for part, (lo, hi) in enumerate(ranges):
+                task(part, lo, hi)
+            return
+        futures = [self._pool.submit(task, part, lo, hi) for part, (lo, hi) in enumerate(ranges)]
+        for future in futures:
+            future.result()
+
+
+@contextmanager
+def team(n_threads: int | None = None) -> Iterator[Team]:
+    """Open a team of ``n_threads`` (default: ``SOTTOVOCE_NUM_THREADS``, else the processors of this process)."""
+    if n_threads is None:
+        n_threads = _default_threads()
+    if n_threads == 1:
+        yield Team(1, None)
+        return
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="sottovoce") as pool:
+        yield Team(n_threads, pool)
+
+
+def _default_threads() -> int:
+    text = os.environ.get("SOTTOVOCE_NUM_THREADS")
+    if text is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not text.strip().isdigit():
+        raise ParameterError(f"SOTTOVOCE_NUM_THREADS must be a whole number >= 1; got {text!r}.")
+    return whole_number("SOTTOVOCE_NUM_THREADS", int(text), at_least=1)

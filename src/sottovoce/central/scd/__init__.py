@@ -1,0 +1,1 @@
+"""The three forms of differentially private stochastic dual coordinate descent."""

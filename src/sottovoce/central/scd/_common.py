@@ -1,0 +1,106 @@
+"""What the forms of DP-SCD share: the two estimated scales and the mechanism that releases a clipped sum."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.plan import ROUNDING_SLACK, Plan
+from sottovoce.central.rows import Rows
+from sottovoce.central.scales import MAX_GRAM, release_label_scale, release_largest_eigenvalue
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event, GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+
+__all__ = ["ScaledPlan", "Scales", "sum_mechanism"]
+
+_SHARE: Final = 0.02  # of mu^2, for each estimated scale
+_TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Noisy scales of the data, released, and what they cost."""
+
+    eigenvalue: float
+    label: float
+    events: tuple[Event, ...]
+
+    def chosen(self) -> dict[str, object]:
+        """Return the released values for the receipt."""
+        return {"lambda_max (noisy or bound)": self.eigenvalue, "label scale (noisy or bound)": self.label}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledPlan(Plan):
+    """Plan of a solver that first releases lambda_max and, for losses without a Lipschitz bound, the label scale."""
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of (epsilon, delta)."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    @property
+    def estimates_eigenvalue(self) -> bool:
+        """True when lambda_max is estimated; false for wide tables, which use the public bound 1."""
+        return self.n_weights <= MAX_GRAM
+
+    @property
+    def estimates_label_scale(self) -> bool:
+        """True for losses without a Lipschitz bound."""
+        return not math.isfinite(self.loss.lipschitz)
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scales that are estimated."""
+        return int(self.estimates_eigenvalue) + int(self.estimates_label_scale)
+
+    @property
+    def mu_scale(self) -> float:
+        """Gaussian-DP parameter of each estimated scale."""
+        return self.mu * math.sqrt(_SHARE)
+
+    @property
+    def mu_steps(self) -> float:
+        """Gaussian-DP parameter that is left for the steps of all models together."""
+        return self.mu * math.sqrt(1.0 - _SHARE * self.n_scales)
+
+    @property
+    def scale_events(self) -> tuple[Event, ...]:
+        """What the scales will cost."""
+        return (GaussianEvent(1.0 / self.mu_scale),) * self.n_scales
+
+    @property
+    def scale_releases(self) -> tuple[str, ...]:
+        """What is released of the scales, in words."""
+        return (
+            *(("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",) if self.estimates_eigenvalue else ()),
+            *(("90 % quantile of |y| of the centred labels, noisy",) if self.estimates_label_scale else ()),
+        )
+
+    def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
+        """Release the scales as planned; a scale that is not estimated is its public bound, 1."""
+        events: list[Event] = []
+        eigenvalue = label = 1.0
+        if self.estimates_eigenvalue:
+            eigenvalue, event = release_largest_eigenvalue(rows, n_public=self.n_samples, mu=self.mu_scale, noise=noise)
+            events.append(event)
+        if self.estimates_label_scale:
+            assert self.label_bound is not None
+            label, event = release_label_scale(
+                targets[0], bound=self.label_bound, mu=self.mu_scale, adjacency=self.adjacency, noise=noise
+            )
+            events.append(event)
+        return Scales(eigenvalue, label, tuple(events))
+
+
+def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
+    return GridGaussian(
+        l2_sensitivity=adjacency.sum_factor * clip * ROUNDING_SLACK,
+        noise_multiplier=noise_multiplier,
+        tick=power_of_two_below(clip) * 2.0**-_TICK_BITS,
+    )

@@ -1,0 +1,186 @@
+r"""Accelerated full-batch DP-SCD, the default: T noisy passes over all rows, dual variables kept secret.
+
+With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n), pass t = 0, 1, ... does
+
+1. extrapolate with beta_t = t / (t + 3): a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
+2. for each row the exact coordinate step zeta_i at m = x_i.w with aggregation constant s' = n lambda_max, clipped to
+   |zeta_i| |x_i| <= C, C = r / (1 + lambda_max / alpha); a_i <- a_i + zeta_i;
+3. release v <- v + sum_i zeta_i x_i + N(0, (s C)^2 I), s = sqrt(T n_models) / mu.
+
+The model is the average of the last w's. It is accelerated proximal gradient on the dual problem (s' makes the step
+safe), with the record's own memory a_i never released; given the released v's the sum moves by at most C between
+neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow from public facts and
+from lambda_max and r, which are released first with 2 % of mu^2 each.
+
+Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
+batches, acceleration, averaging; exact steps; s' = n lambda_max in place of the batch size.
+
+References
+----------
+.. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import whole_number
+from sottovoce.central.kernels import passes
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import Progress, Solution
+from sottovoce.central.rows import Rows
+from sottovoce.central.scd._common import ScaledPlan, sum_mechanism
+from sottovoce.losses import Loss
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Purpose, Streams
+
+__all__ = ["AcceleratedPlan"]
+
+_CLIP: Final = 1.0  # clip in units of the gradient
+_MIN_PASSES: Final = 20
+_MAX_PASSES: Final = 400
+_AVERAGED: Final = 0.4  # share of the passes, the last ones, that the model is averaged over
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratedPlan(ScaledPlan):
+    """Plan of accelerated full-batch DP-SCD.
+
+    Parameters
+    ----------
+    n_passes : int or None
+        Public number of passes; None follows the rule `passes_for`.
+    """
+
+    n_passes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_passes is not None:
+            whole_number("n_passes", self.n_passes, at_least=1)
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver as users give it."""
+        return "scd"
+
+    @property
+    def event(self) -> Event:
+        """The scales and the passes; the passes count as one Gaussian, whatever their number."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        return {
+            "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for lambda_max": self.mu_scale if self.estimates_eigenvalue else 0.0,
+            "mu for the label scale": self.mu_scale if self.estimates_label_scale else 0.0,
+            "mu for the passes of all models": self.mu_steps,
+            "mu for the passes of each model": self.mu_steps / math.sqrt(self.n_models),
+        }
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        return (
+            "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
+            "a grid, no subsampling"
+        )
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return (
+            *self.scale_releases,
+            "the weights after every pass (the model is an average of them)",
+            "the number of passes",
+        )
+
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
+        if self.n_passes is not None:
+            return self.n_passes
+        mu = self.mu_steps / math.sqrt(self.n_models)
+        wanted = _pass_factor(self.loss) * math.sqrt(eigenvalue * mu * self.n_samples / math.sqrt(self.n_weights))
+        # after 4 sqrt(condition number) passes acceleration has nothing left to gain
+        most = min(float(_MAX_PASSES), 4.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+        return int(max(_MIN_PASSES, min(wanted, most)))
+
+    def solve(
+        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+    ) -> Solution:
+        """Train one model for each target as planned."""
+        noise = streams.generator(Purpose.NOISE)
+        scales = self.release_scales(rows, targets, noise)
+        n_passes = self.passes_for(scales.eigenvalue)
+        clip = _CLIP * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        mechanism = sum_mechanism(self.adjacency, clip, math.sqrt(n_passes * self.n_models) / self.mu_steps)
+        run = _Run(self, rows, scales.eigenvalue, clip, n_passes, mechanism, noise, team)
+        weights = []
+        for model, y in enumerate(targets):
+
+            def report(step: int, done: int = model * n_passes) -> None:
+                progress(done + step, n_passes * self.n_models)
+
+            weights.append(run.train(y, report))
+        return Solution(
+            np.stack(weights),
+            n_passes,
+            compose(*scales.events, RepeatedEvent(mechanism.event, n_passes * self.n_models)),
+            {**scales.chosen(), "passes": n_passes, "noise multiplier of a pass": mechanism.noise_multiplier},
+        )
+
+
+def _pass_factor(loss: Loss) -> float:
+    """Return the constant of the rule for the number of passes; measured once, on public data."""
+    if not math.isfinite(loss.lipschitz):
+        return 8.0
+    return 15.0 if math.isfinite(loss.smoothness) else 10.0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The settings of the passes, the same for each model."""
+
+    plan: AcceleratedPlan
+    rows: Rows
+    eigenvalue: float
+    clip: float
+    n_passes: int
+    mechanism: GridGaussian
+    noise: np.random.Generator
+    team: Team
+
+    def train(self, y: NDArray[np.float64], report: Callable[[int], None]) -> NDArray[np.float64]:
+        """Do the passes for one target and return the averaged weights."""
+        plan, rows = self.plan, self.rows
+        alpha_n = plan.alpha_scaled * plan.n_samples
+        a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
+        v, v_before, total = np.zeros(plan.n_weights), np.zeros(plan.n_weights), np.zeros(plan.n_weights)
+        ranges = self.team.split(rows.n_samples, rows.work)
+        sums = np.empty((len(ranges), plan.n_weights), np.int64)
+        averaged = max(1, round(_AVERAGED * self.n_passes))
+        for step in range(self.n_passes):
+            momentum = step / (step + 3.0)
+            v, v_before = v + momentum * (v - v_before), v
+            w = (v / alpha_n).astype(rows.dtype)
+            sums[:] = 0
+
+            def one_range(part: int, lo: int, hi: int, w: NDArray[Any] = w, momentum: float = momentum) -> None:
+                passes.accelerated_pass(
+                    rows.kernel, rows.scale, rows.norm, rows.constant, y, a, a_before, momentum, w,
+                    self.eigenvalue / plan.alpha_scaled, self.clip, 1.0 / self.mechanism.tick, plan.loss, lo, hi,
+                    sums[part],
+                )  # fmt: skip
+
+            self.team.run(one_range, ranges)
+            noisy, _ = self.mechanism.release(sums.sum(axis=0), self.noise)
+            v = v + noisy
+            if step >= self.n_passes - averaged:
+                total += v
+            report(step + 1)
+        return total / (averaged * alpha_n)

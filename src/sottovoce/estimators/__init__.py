@@ -1,0 +1,7 @@
+"""The scikit-learn layer: thin estimators over the solvers, one family a file."""
+
+from sottovoce.estimators.linear_svc import DPLinearSVC
+from sottovoce.estimators.logistic_regression import DPLogisticRegression
+from sottovoce.estimators.ridge import DPRidge
+
+__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge"]

@@ -1,0 +1,249 @@
+"""What the linear estimators share: checks, the plan, the fit, the receipt."""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from importlib.metadata import version
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sottovoce._validation import number, whole_number
+from sottovoce.central.parallel import team
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.rows import make_rows
+from sottovoce.central.solvers import make_plan
+from sottovoce.estimators._progress import progress_bar
+from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.losses import Loss
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.randomness import Streams
+
+__all__ = ["DPLinearEstimator"]
+
+_NOT_COVERED = (
+    "timing, memory and other side channels of the machine that trains",
+    "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
+    "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
+    "the quality of the machine's floating-point Gaussian beyond double precision",
+)
+
+
+class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of the estimators; constructor parameters are public facts and are never written by `fit`."""
+
+    epsilon: float | None
+    delta: float | None
+    data_norm: float | None
+    alpha: float
+    fit_intercept: bool
+    intercept_scaling: float
+    solver: str
+    solver_options: Any
+    adjacency: str
+    n_public: int | None
+    max_iter: int
+    tol: float
+    random_state: Any
+    verbose: int
+
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    n_iter_: int
+    n_features_in_: int
+    guarantee_: Guarantee
+
+    @abstractmethod
+    def _make_loss(self) -> Loss: ...
+
+    def _label_bound(self) -> float | None:
+        return None
+
+    def _n_models(self) -> int:
+        """Return the number of binary models, known from constructor parameters or from `fit`."""
+        return 1
+
+    def plan(self, n_samples: int, n_features: int) -> Plan:
+        """Return the frozen plan for a table of public size, before any data are read.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of rows (replaced by ``n_public`` where that is set).
+        n_features : int
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is missing, out of range or does not fit another one.
+        """
+        whole_number("n_samples", n_samples, at_least=1)
+        whole_number("n_features", n_features, at_least=1)
+        epsilon = number(
+            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
+        )
+        if math.isinf(epsilon) and self.delta is None:
+            delta = 0.0
+        elif math.isinf(epsilon):
+            delta = number("delta", self.delta, at_least=0.0, below=1.0)
+        else:
+            delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
+        number(
+            "data_norm", self.data_norm, above=0.0,
+            remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
+            "are shortened to it.",
+        )  # fmt: skip
+        alpha = number("alpha", self.alpha, above=0.0)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
+        intercept = number("intercept_scaling", self.intercept_scaling, above=0.0) if self.fit_intercept else 0.0
+        adjacency = Adjacency.parse(self.adjacency)
+        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and math.isfinite(epsilon):
+            raise ParameterError(
+                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
+                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
+            )
+        if self.n_public is not None:
+            n_samples = whole_number("n_public", self.n_public, at_least=1)
+        return make_plan(
+            self.solver,
+            loss=self._make_loss(),
+            n_samples=int(n_samples),
+            n_features=int(n_features),
+            n_models=self._n_models(),
+            alpha=alpha,
+            intercept=intercept,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            label_bound=self._label_bound(),
+            tol=number("tol", self.tol, above=0.0),
+            max_iter=whole_number("max_iter", self.max_iter, at_least=1),
+            options=self.solver_options,
+        )
+
+    def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return X as a C-contiguous float array or a canonical CSR matrix, and y as it is."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False,
+            accept_large_sparse=True, y_numeric=False, multi_output=True,
+        )  # fmt: skip
+        return (_canonical(X) if sp.issparse(X) else X), y
+
+    def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan) -> Solution:
+        streams = Streams(self.random_state)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        assert self.data_norm is not None
+        with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
+            rows = make_rows(X, data_norm=float(self.data_norm), constant=plan.intercept, names=names, team=threads)
+            solution = plan.solve(rows, targets, streams, threads, progress)
+        self._weights(plan, solution.weights)
+        self.n_iter_ = solution.n_steps
+        self.guarantee_ = self._receipt(plan, solution, streams.seeded)
+        return solution
+
+    def _weights(self, plan: Plan, weights: NDArray[np.float64]) -> None:
+        """Turn weights for scaled rows into coefficients for the user's rows."""
+        assert self.data_norm is not None
+        whole = math.sqrt(1.0 + plan.intercept**2)
+        self.coef_ = weights[:, : plan.n_features] / (float(self.data_norm) * whole)
+        if plan.intercept > 0.0:
+            self.intercept_ = weights[:, -1] * (plan.intercept / whole)
+        else:
+            self.intercept_ = np.zeros(plan.n_models)
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return ()
+
+    def _receipt(self, plan: Plan, solution: Solution, seeded: bool) -> Guarantee:
+        private = math.isfinite(plan.epsilon)
+        given = "n_public" if self.n_public is not None else "n_samples"
+        return Guarantee(
+            epsilon=plan.promised_epsilon,
+            delta=plan.delta,
+            adjacency=plan.adjacency.value,
+            unit="one row of the table, label included",
+            mechanism=plan.mechanism,
+            releases=plan.releases,
+            event=solution.event,
+            assumptions=(
+                f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names",
+                f"data_norm = {self.data_norm} (longer rows were shortened to it)",
+                "all constructor parameters, chosen without looking at the data",
+                *self._assumptions(),
+                *plan.assumptions,
+            )
+            if private
+            else (),
+            not_covered=_NOT_COVERED if private else ("everything: no noise was added",),
+            parameters={
+                "estimator": type(self).__name__,
+                "solver": plan.solver,
+                "loss": plan.loss.name,
+                "alpha": plan.alpha,
+                "intercept_scaling": plan.intercept,
+                "models": plan.n_models,
+                **plan.details(),
+                **solution.chosen,
+            },
+            seeded=seeded and private,
+            accountant=accountant_for(solution.event).name if private else "none",
+            proof=plan.proof,
+            version=version("sottovoce"),
+        )
+
+    def _decision(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # a private model may differ between two fits on the same data, and is noise on a dozen rows
+        tags.non_deterministic = self.random_state is None and not (
+            self.epsilon is not None and self.epsilon == math.inf
+        )
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on X and y; see the subclass."""
+        raise NotImplementedError
+
+
+def warn_if_classes_were_read(classes: NDArray[Any]) -> None:
+    """Warn that a list of classes was taken from the data."""
+    warnings.warn(
+        f"classes were read from y ({list(classes)!r}) and are taken to be public knowledge; the receipt says so. "
+        "Give classes=[...] to state them.",
+        PrivacyWarning,
+        stacklevel=3,
+    )
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR matrix without duplicate entries; a copy only where there are some.
+
+    Two entries in one place count twice in a product but not in a norm: left alone they would break the bound on a row.
+    A fresh object is made, because cached flags of the user's may be out of date.
+    """
+    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    try:
+        fresh.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"X is not a valid CSR matrix: {error}.") from error
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        fresh.sum_duplicates()
+    return fresh

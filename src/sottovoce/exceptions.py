@@ -1,0 +1,66 @@
+"""Every error and warning that sottovoce raises on purpose.
+
+::
+
+    SottovoceError
+    +-- ParameterError     (also ValueError)  an argument is missing, out of range or does not fit another one
+    +-- DataError          (also ValueError)  the data break a public fact that was declared about them
+    |   +-- TableError                        a file, a column or a line of a table cannot be used
+    +-- SchemaError        (also ValueError)  a schema file is wrong
+    +-- ModelFormatError   (also ValueError)  a model or receipt file cannot be read
+    +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
+
+    SottovoceWarning (UserWarning)
+    +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
+
+Errors are raised before any noise is drawn wherever the cause can be known by then. They are shown to the person who
+holds the data: they may quote a value of the data, so treat them as private when the data are.
+"""
+
+__all__ = [
+    "AccountingError",
+    "DataError",
+    "ModelFormatError",
+    "ParameterError",
+    "PrivacyWarning",
+    "SchemaError",
+    "SottovoceError",
+    "SottovoceWarning",
+    "TableError",
+]
+
+
+class SottovoceError(Exception):
+    """Base of every error that sottovoce raises on purpose."""
+
+
+class ParameterError(SottovoceError, ValueError):
+    """An argument is missing, out of range, or does not fit another argument."""
+
+
+class DataError(SottovoceError, ValueError):
+    """The data break a public fact that was declared about them (finite values, label bounds, class list)."""
+
+
+class TableError(DataError):
+    """A file, a column or a line of a table cannot be used; the message names all three where they are known."""
+
+
+class SchemaError(SottovoceError, ValueError):
+    """A schema file is wrong; the message names the entry and the remedy."""
+
+
+class ModelFormatError(SottovoceError, ValueError):
+    """A model or receipt file cannot be read by this version."""
+
+
+class AccountingError(SottovoceError, ValueError):
+    """An event cannot be accounted by this accountant, or a run would overspend its plan."""
+
+
+class SottovoceWarning(UserWarning):
+    """Base of every warning that sottovoce issues on purpose."""
+
+
+class PrivacyWarning(SottovoceWarning):
+    """The guarantee is weaker than it may look; the receipt says the same."""

@@ -1,0 +1,62 @@
+"""Hinge loss l(y, m) = max(0, 1 - y m), for the linear support vector machine."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sottovoce.losses.base import Array, provides_dual_step
+
+__all__ = ["Hinge"]
+
+
+class Hinge(NamedTuple):
+    """max(0, 1 - y m); with b = a y the conjugate is l*(-a) = -b on 0 <= b <= 1."""
+
+    @property
+    def name(self) -> str:
+        """Name for receipts."""
+        return "hinge"
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound on |l'|."""
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        """The derivative jumps at y m = 1."""
+        return math.inf
+
+    @property
+    def is_classification(self) -> bool:
+        """Labels are -1 and +1."""
+        return True
+
+    def value(self, y: Array, m: Array) -> Array:
+        """Return max(0, 1 - y m)."""
+        return np.maximum(0.0, 1.0 - y * m)
+
+    def derivative(self, y: Array, m: Array) -> Array:
+        """Return -y where y m < 1, else 0."""
+        return np.where(y * m < 1.0, -y, 0.0)
+
+    def conjugate(self, y: Array, a: Array) -> Array:
+        """Return -a y on its domain, 0 <= a y <= 1."""
+        b = a * y
+        return np.where((b >= 0.0) & (b <= 1.0), -b, math.inf)
+
+    def nearest_feasible(self, y: Array, a: Array) -> Array:
+        """Clip a y to [0, 1]."""
+        return y * np.clip(a * y, 0.0, 1.0)
+
+
+@provides_dual_step(Hinge)
+@njit(inline="always")
+def _step(loss: Hinge, a: float, y: float, m: float, r: float) -> float:
+    b = a * y
+    gap = 1.0 - y * m
+    # r = 0 is a row of zeros: a full step toward the side that its margin asks for
+    moved = b + (gap / r if r > 0.0 else math.copysign(math.inf, gap) if gap != 0.0 else 0.0)
+    return y * (min(max(moved, 0.0), 1.0) - b)

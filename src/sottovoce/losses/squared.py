@@ -1,0 +1,58 @@
+"""Squared loss l(y, m) = (y - m)^2 / 2, for ridge regression."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sottovoce.losses.base import Array, provides_dual_step
+
+__all__ = ["Squared"]
+
+
+class Squared(NamedTuple):
+    """(y - m)^2 / 2; conjugate l*(-a) = a^2 / 2 - a y; the dual variable is the residual y - m."""
+
+    @property
+    def name(self) -> str:
+        """Name for receipts."""
+        return "squared"
+
+    @property
+    def lipschitz(self) -> float:
+        """No bound."""
+        return math.inf
+
+    @property
+    def smoothness(self) -> float:
+        """Second derivative."""
+        return 1.0
+
+    @property
+    def is_classification(self) -> bool:
+        """Labels are numbers."""
+        return False
+
+    def value(self, y: Array, m: Array) -> Array:
+        """Return (y - m)^2 / 2."""
+        return 0.5 * (y - m) ** 2
+
+    def derivative(self, y: Array, m: Array) -> Array:
+        """Negative residual m - y."""
+        return m - y
+
+    def conjugate(self, y: Array, a: Array) -> Array:
+        """Return a^2 / 2 - a y."""
+        return 0.5 * a**2 - a * y
+
+    def nearest_feasible(self, y: Array, a: Array) -> Array:
+        """Every dual variable is feasible."""
+        return np.asarray(a, dtype=np.float64)
+
+
+@provides_dual_step(Squared)
+@njit(inline="always")
+def _step(loss: Squared, a: float, y: float, m: float, r: float) -> float:
+    # stationarity: a + zeta = y - (m + r zeta)
+    return (y - a - m) / (1.0 + r)

@@ -1,0 +1,1 @@
+"""Adjacency, events, accounting, mechanisms and the receipt. Nothing here sees a table."""

@@ -1,0 +1,67 @@
+"""Which two tables count as neighbours: the first thing that a privacy statement has to say."""
+
+from enum import Enum
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["Adjacency"]
+
+
+class Adjacency(Enum):
+    """The relation between neighbouring tables; the unit is one row of the table, label included.
+
+    ==============  ====================================================  =====================  ====================
+    value           one row is ...                                        number of rows n       sum of rows within c
+    ==============  ====================================================  =====================  ====================
+    zero-out        replaced by an all-zero row that contributes nothing  public                 moves by at most c
+    add-remove      added or removed                                      secret; a public       moves by at most c
+                                                                          stand-in is given
+    replace-one     replaced by any other row                             public                 moves by at most 2c
+    ==============  ====================================================  =====================  ====================
+
+    Replacing a row is zeroing it out and then filling it in, so a guarantee (epsilon, delta) for zero-out gives
+    (2 epsilon, (1 + e^epsilon) delta) for replace-one; asking for replace-one gives a tighter one.
+    """
+
+    ZERO_OUT = "zero-out"
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+    @classmethod
+    def parse(cls, value: "str | Adjacency") -> "Adjacency":
+        """Return the member named ``value``, or refuse it with the list of names."""
+        if isinstance(value, Adjacency):
+            return value
+        for member in cls:
+            if value == member.value:
+                return member
+        listed = ", ".join(repr(member.value) for member in cls)
+        raise ParameterError(f"adjacency must be one of {listed}; got {value!r}.")
+
+    @property
+    def sum_factor(self) -> float:
+        """How far a sum of per-row terms, each of norm at most 1, can move between neighbours."""
+        return 2.0 if self is Adjacency.REPLACE_ONE else 1.0
+
+    @property
+    def histogram_factor(self) -> float:
+        """How far (L2) a histogram with one count per row can move between neighbours."""
+        return 2.0**0.5 if self is Adjacency.REPLACE_ONE else 1.0
+
+    @property
+    def statement(self) -> str:
+        """One sentence for the receipt."""
+        return {
+            Adjacency.ZERO_OUT: (
+                "Two tables are neighbours when one row of the one is replaced by an all-zero row that contributes "
+                "nothing; the number of rows is public."
+            ),
+            Adjacency.ADD_REMOVE: (
+                "Two tables are neighbours when the one has one row more than the other; the number of rows is secret "
+                "and a public stand-in for it was used."
+            ),
+            Adjacency.REPLACE_ONE: (
+                "Two tables are neighbours when one row of the one is replaced by any other row; the number of rows "
+                "is public."
+            ),
+        }[self]

@@ -1,0 +1,101 @@
+"""Calibration: the least noise that keeps a target, rounded so that it never overspends."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from sottovoce._validation import number
+from sottovoce.exceptions import AccountingError
+from sottovoce.privacy.accounting import Accountant, gaussian_delta, nudge
+from sottovoce.privacy.events import Event
+
+__all__ = ["gaussian_mu", "least_noise"]
+
+
+@lru_cache(maxsize=1024)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mean shift mu of Gaussian releases that is (``epsilon``, ``delta``)-DP, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float, > 0
+    delta : float, in (0, 1)
+
+    Raises
+    ------
+    ParameterError
+        If epsilon or delta is out of range.
+    AccountingError
+        If the target is so small that no positive mu can be represented.
+    """
+    epsilon = number("epsilon", epsilon, above=0.0)
+    delta = number("delta", delta, above=0.0, below=1.0)
+    low, high = 1e-12, 1.0
+    if gaussian_delta(low, epsilon) > delta:
+        raise AccountingError(f"no Gaussian noise meets epsilon={epsilon!r}, delta={delta!r}: raise one of them.")
+    while gaussian_delta(high, epsilon) <= delta:
+        low, high = high, 2.0 * high
+    log_mu = brentq(lambda value: gaussian_delta(math.exp(value), epsilon) - delta, math.log(low), math.log(high))
+    return nudge(math.exp(float(log_mu)), lambda value: gaussian_delta(value, epsilon) <= delta, up=False)
+
+
+def least_noise(
+    make_event: Callable[[float], Event],
+    accountant: Accountant,
+    epsilon: float,
+    delta: float,
+    *,
+    start: float = 1.0,
+    tolerance: float = 1e-3,
+) -> float:
+    """Return a noise multiplier s such that ``make_event(s)`` costs at most ``epsilon`` at ``delta``.
+
+    It is the least one up to the relative ``tolerance``, and the returned value itself was accounted: the target is
+    never overspent.
+
+    Parameters
+    ----------
+    make_event : callable
+        From a noise multiplier to the event of the whole run.
+    accountant : Accountant
+    epsilon : float, > 0
+    delta : float, in (0, 1)
+    start : float, > 0
+        First guess, for speed.
+    tolerance : float, > 0
+        Relative.
+
+    Raises
+    ------
+    AccountingError
+        If even a noise multiplier of 1e9 times ``start`` does not meet the target.
+    """
+    epsilon = number("epsilon", epsilon, above=0.0)
+    delta = number("delta", delta, above=0.0, below=1.0)
+    start = number("start", start, above=0.0)
+
+    def good(noise_multiplier: float) -> bool:
+        return accountant.epsilon(make_event(noise_multiplier), delta) <= epsilon
+
+    high, step = start, 1.05
+    while not good(high):
+        high *= step
+        step *= step
+        if high > 1e9 * start:
+            raise AccountingError(
+                f"epsilon={epsilon!r} at delta={delta!r} cannot be met: other parts of the same run spend it already."
+            )
+    low, step = high / 1.05, 1.05
+    while low > 1e-9 * start and good(low):
+        high = low
+        step *= step
+        low /= step
+    while high > low * (1.0 + tolerance):
+        middle = math.sqrt(low * high)
+        if good(middle):
+            high = middle
+        else:
+            low = middle
+    return high

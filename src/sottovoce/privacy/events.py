@@ -1,0 +1,249 @@
+"""What was released, as immutable data: mechanisms emit events, accountants turn them into epsilon and delta.
+
+An event carries everything an accountant needs and nothing else, so that the same record can be accounted again later
+by a tighter accountant. The meaning of a kind of event never changes once it was released: a new meaning is a new kind.
+Constructors refuse nonsense (negative noise, a probability above 1, a count of -5), because one such value inside a
+composition can lower the epsilon of everything around it.
+
+Noise multipliers are relative to the L2 sensitivity for the adjacency that the guarantee states: the mechanism knows
+the adjacency, the event does not need to.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import AccountingError, ParameterError
+
+__all__ = [
+    "ComposedEvent",
+    "Event",
+    "GaussianEvent",
+    "NonPrivateEvent",
+    "NothingReleased",
+    "PoissonSampledEvent",
+    "RepeatedEvent",
+    "compose",
+    "describe",
+    "event_from_dict",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events; `kind` is the name under which an event is stored."""
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NothingReleased(Event):
+    """Nothing that depends on the data was released."""
+
+    kind: ClassVar[str] = "nothing"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True)
+class NonPrivateEvent(Event):
+    """Something was released without protection: epsilon is infinite."""
+
+    kind: ClassVar[str] = "non-private"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """One release of a vector plus Gaussian noise.
+
+    Parameters
+    ----------
+    noise_multiplier : float, > 0
+        Standard deviation of the noise divided by the L2 sensitivity (no unit). ``inf`` releases nothing.
+    """
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        value = number("noise_multiplier", self.noise_multiplier, above=0.0, infinite=True)
+        object.__setattr__(self, "noise_multiplier", value)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "noise_multiplier": _plain(self.noise_multiplier)}
+
+
+@dataclass(frozen=True)
+class PoissonSampledEvent(Event):
+    """A Gaussian release computed on a secret sample: each row is in it with probability ``sampling_rate``, on its own.
+
+    Parameters
+    ----------
+    sampling_rate : float, in [0, 1]
+    event : GaussianEvent
+    """
+
+    sampling_rate: float
+    event: GaussianEvent
+    kind: ClassVar[str] = "poisson-sampled"
+
+    def __post_init__(self) -> None:
+        value = number("sampling_rate", self.sampling_rate, at_least=0.0, at_most=1.0)
+        object.__setattr__(self, "sampling_rate", value)
+        if not isinstance(self.event, GaussianEvent):
+            raise ParameterError(
+                f"event must be a GaussianEvent (amplification by sampling is accounted for no other); "
+                f"got {self.event!r}."
+            )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "sampling_rate": self.sampling_rate, "event": self.event.to_dict()}
+
+
+@dataclass(frozen=True)
+class RepeatedEvent(Event):
+    """The same kind of release, ``count`` times, each chosen with the results of those before it in sight.
+
+    Parameters
+    ----------
+    event : Event
+    count : int, >= 0
+    """
+
+    event: Event
+    count: int
+    kind: ClassVar[str] = "repeated"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", whole_number("count", self.count, at_least=0))
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event must be an Event; got {self.event!r}.")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "count": self.count, "event": self.event.to_dict()}
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """Several releases about the same table, each chosen with the results of those before it in sight.
+
+    Parameters
+    ----------
+    events : tuple of Event
+    """
+
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "composed"
+
+    def __post_init__(self) -> None:
+        events = tuple(self.events)
+        for event in events:
+            if not isinstance(event, Event):
+                raise ParameterError(f"events must hold Event objects only; got {event!r}.")
+        object.__setattr__(self, "events", events)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "events": [event.to_dict() for event in self.events]}
+
+
+def compose(*events: Event) -> Event:
+    """Return the composition of ``events``, without a wrapper where none is needed."""
+    kept = tuple(event for event in events if not isinstance(event, NothingReleased))
+    if not kept:
+        return NothingReleased()
+    return kept[0] if len(kept) == 1 else ComposedEvent(kept)
+
+
+def describe(event: Event) -> str:
+    """Return the event in words, one line a release."""
+    match event:
+        case NothingReleased():
+            return "nothing"
+        case NonPrivateEvent():
+            return "a release without protection"
+        case GaussianEvent():
+            return f"Gaussian release, noise multiplier {event.noise_multiplier:.6g}"
+        case PoissonSampledEvent():
+            return f"{describe(event.event)}, on a secret Poisson sample at rate {event.sampling_rate:.6g}"
+        case RepeatedEvent():
+            return f"{event.count} times: {describe(event.event)}"
+        case ComposedEvent():
+            return "\n".join(describe(part) for part in event.events)
+        case _:
+            return repr(event)
+
+
+def event_from_dict(data: object) -> Event:
+    """Rebuild an event from plain data; the kinds are a closed list, nothing is imported by name.
+
+    Raises
+    ------
+    AccountingError
+        If the data are not an event of a kind that this version knows.
+    """
+    if not isinstance(data, Mapping) or data.get("kind") not in _READERS:
+        known = ", ".join(sorted(_READERS))
+        raise AccountingError(f"not an event of a known kind ({known}): {data!r}.")
+    reader = _READERS[data["kind"]]
+    try:
+        return reader(data)
+    except (KeyError, TypeError) as error:
+        raise AccountingError(f"a stored event of kind {data['kind']!r} is incomplete: {error}.") from error
+
+
+def _gaussian(data: Mapping[str, object]) -> GaussianEvent:
+    if data.get("kind") != GaussianEvent.kind:
+        raise AccountingError(f"expected an event of kind 'gaussian'; got {data!r}.")
+    return GaussianEvent(_number(data["noise_multiplier"]))
+
+
+def _poisson(data: Mapping[str, object]) -> PoissonSampledEvent:
+    inner = data["event"]
+    if not isinstance(inner, Mapping):
+        raise AccountingError(f"expected an event of kind 'gaussian'; got {inner!r}.")
+    return PoissonSampledEvent(_number(data["sampling_rate"]), _gaussian(inner))
+
+
+def _repeated(data: Mapping[str, object]) -> RepeatedEvent:
+    return RepeatedEvent(event_from_dict(data["event"]), data["count"])  # type: ignore[arg-type]
+
+
+def _composed(data: Mapping[str, object]) -> ComposedEvent:
+    events = data["events"]
+    if not isinstance(events, list):
+        raise AccountingError(f"'events' of a composed event must be a list; got {events!r}.")
+    return ComposedEvent(tuple(event_from_dict(item) for item in events))
+
+
+_READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
+    NothingReleased.kind: lambda data: NothingReleased(),
+    NonPrivateEvent.kind: lambda data: NonPrivateEvent(),
+    GaussianEvent.kind: _gaussian,
+    PoissonSampledEvent.kind: _poisson,
+    RepeatedEvent.kind: _repeated,
+    ComposedEvent.kind: _composed,
+}
+
+
+def _plain(value: float) -> float | str:
+    return value if math.isfinite(value) else "inf"
+
+
+def _number(value: object) -> float:
+    return math.inf if value == "inf" else value  # type: ignore[return-value]  # the constructor checks it

@@ -1,0 +1,226 @@
+"""The receipt: what was promised, about what, and the event that anyone can account again."""
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sottovoce._validation import number
+from sottovoce.exceptions import AccountingError, ModelFormatError
+from sottovoce.privacy.accounting import Accountant, accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
+
+__all__ = ["Guarantee"]
+
+_FORMAT: Final = "sottovoce-receipt"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential privacy statement with its evidence.
+
+    Parameters
+    ----------
+    epsilon : float
+        Upper bound at ``delta``; ``inf`` when the run was not private.
+    delta : float
+    adjacency : str
+        A value of `sottovoce.privacy.adjacency.Adjacency`.
+    unit : str
+        What one neighbouring change is about, in words.
+    mechanism : str
+        The algorithm and how it is randomised.
+    releases : tuple of str
+        Everything that left the mechanism and is covered by the statement.
+    event : Event
+        What was accounted; `epsilon_at` and `delta_at` account it again.
+    assumptions : tuple of str
+        Facts that were taken as public, or as true.
+    not_covered : tuple of str
+        What the statement does not protect against.
+    parameters : dict
+        Public parameters of the run: the frozen plan and what its rules made of the noisy releases.
+    seeded : bool
+        True when the noise came from a ``random_state``: not private against whoever knows it.
+    accountant : str
+        Name of the accountant behind ``epsilon``.
+    proof : str
+        Page of the documentation with statement and proof.
+    version : str
+        Version of sottovoce that made the receipt.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    mechanism: str
+    releases: tuple[str, ...]
+    event: Event
+    assumptions: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    seeded: bool
+    accountant: str
+    proof: str
+    version: str
+    parameters: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        number("epsilon", self.epsilon, at_least=0.0, infinite=True)
+        number("delta", self.delta, at_least=0.0, below=1.0)
+        Adjacency.parse(self.adjacency)
+        for name in ("releases", "assumptions", "not_covered"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        spent = self._accountant.epsilon(self.event, self.delta)
+        # the last digit may differ between machines; anything more is an overspent plan
+        if not spent <= self.epsilon * (1.0 + 1e-9) + 1e-12:
+            raise AccountingError(
+                f"the event costs epsilon={spent!r} at delta={self.delta!r}, more than the epsilon={self.epsilon!r} "
+                "of this receipt: the receipt does not describe the run."
+            )
+
+    @property
+    def is_private(self) -> bool:
+        """False when epsilon is infinite or the noise can be repeated from a seed."""
+        return math.isfinite(self.epsilon) and not self.seeded
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return epsilon at another ``delta``, accounted anew from the event."""
+        return self._accountant.epsilon(self.event, delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return delta at another ``epsilon``, accounted anew from the event."""
+        return self._accountant.delta(self.event, epsilon)
+
+    @property
+    def _accountant(self) -> Accountant:
+        return accountant_for(self.event)
+
+    def statement(self) -> str:
+        """Return the guarantee as one sentence."""
+        if isinstance(self.event, NonPrivateEvent):
+            return "NOT PRIVATE: this model was trained without noise (epsilon = inf)."
+        seeded = (
+            " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed."
+            if self.seeded
+            else ""
+        )
+        return (
+            f"({self.epsilon:.6g}, {self.delta:.6g})-differential privacy for {self.unit}, "
+            f"adjacency {self.adjacency}.{seeded}"
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the receipt as plain data for JSON; infinity is the string ``"inf"``."""
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "statement": self.statement(),
+            "epsilon": _plain(self.epsilon),
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "unit": self.unit,
+            "mechanism": self.mechanism,
+            "releases": list(self.releases),
+            "assumptions": list(self.assumptions),
+            "not_covered": list(self.not_covered),
+            "parameters": {key: _plain(value) for key, value in self.parameters.items()},
+            "seeded": self.seeded,
+            "accountant": self.accountant,
+            "proof": self.proof,
+            "sottovoce": self.version,
+            "event": self.event.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> "Guarantee":
+        """Rebuild a receipt; its epsilon is checked against its event.
+
+        Raises
+        ------
+        ModelFormatError
+            If the data are not a receipt that this version can read.
+        AccountingError
+            If the event costs more than the receipt says.
+        """
+        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
+            raise ModelFormatError(f"not a receipt: 'format' must be {_FORMAT!r}.")
+        if data.get("version") != _VERSION:
+            raise ModelFormatError(
+                f"receipt version {data.get('version')!r} cannot be read by this version of sottovoce (it reads "
+                f"{_VERSION}): update sottovoce."
+            )
+        try:
+            return cls(
+                epsilon=_number(data["epsilon"]),
+                delta=data["delta"],
+                adjacency=data["adjacency"],
+                unit=data["unit"],
+                mechanism=data["mechanism"],
+                releases=tuple(data["releases"]),
+                event=event_from_dict(data["event"]),
+                assumptions=tuple(data["assumptions"]),
+                not_covered=tuple(data["not_covered"]),
+                parameters={key: _number(value) for key, value in data["parameters"].items()},
+                seeded=data["seeded"],
+                accountant=data["accountant"],
+                proof=data["proof"],
+                version=data["sottovoce"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelFormatError(f"the receipt is incomplete or has a value of the wrong type: {error}.") from error
+
+    def to_json(self) -> str:
+        """Return the receipt as strict JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Guarantee":
+        """Read a receipt from JSON; see `from_dict`."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ModelFormatError(f"the receipt is not JSON: {error}.") from error
+        return cls.from_dict(data)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (heading, text) pairs for a readable table; lists have one item a line."""
+        return [
+            ("statement", self.statement()),
+            ("epsilon", f"{self.epsilon:.6g}"),
+            ("delta", f"{self.delta:.6g}"),
+            ("neighbours", Adjacency.parse(self.adjacency).statement),
+            ("mechanism", self.mechanism),
+            ("released", "\n".join(self.releases)),
+            ("accounted event", describe(self.event)),
+            ("accountant", self.accountant),
+            ("taken as public or true", "\n".join(self.assumptions)),
+            ("not covered", "\n".join(self.not_covered)),
+            ("parameters", "\n".join(f"{key} = {_text(value)}" for key, value in self.parameters.items())),
+            ("proof", self.proof),
+            ("made by", f"sottovoce {self.version}"),
+        ]
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
+            f"<td style='text-align:left;white-space:pre-line'>{html.escape(text)}</td></tr>"
+            for name, text in self.rows()
+        )
+        return f"<table>{cells}</table>"
+
+
+def _plain(value: object) -> object:
+    return "inf" if isinstance(value, float) and value == math.inf else value
+
+
+def _number(value: object) -> float:
+    return math.inf if value == "inf" else value  # type: ignore[return-value]  # Guarantee checks it
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,107 @@
+r"""The Gaussian mechanism on a grid.
+
+A floating-point Gaussian leaks through its low bits [1]_: which numbers ``value + noise`` can be depends on ``value``.
+Here the value is a whole number of ticks of a public step g (a power of two, far below the noise), and the noise is
+rounded to whole ticks before it is added:
+
+.. math:: g \, (k + \mathrm{round}(N / g)) = g \, \mathrm{round}((g k + N) / g), \qquad k \in \mathbb{Z}^d.
+
+The right side is a function of g k + N, the ideal Gaussian mechanism on the value g k, and so is the release: it has
+the same privacy, and every output is a whole number of ticks whatever the data are.
+
+Who calls it must hold the sum in whole ticks already, with the stated sensitivity counting the rounding. The kernels of
+this library round each row's term toward zero, which can only shorten it; `to_ticks` rounds a value that was computed
+as a whole, and `rounding_norm` is what that can add to the sensitivity.
+
+Proof: ``docs/privacy/gaussian_on_a_grid.md``.
+
+References
+----------
+.. [1] Mironov (2012). On Significance of the Least Significant Bits for Differential Privacy. CCS 2012.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import GaussianEvent
+
+__all__ = ["GridGaussian", "power_of_two_below", "rounding_norm", "to_ticks"]
+
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True)
+class GridGaussian:
+    """Release whole ticks plus Gaussian noise of ``noise_multiplier * l2_sensitivity``, rounded to whole ticks.
+
+    Parameters
+    ----------
+    l2_sensitivity : float, > 0
+        How far (L2) the exact value can move between neighbours, rounding included, in the unit of the value.
+    noise_multiplier : float, > 0
+        Standard deviation of the noise divided by ``l2_sensitivity``.
+    tick : float
+        The step g of the grid: a power of two, at most a 64th of the standard deviation of the noise.
+    """
+
+    l2_sensitivity: float
+    noise_multiplier: float
+    tick: float
+
+    def __post_init__(self) -> None:
+        number("l2_sensitivity", self.l2_sensitivity, above=0.0)
+        number("noise_multiplier", self.noise_multiplier, above=0.0)
+        number("tick", self.tick, above=0.0)
+        if math.frexp(self.tick)[0] != 0.5:
+            raise ParameterError(f"tick must be a power of two; got {self.tick!r}.")
+        if not self.tick * 64 <= self.noise_std:
+            raise ParameterError(
+                f"tick must be at most noise_std / 64 = {self.noise_std / 64:g}, or the rounding would show in the "
+                f"noise; got {self.tick!r}."
+            )
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise, in the unit of the value."""
+        return self.noise_multiplier * self.l2_sensitivity
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What one release costs."""
+        return GaussianEvent(self.noise_multiplier)
+
+    def release(
+        self, ticks: NDArray[np.int64], noise: np.random.Generator
+    ) -> tuple[NDArray[np.float64], GaussianEvent]:
+        """Return the noisy value, in the unit of the value, and the event that pays for it."""
+        if ticks.dtype != np.int64:
+            raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
+        std = self.noise_std / self.tick
+        largest = float(max(abs(int(ticks.min())), abs(int(ticks.max())))) if ticks.size else 0.0
+        if not largest + 40.0 * std < _LARGEST:
+            raise ParameterError(
+                f"tick={self.tick!r} is too fine for a value of {ticks.size} entries: the sum does not fit in 62 bits."
+            )
+        drawn = np.rint(std * noise.standard_normal(ticks.shape)).astype(np.int64)
+        return (ticks + drawn).astype(np.float64) * self.tick, self.event
+
+
+def power_of_two_below(value: float) -> float:
+    """Return the largest power of two that is at most ``value``."""
+    value = number("value", value, above=0.0)
+    return math.ldexp(1.0, math.frexp(value)[1] - 1)
+
+
+def to_ticks(value: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
+    """Round ``value`` to whole ticks; what this adds to the sensitivity is `rounding_norm`."""
+    return np.rint(np.asarray(value, dtype=np.float64) / tick).astype(np.int64)
+
+
+def rounding_norm(size: int, tick: float) -> float:
+    """Return how much `to_ticks` can add to the distance of two values of ``size`` entries: tick * sqrt(size)."""
+    return number("tick", tick, above=0.0) * math.sqrt(whole_number("size", size, at_least=1))

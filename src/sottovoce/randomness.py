@@ -1,0 +1,77 @@
+"""Random streams: cryptographic bits, seeded by the operating system, one stream for each purpose.
+
+Every random number of a fit comes from `Streams`: AES-128 in counter mode (`randomgen.AESCounter`), keyed with 128 bits
+of the operating system. A user's ``random_state`` replaces the key by one that is derived from the seed: the run can
+then be repeated, and whoever knows the seed can subtract the noise. The receipt of such a run says so.
+
+Sampling and noise never share a stream, so that a change of the one (another batch size, say) cannot shift the other.
+A `Streams` object is made inside one fit and never outlives it; two processes after a fork therefore never share one.
+"""
+
+import secrets
+from enum import Enum
+from typing import Final
+
+import numpy as np
+from randomgen import AESCounter
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["Purpose", "Streams"]
+
+_MAX_SEED: Final = 2**63
+
+
+class Purpose(Enum):
+    """What a stream is for; the value is part of the derived key, so it must never change."""
+
+    NOISE = 1
+    SAMPLING = 2
+    SHUFFLING = 3
+
+
+class Streams:
+    """The random streams of one fit.
+
+    Parameters
+    ----------
+    random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+        None (the only choice that is private) draws the keys from the operating system. An int in [0, 2**63) fixes
+        them. A generator is asked for one such int, and so moves on.
+
+    Attributes
+    ----------
+    seeded : bool
+        True when the keys can be derived from something that a person may know.
+    """
+
+    def __init__(self, random_state: object = None) -> None:
+        self.seeded: bool = random_state is not None
+        self._seed: int | None = None if random_state is None else _seed_of(random_state)
+        self._streams: dict[Purpose, np.random.Generator] = {}
+
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        """Return the stream for ``purpose``; the same object at each call."""
+        if purpose not in self._streams:
+            self._streams[purpose] = np.random.Generator(self._bits(purpose))
+        return self._streams[purpose]
+
+    def _bits(self, purpose: Purpose) -> AESCounter:
+        if self._seed is None:
+            return AESCounter(key=secrets.randbits(128))
+        return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))
+
+
+def _seed_of(random_state: object) -> int:
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        seed = int(random_state)
+        if 0 <= seed < _MAX_SEED:
+            return seed
+    elif isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_MAX_SEED))
+    elif isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**31 - 1, dtype=np.int64))
+    raise ParameterError(
+        f"random_state must be None, a whole number in [0, 2**63) or a numpy generator; got {random_state!r}. "
+        "Leave it None for a private run: a run that can be repeated is not private against whoever knows the seed."
+    )
