@@ -35,7 +35,10 @@ def number(
         raise ParameterError(f"{name} is missing: give {wanted}.{tail}")
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(f"{name} must be {wanted}; got {value!r} of type {type(value).__name__}.{tail}")
-    out = float(value)
+    try:
+        out = float(value)
+    except OverflowError:  # a whole number or a fraction beyond the doubles
+        out = math.nan
     good = (
         (math.isfinite(out) or (infinite and out == math.inf))
         and (above is None or out > above)

@@ -39,12 +39,15 @@ class Solution:
         What the mechanisms emitted, composed.
     chosen : dict
         What public rules made of the noisy releases, for the receipt.
+    offset : float
+        Released location of the labels, to be added to every prediction.
     """
 
     weights: NDArray[np.float64]
     n_steps: int
     event: Event
     chosen: dict[str, object]
+    offset: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

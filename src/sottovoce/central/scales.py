@@ -4,12 +4,13 @@ r"""Two scales of the data that the solvers need, each released with a small sha
 or replaced (Weyl's inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for
 a replacement both tables lie within [lambda, lambda + 1] of the table without the row).
 
-*Scale of the labels.* A histogram of |y| on a public geometric grid moves by one count in one bin (two bins when a row
-is replaced), so sensitivity 1 (sqrt 2).
+*Location and scale of the labels.* A count of rows moves by at most one for every adjacency. Two bisections of a fixed
+number of noisy counts find a median and a quantile of the distances from it, inside the public bounds.
 
 Proofs: ``docs/privacy/dp_scd.md``.
 """
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -18,17 +19,18 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sottovoce.central.rows import Rows
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "release_label_scale", "release_largest_eigenvalue"]
+__all__ = ["MAX_GRAM", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
 # Above this width the Gram matrix costs more than the training; the bound 1, which needs no data, is used instead.
 MAX_GRAM: Final = 2048
 _BLOCK: Final = 8192
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
-_GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # edges from bound / 4096 to the bound, two a factor of 2
+_GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
+_LOCATION_STEPS: Final = 12
+_SCALE_STEPS: Final = 5  # enough to bisect the 25 edges
 _QUANTILE: Final = 0.9
 
 
@@ -93,34 +95,59 @@ def _gram(rows: Rows) -> NDArray[np.float64]:
     return gram
 
 
-def release_label_scale(
-    y: NDArray[np.float64], *, bound: float, mu: float, adjacency: Adjacency, noise: np.random.Generator
-) -> tuple[float, GaussianEvent]:
-    """Release a 90 % quantile of |y| on a public geometric grid, with a Gaussian of mean shift ``mu``.
+def release_label_location_and_scale(
+    y: NDArray[np.float64], *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
+) -> tuple[float, float, Event]:
+    """Release a median of y and a 90 % quantile of the distances from it, by noisy bisection.
 
     Parameters
     ----------
     y : ndarray of shape (n,)
-        Centred labels, each within ``bound``.
+        Labels, each within ``bound`` of 0.
+    n_public : int
+        Public number of rows.
     bound : float, > 0
         Public bound on |y|.
+    located : bool
+        False takes 0 for the median and spends all on the scale.
     mu : float, > 0
-        Gaussian-DP parameter to spend.
-    adjacency : Adjacency
+        Gaussian-DP parameter to spend on all counts together.
     noise : numpy.random.Generator
 
     Returns
     -------
     float
-        A grid value in [bound / 4096, bound].
-    GaussianEvent
+        Location, on a grid of 2 bound / 4096 within the bounds; 0 when not ``located``.
+    float
+        Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance.
+    Event
         What it cost.
     """
-    edges = bound * _GRID
-    counts = np.histogram(np.minimum(np.abs(y), bound), np.concatenate(([0.0], edges)))[0]
-    sensitivity = adjacency.histogram_factor
-    tick = min(1.0, power_of_two_below(sensitivity / mu / 2**20))
-    noisy, event = GridGaussian(sensitivity, 1.0 / mu, tick).release(to_ticks(counts.astype(np.float64), tick), noise)
-    cumulative = np.cumsum(np.maximum(noisy, 0.0))
-    place = int(np.searchsorted(cumulative, _QUANTILE * cumulative[-1]))
-    return float(edges[min(place, len(edges) - 1)]), event
+    n_counts = _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
+    multiplier = math.sqrt(n_counts) / mu
+    counting = GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
+
+    def enough(inside: NDArray[np.bool_], share: float) -> bool:
+        noisy, _ = counting.release(to_ticks(np.array([float(np.count_nonzero(inside))]), counting.tick), noise)
+        return bool(noisy[0] >= share * n_public)
+
+    location = 0.0
+    if located:
+        low, high = -bound, bound
+        for _ in range(_LOCATION_STEPS):
+            middle = 0.5 * (low + high)
+            if enough(y <= middle, 0.5):
+                high = middle
+            else:
+                low = middle
+        location = 0.5 * (low + high)
+    distance = np.abs(y - location)
+    edges = (bound + abs(location)) * _GRID
+    first, last = 0, len(edges) - 1  # the answer is one of edges[first..last]
+    for _ in range(_SCALE_STEPS):
+        place = (first + last) // 2
+        if enough(distance <= edges[place], _QUANTILE):
+            last = place
+        else:
+            first = min(place + 1, last)
+    return location, float(edges[last]), RepeatedEvent(counting.event, n_counts)

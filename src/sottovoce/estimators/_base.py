@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from sottovoce._validation import number, whole_number
 from sottovoce.central.parallel import team
@@ -28,6 +28,7 @@ from sottovoce.randomness import Streams
 
 __all__ = ["DPLinearEstimator"]
 
+_VERSION = version("sottovoce")
 _NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
@@ -135,14 +136,21 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X as a C-contiguous float array or a canonical CSR matrix, and y as it is."""
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False,
-            accept_large_sparse=True, y_numeric=False, multi_output=True,
-        )  # fmt: skip
+        # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
+        checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+        if y is None:
+            validate_data(self, X, y, **checks)  # says that y is missing
+        X = validate_data(self, X, **checks)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
         return (_canonical(X) if sp.issparse(X) else X), y
 
-    def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan) -> Solution:
-        streams = Streams(self.random_state)
+    def _check_parameters(self) -> Streams:
+        """Check every parameter before the data are looked at, and open the random streams of this fit."""
+        self.plan(1, 1)
+        return Streams(self.random_state)
+
+    def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams) -> Solution:
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         assert self.data_norm is not None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
@@ -200,7 +208,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             seeded=seeded and private,
             accountant=accountant_for(solution.event).name if private else "none",
             proof=plan.proof,
-            version=version("sottovoce"),
+            version=_VERSION,
         )
 
     def _decision(self, X: Any) -> NDArray[np.float64]:

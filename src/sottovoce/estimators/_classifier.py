@@ -63,7 +63,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         known = self._public_classes()
         if known is not None or hasattr(self, "classes_"):
             self.__dict__.pop("classes_", None)
-        self.plan(1, 1)  # every parameter is checked before the data are looked at
+        streams = self._check_parameters()
         X, y = self._read_rows(X, y)
         check_classification_targets(y)
         if known is None:
@@ -80,7 +80,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         if self.classes is None and plan.is_private:
             warn_if_classes_were_read(known)
         positive = known[1:] if len(known) == 2 else known
-        self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan)
+        self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan, streams)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -32,8 +32,9 @@ class DPLinearSVC(DPLinearClassifier):
         Strength of the L2 penalty for rows in units of ``data_norm``.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
-    intercept_scaling : float, > 0, default 1.0
-        Value of that column in units of ``data_norm``.
+    intercept_scaling : float, > 0, default 0.2
+        Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
+        every weight.
     solver : {"auto", "scd", "minibatch-scd", "paper-scd"}, default "auto"
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
         secret dual variables; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
@@ -45,7 +46,7 @@ class DPLinearSVC(DPLinearClassifier):
         Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.
     n_public : int or None
         Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.
-    max_iter : int, default 2000
+    max_iter : int, default 10_000
         Cap on the epochs of a run with ``epsilon=inf``.
     tol : float, default 1e-8
         Relative duality gap at which a run with ``epsilon=inf`` stops.
@@ -103,12 +104,12 @@ class DPLinearSVC(DPLinearClassifier):
         classes: Any = None,
         alpha: float = 1e-5,
         fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
+        intercept_scaling: float = 0.2,
         solver: str = "auto",
         solver_options: Any = None,
         adjacency: str = "zero-out",
         n_public: int | None = None,
-        max_iter: int = 2000,
+        max_iter: int = 10_000,
         tol: float = 1e-8,
         random_state: Any = None,
         verbose: int = 0,

@@ -5,7 +5,9 @@ Three of them, each right for every event it accepts, refusing the others:
 * `GaussianAccountant`: exact, for Gaussian releases without sampling. k releases with noise multipliers s_i compose to
   one Gaussian of mean shift mu = sqrt(sum 1/s_i^2), whose curve is [1]_
 
-  .. math:: \delta(\varepsilon) = \Phi(-\varepsilon/\mu + \mu/2) - e^\varepsilon \Phi(-\varepsilon/\mu - \mu/2).
+  .. math:: \delta(\varepsilon) = \Phi(-\varepsilon/\mu + \mu/2) - e^\varepsilon \Phi(-\varepsilon/\mu - \mu/2),
+
+  rounded up in the last digits.
 
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
   compositions with Poisson sampling.
@@ -28,16 +30,18 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from absl import logging as absl_logging
 from dp_accounting import dp_event
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant as _PldAccountant
 from dp_accounting.privacy_accountant import NeighboringRelation
-from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant as _RdpAccountant
+from dp_accounting.rdp import rdp_privacy_accountant as _rdp
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, ndtr
 
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import AccountingError, ParameterError
@@ -63,11 +67,20 @@ __all__ = [
 
 Basic = GaussianEvent | PoissonSampledEvent | NonPrivateEvent
 
+_MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
+_MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
+_MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
+_MOST_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+
 
 def flatten(event: Event) -> Counter[Basic]:
     """Count how often each basic event happens; sampling at rate 1 is no sampling, at rate 0 no release."""
     counts: Counter[Basic] = Counter()
     _collect(event, 1, counts)
+    for basic, times in counts.items():
+        if times > _MOST_RELEASES:
+            raise AccountingError(f"more than 2**53 releases of one kind cannot be accounted: {basic!r}.")
     return counts
 
 
@@ -153,14 +166,14 @@ class GaussianAccountant(Accountant):
         return self._mu(flatten(event))
 
     def _mu(self, counts: "Counter[Basic]") -> float:
-        terms = []
+        shifts = []
         for basic, times in counts.items():
             if not isinstance(basic, GaussianEvent):
                 raise AccountingError(
                     f"exact Gaussian accounting does not cover {basic!r}; use PLDAccountant or RenyiAccountant."
                 )
-            terms.append(times / basic.noise_multiplier**2)
-        return math.sqrt(math.fsum(sorted(terms)))
+            shifts.append(math.sqrt(times) / basic.noise_multiplier)
+        return math.hypot(*sorted(shifts))
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
         return gaussian_epsilon(self._mu(counts), delta)
@@ -170,35 +183,53 @@ class GaussianAccountant(Accountant):
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return delta(epsilon) of a Gaussian release with mean shift ``mu`` (Dong, Roth, Su 2019, Corollary 2.13)."""
+    r"""Return delta(epsilon) of a Gaussian release with mean shift ``mu`` (Dong, Roth, Su 2019, Corollary 2.13).
+
+    With a = mu/2 - epsilon/mu, b = a - mu and the Mills ratio R = Phi/phi, the two terms are phi(a) R(a) and
+    phi(a) R(b), which neither overflow nor lose their leading digits; for small mu their difference is
+    phi(a) times the integral of R'(x) = 1 + x R(x) from b to a. The relative error, below 1e-11, is added.
+    """
     mu = number("mu", mu, at_least=0.0, infinite=True)
+    epsilon = number("epsilon", epsilon, at_least=0.0)
     if mu == 0.0:
         return 0.0
     if mu == math.inf:
         return 1.0
-    log_first = float(log_ndtr(-epsilon / mu + mu / 2))
-    log_second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
-    # first - second without cancellation; the second is never larger
-    return math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first))
+    a = (0.5 * mu - epsilon / mu) + 2.0**-50 * (0.5 * mu + epsilon / mu)  # a larger a is a larger delta
+    if a < -40.0:
+        return 0.0  # below the smallest double
+    scale = math.exp(-0.5 * a * a)
+    if mu < 0.0625:
+        x = a - 0.5 * mu * (1.0 - _NODES)
+        value = scale * 0.5 * mu * float(_WEIGHTS @ (1.0 / math.sqrt(2.0 * math.pi) + 0.5 * x * _mills(x)))
+    else:
+        value = (float(ndtr(a)) if a > 0.0 else 0.5 * scale * float(_mills(a))) - 0.5 * scale * float(_mills(a - mu))
+    return min(1.0, value * (1.0 + 1e-11))
+
+
+def _mills(x: "float | np.ndarray[tuple[int], np.dtype[np.float64]]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Return 2 Phi(x) exp(x^2 / 2), the Mills ratio Phi/phi times sqrt(2 / pi)."""
+    return erfcx(-np.asarray(x) / math.sqrt(2.0))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon with gaussian_delta(mu, epsilon) <= ``delta``, rounded up in the last digits."""
+    delta = number("delta", delta, at_least=0.0, below=1.0)
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    if delta == 0.0 or mu == math.inf:
-        return math.inf
     high = max(1.0, mu * mu)
+    if delta == 0.0 or high == math.inf:
+        return math.inf
     while gaussian_delta(mu, high) > delta:
         high *= 2.0
     epsilon = float(brentq(lambda value: gaussian_delta(mu, value) - delta, 0.0, high, xtol=1e-14, rtol=1e-14))
     return nudge(epsilon, lambda value: gaussian_delta(mu, value) <= delta, up=True)
 
 
-def nudge(value: float, good: "object", *, up: bool) -> float:
+def nudge(value: float, good: Callable[[float], bool], *, up: bool) -> float:
     """Move ``value`` in tiny relative steps until ``good(value)``: a solver's last digit never favours us."""
     step = 1e-14
-    while not good(value):  # type: ignore[operator]
+    while not good(value):
         value = value * (1 + step) + 1e-300 if up else value * (1 - step)
         step *= 2.0
     return value
@@ -211,7 +242,13 @@ class PLDAccountant(Accountant):
     ----------
     grid : float or None
         Step of the privacy loss grid. None takes 1e-4, or finer where a step's own loss is finer: a tenth of the
-        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6.
+        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6; coarser where
+        epsilon is large, about 1e-5 of it.
+
+    Notes
+    -----
+    Compositions that are far from private (epsilon of some 5e4 and more) are given epsilon = inf and delta = 1. More
+    than 2 million sampled steps of one kind are refused.
     """
 
     name = "privacy loss distribution"
@@ -220,29 +257,69 @@ class PLDAccountant(Accountant):
         self._grid = None if grid is None else number("grid", grid, above=0.0, at_most=0.1)
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
-        return float(self._compose(counts).get_epsilon(delta))
+        if _shift_squared(counts) > _MOST_SHIFT:
+            return math.inf
+        return _pld_epsilon(tuple(_ordered(counts)), self._step(counts), delta)
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        return float(self._compose(counts).get_delta(epsilon))
-
-    def _compose(self, counts: "Counter[Basic]") -> _PldAccountant:
-        with _quiet():
-            accountant = _PldAccountant(
-                NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=self._step(counts)
-            )
-            for basic, times in _ordered(counts):
-                accountant.compose(_translate(basic), times)
-        return accountant
+        if _shift_squared(counts) > _MOST_SHIFT:
+            return 1.0
+        return float(_composed_pld(tuple(_ordered(counts)), self._step(counts)).get_delta(epsilon))
 
     def _step(self, counts: "Counter[Basic]") -> float:
         if self._grid is not None:
             return self._grid
-        step = 1e-4
-        for basic in counts:
+        step, coarse = 1e-4, max(2e-6, 1e-6 * _shift_squared(counts))
+        for basic, times in counts.items():
             if isinstance(basic, PoissonSampledEvent):
-                exponent = min(basic.event.noise_multiplier**-2, 700.0)
-                step = min(step, 0.1 * basic.sampling_rate * math.sqrt(math.expm1(exponent)))
-        return max(step, 2e-6)
+                step = min(step, 0.1 * math.sqrt(_sampled_variance(basic)))
+                coarse = max(coarse, 1e-5 * _inverse_square(basic.event))
+            elif isinstance(basic, GaussianEvent):  # many of them are one with less noise
+                coarse = max(coarse, 1e-5 * times * _inverse_square(basic))
+        return min(max(step, coarse), 0.1)
+
+
+def _inverse_square(event: GaussianEvent) -> float:
+    inverse = 1.0 / event.noise_multiplier
+    return inverse * inverse
+
+
+def _sampled_variance(event: PoissonSampledEvent) -> float:
+    """Return the variance of the likelihood ratio of one sampled step, q^2 (exp(1/s^2) - 1)."""
+    return event.sampling_rate**2 * math.expm1(min(_inverse_square(event.event), 700.0))
+
+
+def _shift_squared(counts: "Counter[Basic]") -> float:
+    """Return mu^2 of the Gaussian that the composition is like, roughly; sampling never makes it more."""
+    total = 0.0
+    for basic, times in counts.items():
+        if isinstance(basic, PoissonSampledEvent):
+            total += times * min(_inverse_square(basic.event), _sampled_variance(basic))
+        elif isinstance(basic, GaussianEvent):
+            total += times * _inverse_square(basic)
+    return total
+
+
+@lru_cache(maxsize=16)
+def _composed_pld(counts: tuple[tuple[Basic, int], ...], grid: float) -> _PldAccountant:
+    """Compose once for several questions about the same run; the result is only read."""
+    for basic, times in counts:
+        if isinstance(basic, PoissonSampledEvent) and times > _MOST_STEPS:
+            raise AccountingError(
+                f"{times} sampled steps of one kind are too many for a privacy loss distribution (at most "
+                f"{_MOST_STEPS}); use RenyiAccountant."
+            )
+    with _quiet():
+        accountant = _PldAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=grid)
+        for basic, times in counts:
+            accountant.compose(_translate(basic), times)
+    return accountant
+
+
+@lru_cache(maxsize=256)
+def _pld_epsilon(counts: tuple[tuple[Basic, int], ...], grid: float, delta: float) -> float:
+    """Ask once for each run: plans, receipts and copies of a receipt all ask the same."""
+    return float(_composed_pld(counts, grid).get_epsilon(delta))
 
 
 class RenyiAccountant(Accountant):
@@ -272,37 +349,51 @@ class RenyiAccountant(Accountant):
             raise ParameterError("orders must hold at least one number above 1; got ().")
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
-        if delta == 0.0:
+        divergences = self._divergences(counts)
+        if delta == 0.0 or not np.isfinite(divergences).any():
             return math.inf
-        accountant = self._compose(counts)
-        if self._conversion == "tight":
-            return float(accountant.get_epsilon(delta))
-        return max(0.0, float(np.min(self._divergences(accountant) + math.log(1 / delta) / (self._alphas() - 1))))
+        if self._conversion == "moments":
+            return max(0.0, float(np.min(divergences + math.log(1 / delta) / (self._alphas - 1))))
+        with _quiet():
+            return float(_rdp.compute_epsilon(self._orders, divergences, delta)[0])
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        accountant = self._compose(counts)
-        if self._conversion == "tight":
-            return float(accountant.get_delta(epsilon))
-        return float(np.exp(np.min((self._alphas() - 1) * (self._divergences(accountant) - epsilon))))
+        divergences = self._divergences(counts)
+        if not np.isfinite(divergences).any():
+            return 1.0
+        if self._conversion == "moments":
+            return math.exp(min(0.0, float(np.min((self._alphas - 1) * (divergences - epsilon)))))
+        with _quiet():
+            return float(_rdp.compute_delta(self._orders, divergences, epsilon)[0])
 
+    @property
     def _alphas(self) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         return np.array(self._orders)
 
-    def _divergences(self, accountant: _RdpAccountant) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        return np.array(accountant._rdp)
-
-    def _compose(self, counts: "Counter[Basic]") -> _RdpAccountant:
+    def _divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        """Return the Renyi divergence at each order, with what double precision may have taken off added again."""
+        if _shift_squared(counts) > _MOST_SHIFT:
+            return np.full(len(self._orders), np.inf)
         with _quiet():
-            accountant = _RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
+            accountant = _rdp.RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
             for basic, times in _ordered(counts):
                 accountant.compose(_translate(basic), times)
-        return accountant
+        sampled = [
+            times * basic.sampling_rate for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)
+        ]
+        divergences: np.ndarray[tuple[int], np.dtype[np.float64]] = np.array(accountant._rdp)
+        return np.maximum(divergences, 0.0) * (1.0 + 1e-12) + 1e-14 * math.fsum(sorted(sampled))
 
 
 def accountant_for(event: Event) -> Accountant:
-    """Return the tightest accountant that covers ``event``: exact where nothing is sampled, else PLD."""
-    sampled = any(isinstance(basic, PoissonSampledEvent) for basic in flatten(event))
-    return PLDAccountant() if sampled else GaussianAccountant()
+    """Return the tightest accountant that covers ``event``: exact where nothing is sampled, else PLD.
+
+    Above 2 million sampled steps of one kind it is Renyi DP, whose work does not grow with them.
+    """
+    sampled = [times for basic, times in flatten(event).items() if isinstance(basic, PoissonSampledEvent)]
+    if not sampled:
+        return GaussianAccountant()
+    return PLDAccountant() if max(sampled) <= _MOST_STEPS else RenyiAccountant()
 
 
 def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":
@@ -313,9 +404,9 @@ def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":
 def _translate(basic: Basic) -> dp_event.DpEvent:
     match basic:
         case GaussianEvent():
-            return dp_event.GaussianDpEvent(basic.noise_multiplier)
+            return dp_event.GaussianDpEvent(min(basic.noise_multiplier, _MOST_NOISE))
         case PoissonSampledEvent():
-            inner = dp_event.GaussianDpEvent(basic.event.noise_multiplier)
+            inner = dp_event.GaussianDpEvent(min(basic.event.noise_multiplier, _MOST_NOISE))
             return dp_event.PoissonSampledDpEvent(basic.sampling_rate, inner)
         case _:
             raise AccountingError(f"no translation of {basic!r} for this accountant.")

@@ -33,7 +33,7 @@ class Adjacency(Enum):
         if isinstance(value, Adjacency):
             return value
         for member in cls:
-            if value == member.value:
+            if isinstance(value, str) and value == member.value:
                 return member
         listed = ", ".join(repr(member.value) for member in cls)
         raise ParameterError(f"adjacency must be one of {listed}; got {value!r}.")
@@ -42,11 +42,6 @@ class Adjacency(Enum):
     def sum_factor(self) -> float:
         """How far a sum of per-row terms, each of norm at most 1, can move between neighbours."""
         return 2.0 if self is Adjacency.REPLACE_ONE else 1.0
-
-    @property
-    def histogram_factor(self) -> float:
-        """How far (L2) a histogram with one count per row can move between neighbours."""
-        return 2.0**0.5 if self is Adjacency.REPLACE_ONE else 1.0
 
     @property
     def statement(self) -> str:

@@ -14,7 +14,6 @@ from sottovoce.privacy.events import Event
 __all__ = ["gaussian_mu", "least_noise"]
 
 
-@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mean shift mu of Gaussian releases that is (``epsilon``, ``delta``)-DP, rounded down.
 
@@ -32,6 +31,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     epsilon = number("epsilon", epsilon, above=0.0)
     delta = number("delta", delta, above=0.0, below=1.0)
+    return _gaussian_mu(epsilon, delta)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian_mu(epsilon: float, delta: float) -> float:
     low, high = 1e-12, 1.0
     if gaussian_delta(low, epsilon) > delta:
         raise AccountingError(f"no Gaussian noise meets epsilon={epsilon!r}, delta={delta!r}: raise one of them.")
@@ -64,7 +68,7 @@ def least_noise(
     delta : float, in (0, 1)
     start : float, > 0
         First guess, for speed.
-    tolerance : float, > 0
+    tolerance : float, >= 1e-9
         Relative.
 
     Raises
@@ -75,23 +79,28 @@ def least_noise(
     epsilon = number("epsilon", epsilon, above=0.0)
     delta = number("delta", delta, above=0.0, below=1.0)
     start = number("start", start, above=0.0)
+    tolerance = number("tolerance", tolerance, at_least=1e-9)
 
     def good(noise_multiplier: float) -> bool:
         return accountant.epsilon(make_event(noise_multiplier), delta) <= epsilon
 
-    high, step = start, 1.05
-    while not good(high):
-        high *= step
-        step *= step
-        if high > 1e9 * start:
-            raise AccountingError(
-                f"epsilon={epsilon!r} at delta={delta!r} cannot be met: other parts of the same run spend it already."
-            )
-    low, step = high / 1.05, 1.05
-    while low > 1e-9 * start and good(low):
-        high = low
-        step *= step
-        low /= step
+    low = high = start
+    factor = 1.05
+    if good(start):
+        low = start / factor
+        while low > 1e-9 * start and good(low):
+            factor *= factor
+            low, high = low / factor, low
+    else:
+        high = start * factor
+        while not good(high):
+            if high >= 1e9 * start:
+                raise AccountingError(
+                    f"epsilon={epsilon!r} at delta={delta!r} cannot be met: other parts of the same run spend it "
+                    f"already, or the accountant ({accountant.name}) cannot resolve so small a delta."
+                )
+            factor *= factor
+            low, high = high, min(high * factor, 1e9 * start)
     while high > low * (1.0 + tolerance):
         middle = math.sqrt(low * high)
         if good(middle):

@@ -10,6 +10,7 @@ the adjacency, the event does not need to.
 """
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -151,7 +152,10 @@ class ComposedEvent(Event):
     kind: ClassVar[str] = "composed"
 
     def __post_init__(self) -> None:
-        events = tuple(self.events)
+        try:
+            events = tuple(self.events)
+        except TypeError:
+            raise ParameterError(f"events must be a tuple of Event objects; got {self.events!r}.") from None
         for event in events:
             if not isinstance(event, Event):
                 raise ParameterError(f"events must hold Event objects only; got {event!r}.")
@@ -182,7 +186,10 @@ def describe(event: Event) -> str:
         case PoissonSampledEvent():
             return f"{describe(event.event)}, on a secret Poisson sample at rate {event.sampling_rate:.6g}"
         case RepeatedEvent():
-            return f"{event.count} times: {describe(event.event)}"
+            inner = describe(event.event)
+            if "\n" not in inner:
+                return f"{event.count} times: {inner}"
+            return f"{event.count} times all of:\n{textwrap.indent(inner, '  ')}"
         case ComposedEvent():
             return "\n".join(describe(part) for part in event.events)
         case _:
@@ -196,15 +203,19 @@ def event_from_dict(data: object) -> Event:
     ------
     AccountingError
         If the data are not an event of a kind that this version knows.
+    ParameterError
+        If a number of the event is out of range.
     """
-    if not isinstance(data, Mapping) or data.get("kind") not in _READERS:
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or not isinstance(kind, str) or kind not in _READERS:
         known = ", ".join(sorted(_READERS))
         raise AccountingError(f"not an event of a known kind ({known}): {data!r}.")
-    reader = _READERS[data["kind"]]
     try:
-        return reader(data)
-    except (KeyError, TypeError) as error:
-        raise AccountingError(f"a stored event of kind {data['kind']!r} is incomplete: {error}.") from error
+        return _READERS[kind](data)
+    except KeyError as error:
+        raise AccountingError(f"a stored event of kind {kind!r} is incomplete: it has no {error}.") from error
+    except RecursionError:
+        raise AccountingError("a stored event is nested too deeply.") from None
 
 
 def _gaussian(data: Mapping[str, object]) -> GaussianEvent:

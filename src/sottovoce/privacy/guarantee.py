@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sottovoce._validation import number
-from sottovoce.exceptions import AccountingError, ModelFormatError
+from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import Accountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
@@ -70,11 +70,24 @@ class Guarantee:
     parameters: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon, at_least=0.0, infinite=True)
-        number("delta", self.delta, at_least=0.0, below=1.0)
-        Adjacency.parse(self.adjacency)
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, at_least=0.0, infinite=True))
+        object.__setattr__(self, "delta", number("delta", self.delta, at_least=0.0, below=1.0))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        for name in ("unit", "mechanism", "accountant", "proof", "version"):
+            if not isinstance(getattr(self, name), str):
+                raise ParameterError(f"{name} must be a string; got {getattr(self, name)!r}.")
         for name in ("releases", "assumptions", "not_covered"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            items = getattr(self, name)
+            if not isinstance(items, (tuple, list)) or not all(isinstance(item, str) for item in items):
+                raise ParameterError(f"{name} must be a tuple of strings; got {items!r}.")
+            object.__setattr__(self, name, tuple(items))
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event must be an Event; got {self.event!r}.")
+        if not isinstance(self.seeded, bool):
+            raise ParameterError(f"seeded must be True or False; got {self.seeded!r}.")
+        if not isinstance(self.parameters, Mapping):
+            raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
+        object.__setattr__(self, "parameters", dict(self.parameters))
         spent = self._accountant.epsilon(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
         if not spent <= self.epsilon * (1.0 + 1e-9) + 1e-12:
@@ -104,6 +117,8 @@ class Guarantee:
         """Return the guarantee as one sentence."""
         if isinstance(self.event, NonPrivateEvent):
             return "NOT PRIVATE: this model was trained without noise (epsilon = inf)."
+        if not math.isfinite(self.epsilon):
+            return f"NOT PRIVATE: at delta = {self.delta:.6g} the releases keep to no epsilon (epsilon = inf)."
         seeded = (
             " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed."
             if self.seeded
@@ -145,7 +160,7 @@ class Guarantee:
         ModelFormatError
             If the data are not a receipt that this version can read.
         AccountingError
-            If the event costs more than the receipt says.
+            If the event costs more than the receipt says, or cannot be accounted.
         """
         if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
             raise ModelFormatError(f"not a receipt: 'format' must be {_FORMAT!r}.")
@@ -155,24 +170,30 @@ class Guarantee:
                 f"{_VERSION}): update sottovoce."
             )
         try:
+            event = event_from_dict(data["event"])
+        except (KeyError, AccountingError, ParameterError) as error:
+            raise ModelFormatError(f"the receipt has no event that this version can read: {error}") from error
+        try:
             return cls(
                 epsilon=_number(data["epsilon"]),
                 delta=data["delta"],
                 adjacency=data["adjacency"],
                 unit=data["unit"],
                 mechanism=data["mechanism"],
-                releases=tuple(data["releases"]),
-                event=event_from_dict(data["event"]),
-                assumptions=tuple(data["assumptions"]),
-                not_covered=tuple(data["not_covered"]),
+                releases=data["releases"],
+                event=event,
+                assumptions=data["assumptions"],
+                not_covered=data["not_covered"],
                 parameters={key: _number(value) for key, value in data["parameters"].items()},
                 seeded=data["seeded"],
                 accountant=data["accountant"],
                 proof=data["proof"],
                 version=data["sottovoce"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ModelFormatError(f"the receipt is incomplete or has a value of the wrong type: {error}.") from error
+        except KeyError as error:
+            raise ModelFormatError(f"the receipt is incomplete: it has no {error}.") from error
+        except (ParameterError, AttributeError) as error:
+            raise ModelFormatError(f"the receipt has a value of the wrong kind: {error}") from error
 
     def to_json(self) -> str:
         """Return the receipt as strict JSON."""
@@ -183,7 +204,7 @@ class Guarantee:
         """Read a receipt from JSON; see `from_dict`."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:  # also numbers of too many digits, and deep nesting
             raise ModelFormatError(f"the receipt is not JSON: {error}.") from error
         return cls.from_dict(data)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.central.plan import ROUNDING_SLACK, Plan
 from sottovoce.central.rows import Rows
-from sottovoce.central.scales import MAX_GRAM, release_label_scale, release_largest_eigenvalue
+from sottovoce.central.scales import MAX_GRAM, release_label_location_and_scale, release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
@@ -26,17 +26,24 @@ class Scales:
     """Noisy scales of the data, released, and what they cost."""
 
     eigenvalue: float
+    location: float
     label: float
     events: tuple[Event, ...]
 
-    def chosen(self) -> dict[str, object]:
+    def chosen(self, plan: "ScaledPlan") -> dict[str, object]:
         """Return the released values for the receipt."""
-        return {"lambda_max (noisy or bound)": self.eigenvalue, "label scale (noisy or bound)": self.label}
+        out: dict[str, object] = {
+            f"lambda_max ({'noisy' if plan.estimates_eigenvalue else 'public bound'})": self.eigenvalue
+        }
+        if plan.estimates_labels:
+            out["label location, from the middle of the bounds (noisy)"] = self.location
+            out["label scale (noisy)"] = self.label
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledPlan(Plan):
-    """Plan of a solver that first releases lambda_max and, for losses without a Lipschitz bound, the label scale."""
+    """Plan of a solver that first releases lambda_max and, for losses without a Lipschitz bound, two numbers on the labels."""
 
     @property
     def mu(self) -> float:
@@ -49,14 +56,14 @@ class ScaledPlan(Plan):
         return self.n_weights <= MAX_GRAM
 
     @property
-    def estimates_label_scale(self) -> bool:
+    def estimates_labels(self) -> bool:
         """True for losses without a Lipschitz bound."""
         return not math.isfinite(self.loss.lipschitz)
 
     @property
     def n_scales(self) -> int:
         """Number of scales that are estimated."""
-        return int(self.estimates_eigenvalue) + int(self.estimates_label_scale)
+        return int(self.estimates_eigenvalue) + int(self.estimates_labels)
 
     @property
     def mu_scale(self) -> float:
@@ -78,23 +85,32 @@ class ScaledPlan(Plan):
         """What is released of the scales, in words."""
         return (
             *(("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",) if self.estimates_eigenvalue else ()),
-            *(("90 % quantile of |y| of the centred labels, noisy",) if self.estimates_label_scale else ()),
+            *(
+                ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
+                if self.estimates_labels
+                else ()
+            ),
         )
 
     def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
         """Release the scales as planned; a scale that is not estimated is its public bound, 1."""
         events: list[Event] = []
-        eigenvalue = label = 1.0
+        eigenvalue, location, label = 1.0, 0.0, 1.0
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(rows, n_public=self.n_samples, mu=self.mu_scale, noise=noise)
             events.append(event)
-        if self.estimates_label_scale:
+        if self.estimates_labels:
             assert self.label_bound is not None
-            label, event = release_label_scale(
-                targets[0], bound=self.label_bound, mu=self.mu_scale, adjacency=self.adjacency, noise=noise
+            location, label, spent = release_label_location_and_scale(
+                targets[0],
+                n_public=self.n_samples,
+                bound=self.label_bound,
+                located=self.intercept > 0.0,
+                mu=self.mu_scale,
+                noise=noise,
             )
-            events.append(event)
-        return Scales(eigenvalue, label, tuple(events))
+            events.append(spent)
+        return Scales(eigenvalue, location, label, tuple(events))
 
 
 def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:

@@ -10,7 +10,8 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n
 The model is the average of the last w's. It is accelerated proximal gradient on the dual problem (s' makes the step
 safe), with the record's own memory a_i never released; given the released v's the sum moves by at most C between
 neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow from public facts and
-from lambda_max and r, which are released first with 2 % of mu^2 each.
+from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification; for ridge a quantile of
+the distances of the labels from a median, which also centres them).
 
 Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
 batches, acceleration, averaging; exact steps; s' = n lambda_max in place of the batch size.
@@ -44,7 +45,7 @@ __all__ = ["AcceleratedPlan"]
 _CLIP: Final = 1.0  # clip in units of the gradient
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 400
-_AVERAGED: Final = 0.4  # share of the passes, the last ones, that the model is averaged over
+_AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ class AcceleratedPlan(ScaledPlan):
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for lambda_max": self.mu_scale if self.estimates_eigenvalue else 0.0,
-            "mu for the label scale": self.mu_scale if self.estimates_label_scale else 0.0,
+            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
             "mu for the passes of each model": self.mu_steps / math.sqrt(self.n_models),
         }
@@ -126,12 +127,13 @@ class AcceleratedPlan(ScaledPlan):
             def report(step: int, done: int = model * n_passes) -> None:
                 progress(done + step, n_passes * self.n_models)
 
-            weights.append(run.train(y, report))
+            weights.append(run.train(y - scales.location, report))
         return Solution(
             np.stack(weights),
             n_passes,
             compose(*scales.events, RepeatedEvent(mechanism.event, n_passes * self.n_models)),
-            {**scales.chosen(), "passes": n_passes, "noise multiplier of a pass": mechanism.noise_multiplier},
+            {**scales.chosen(self), "passes": n_passes, "noise multiplier of a pass": mechanism.noise_multiplier},
+            offset=scales.location,
         )
 
 
@@ -139,7 +141,7 @@ def _pass_factor(loss: Loss) -> float:
     """Return the constant of the rule for the number of passes; measured once, on public data."""
     if not math.isfinite(loss.lipschitz):
         return 8.0
-    return 15.0 if math.isfinite(loss.smoothness) else 10.0
+    return 25.0 if math.isfinite(loss.smoothness) else 15.0
 
 
 @dataclass(frozen=True)

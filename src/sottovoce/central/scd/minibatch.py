@@ -21,7 +21,7 @@ References
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -112,28 +112,23 @@ class MinibatchPlan(ScaledPlan):
     def _mu_model(self) -> float:
         return self.mu_steps / math.sqrt(self.n_models)
 
-    @cached_property
+    @property
     def noise_multiplier(self) -> float:
         """Noise of a step divided by its sensitivity: the least that keeps the budget of the whole run."""
-        rate, steps = self.sampling_rate, self.n_steps * self.n_models
-        # the central limit of the composition, exact for many steps
-        start = 1.0 / math.sqrt(math.log1p(self.mu_steps**2 / (rate**2 * steps)))
-        return least_noise(self._event, PLDAccountant(), self.epsilon, self.delta, start=start)
-
-    def _event(self, noise_multiplier: float) -> Event:
-        step = PoissonSampledEvent(self.sampling_rate, GaussianEvent(noise_multiplier))
-        return compose(*self.scale_events, RepeatedEvent(step, self.n_steps * self.n_models))
+        return _calibrate(
+            self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.epsilon, self.delta, self.mu_steps
+        )
 
     @property
     def event(self) -> Event:
         """The scales and the steps."""
-        return self._event(self.noise_multiplier)
+        return _event(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
 
     def details(self) -> dict[str, object]:
         """Return the sampling and the noise."""
         return {
             "mu for lambda_max": self.mu_scale if self.estimates_eigenvalue else 0.0,
-            "mu for the label scale": self.mu_scale if self.estimates_label_scale else 0.0,
+            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "expected batch size": self.expected_size,
             "sampling rate": self.sampling_rate,
             "steps of each model": self.n_steps,
@@ -165,10 +160,10 @@ class MinibatchPlan(ScaledPlan):
             def report(step: int, done: int = model * self.n_steps) -> None:
                 progress(done + step, self.n_steps * self.n_models)
 
-            w, spent = self._train(rows, y, scales, streams, team, report)
+            w, spent = self._train(rows, y - scales.location, scales, streams, team, report)
             weights.append(w)
             events.append(spent)
-        return Solution(np.stack(weights), self.n_steps, compose(*events), scales.chosen())
+        return Solution(np.stack(weights), self.n_steps, compose(*events), scales.chosen(self), offset=scales.location)
 
     def _train(
         self,
@@ -212,6 +207,20 @@ class MinibatchPlan(ScaledPlan):
             report(step + 1)
         spent = RepeatedEvent(PoissonSampledEvent(self.sampling_rate, mechanism.event), self.n_steps)
         return total / (averaged * alpha_n), spent
+
+
+def _event(scales: tuple[Event, ...], rate: float, steps: int, noise_multiplier: float) -> Event:
+    return compose(*scales, RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), steps))
+
+
+@lru_cache(maxsize=256)
+def _calibrate(
+    scales: tuple[Event, ...], rate: float, steps: int, epsilon: float, delta: float, mu_steps: float
+) -> float:
+    """Find the noise of a plan; a second or so, so the same plan is not calibrated twice."""
+    # the central limit of the composition, exact for many steps
+    start = 1.0 / math.sqrt(math.log1p(mu_steps**2 / (rate**2 * steps)))
+    return least_noise(lambda noise: _event(scales, rate, steps, noise), PLDAccountant(), epsilon, delta, start=start)
 
 
 def poisson_sample(n: int, rate: float, sampling: np.random.Generator) -> NDArray[np.int64]:

@@ -1,0 +1,265 @@
+"""Store a trained model as JSON, and read it back: plain data only, nothing in the file is ever executed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Set
+from numbers import Real
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sottovoce._files import write_whole
+from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.linear_svc import DPLinearSVC
+from sottovoce.estimators.logistic_regression import DPLogisticRegression
+from sottovoce.estimators.ridge import DPRidge
+from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.tables.schema import Schema
+
+__all__ = ["load_model", "model_from_json", "model_to_json", "save_model"]
+
+_FORMAT: Final = "sottovoce-model"
+_VERSION: Final = 1
+_ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
+    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC)
+}
+_KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
+_DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
+
+
+def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:
+    """Write a trained model to a JSON file, whole or not at all; an existing file is replaced.
+
+    Parameters
+    ----------
+    estimator : DPRidge, DPLogisticRegression or DPLinearSVC
+        Trained.
+    path : str or Path
+        Its folder must exist.
+    schema : Schema or None, default=None
+        The schema of the table it was trained on: with it, the model can read such tables by itself.
+
+    Raises
+    ------
+    ParameterError
+        If the estimator is none of sottovoce's, or its classes are neither texts, numbers nor booleans.
+    sklearn.exceptions.NotFittedError
+        If it is not trained.
+    OSError
+        If the file cannot be written; what was there before is untouched.
+
+    Notes
+    -----
+    The file holds what `fit` releases and the public parameters, nothing else of the data. ``random_state`` is not
+    stored and is read back as None: whoever had the seed could take the noise away.
+    """
+    write_whole(path, model_to_json(estimator, schema=schema))
+
+
+def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    (estimator, schema)
+        The trained estimator, which predicts exactly as before, and the schema that was stored with it, or None.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is missing, damaged, of another kind, or of a newer version; the message says which.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot read the model: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ModelFormatError(f"{path}: this is no model file: it is not UTF-8 text.") from None
+    try:
+        return model_from_json(text)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
+
+
+def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None) -> str:
+    """Return a trained model as the text of a JSON file; see `save_model`."""
+    kind = _ESTIMATORS.get(type(estimator).__name__)
+    if type(estimator) is not kind:
+        raise ParameterError(f"only {', '.join(_ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
+    check_is_fitted(estimator)
+    fitted: dict[str, Any] = {
+        "n_features_in_": int(estimator.n_features_in_),
+        "n_iter_": int(estimator.n_iter_),
+        "coef_": _encode(estimator.coef_),
+        "intercept_": _encode(estimator.intercept_),
+    }
+    if hasattr(estimator, "classes_"):
+        fitted["classes_"] = _encode_classes(estimator.classes_)
+    if hasattr(estimator, "feature_names_in_"):
+        fitted["feature_names_in_"] = [str(name) for name in estimator.feature_names_in_]
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "estimator": type(estimator).__name__,
+        "parameters": {
+            name: None if name == "random_state" else _encode(value)
+            for name, value in estimator.get_params(deep=False).items()
+        },
+        "fitted": fitted,
+        "guarantee": estimator.guarantee_.to_dict(),
+        "schema": None if schema is None else schema.to_dict(),
+    }
+    # one line an entry: readable, comparable, and a million coefficients do not become a million lines
+    lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
+    """Read a model from the text of a JSON file; see `load_model`."""
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"this is no model file: it is not JSON ({error}).") from None
+    _check_format(content)
+    try:
+        kind = _ESTIMATORS.get(content["estimator"])
+        if kind is None:
+            raise ModelFormatError(
+                f"the model is a {content['estimator']!r}; this version of sottovoce knows {', '.join(_ESTIMATORS)}. "
+                "Update sottovoce."
+            )
+        estimator = kind(**_decode_parameters(kind, content["parameters"]))
+        _set_fitted(estimator, content["fitted"])
+        estimator.guarantee_ = Guarantee.from_dict(content["guarantee"])
+        schema = None if content["schema"] is None else Schema.from_dict(content["schema"])
+    except KeyError as error:
+        raise ModelFormatError(
+            f"the model file lacks the entry {error}: it is damaged. Train or copy it again."
+        ) from None
+    except ModelFormatError:
+        raise
+    except SottovoceError as error:
+        raise ModelFormatError(f"the model file does not hold together: {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelFormatError(
+            f"the model file has an entry of the wrong kind: {error}. Train or copy it again."
+        ) from None
+    return estimator, schema
+
+
+def _check_format(content: object) -> None:
+    if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
+        found = content.get("format") if isinstance(content, Mapping) else None
+        if found == "sottovoce-receipt":
+            raise ModelFormatError("this is the receipt of a model, not the model itself. Give the model's own file.")
+        raise ModelFormatError(f"this is no model file: its format is {found!r} instead of {_FORMAT!r}.")
+    version = content.get("version")
+    if version != _VERSION or isinstance(version, bool):
+        raise ModelFormatError(
+            f"the model file has version {version!r}, this version of sottovoce reads {_VERSION}: update sottovoce."
+        )
+
+
+def _decode_parameters(kind: type[DPLinearEstimator], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    known = kind().get_params(deep=False)
+    for name in parameters:
+        if name not in known:
+            raise ModelFormatError(
+                f"the model has the parameter {name!r}, unknown to this version of sottovoce: update sottovoce."
+            )
+    return {name: _decode(value) for name, value in parameters.items()}
+
+
+def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None:
+    """Set the fitted attributes, after a check that their shapes agree."""
+    n_features = int(fitted["n_features_in_"])
+    coef = np.array(_decode(fitted["coef_"]), dtype=np.float64)
+    intercept = _decode(fitted["intercept_"])
+    if isinstance(estimator, DPRidge):
+        wanted: tuple[int, ...] = (n_features,)
+        intercept = float(intercept)
+    else:
+        estimator.classes_ = _decode_classes(fitted["classes_"])
+        intercept = np.array(intercept, dtype=np.float64)
+        n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        wanted = (n_models, n_features)
+        if intercept.shape != (n_models,):
+            raise ModelFormatError(
+                f"intercept_ has the shape {intercept.shape} instead of {(n_models,)}: damaged file."
+            )
+    if coef.shape != wanted:
+        raise ModelFormatError(f"coef_ has the shape {coef.shape} instead of {wanted}: damaged file.")
+    estimator.coef_, estimator.intercept_ = coef, intercept
+    estimator.n_features_in_ = n_features
+    estimator.n_iter_ = int(fitted["n_iter_"])
+    if "feature_names_in_" in fitted:
+        estimator.feature_names_in_ = np.array(fitted["feature_names_in_"], dtype=object)
+        if len(estimator.feature_names_in_) != n_features:
+            raise ModelFormatError(
+                f"feature_names_in_ has {len(estimator.feature_names_in_)} names instead of {n_features}: damaged file."
+            )
+
+
+def _encode(value: Any) -> Any:
+    """Return plain data for strict JSON; a float that JSON lacks becomes ``{"float": "inf"}``, a dict ``{"dict": {}}``.
+
+    Python writes the shortest text that reads back as the same double, so numbers survive exactly.
+    """
+    if hasattr(value, "tolist"):  # numpy and pandas
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else {"float": str(number)}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): _encode(item) for key, item in value.items()}}
+    if isinstance(value, (list, tuple, Set)):
+        return [_encode(item) for item in value]
+    raise ParameterError(f"a value of type {type(value).__name__} cannot be stored in a model file: {value!r}.")
+
+
+def _decode(value: Any) -> Any:
+    """Undo `_encode`; lists come back as lists."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if isinstance(value, Mapping):
+        if set(value) == {"float"} and value["float"] in ("inf", "-inf", "nan"):
+            return float(value["float"])
+        if set(value) == {"dict"} and isinstance(value["dict"], Mapping):
+            return {key: _decode(item) for key, item in value["dict"].items()}
+        raise ModelFormatError(f"the entry {dict(value)!r} is neither a number nor a dict: damaged file.")
+    return value
+
+
+def _encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    kind = _KINDS.get(classes.dtype.kind)
+    if kind is None:
+        raise ParameterError(
+            f"classes of type {classes.dtype} cannot be stored: use texts, numbers or booleans as labels."
+        )
+    return {"kind": kind, "values": [_encode(name) for name in classes]}
+
+
+def _decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
+    if entry["kind"] not in _DTYPES:
+        raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
+    values = _decode(entry["values"])
+    classes: NDArray[Any] = np.array(values, dtype=_DTYPES[entry["kind"]])
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
+    return classes
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not allowed")

@@ -1,0 +1,32 @@
+"""scikit-learn's own checks on every estimator, with and without noise.
+
+Exceptions: none. `check_array_api_input` skips itself where SCIPY_ARRAY_API is not set. The private estimators are
+checked at epsilon = 1e4, because some checks ask for 0.83 accuracy on a few dozen rows, which no privacy at a sensible
+epsilon can give; a seed is set because others ask that two fits agree.
+"""
+
+import math
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sottovoce as sv
+
+RIDGE = {"delta": 1e-3, "data_norm": 5.0, "label_bounds": (-1e3, 1e3)}
+CLASSIFIER = {"delta": 1e-3, "data_norm": 5.0}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        make(epsilon=epsilon, random_state=0, **public)
+        for epsilon in (math.inf, 1e4)
+        for make, public in (
+            (sv.DPRidge, RIDGE),
+            (sv.DPLogisticRegression, CLASSIFIER),
+            (sv.DPLinearSVC, CLASSIFIER),
+        )
+    ]
+)
+def test_check_estimator(estimator, check):
+    check(estimator)

@@ -1,0 +1,118 @@
+"""What one row can do to a released sum: at most the clip that scales the noise, whatever the row is.
+
+The proof pages rest on this bound and on nothing else about the arithmetic, so it is tried on rows and states that are as
+bad as floating point allows, for every loss, both storage forms and both precisions.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.central.kernels import passes
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce.central.rows import make_rows
+from sottovoce.central.scales import release_largest_eigenvalue
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+
+TEAM = Team(1, None)
+LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5)]
+wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
+tame = st.floats(-3, 3, width=32)
+
+
+def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, minibatch):
+    raw = np.array([row], dtype=dtype)
+    rows = make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    tick = power_of_two_below(clip) * 2.0**-23
+    w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
+    total = np.zeros(rows.n_weights, np.int64)
+    y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
+    if minibatch:
+        passes.batch_pass(
+            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, 3.0, 2.0, clip, 1.0 / tick, loss,
+            np.array([0]), 0, 1, total,
+        )  # fmt: skip
+    else:
+        passes.accelerated_pass(
+            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, before, 0.7, w, 10.0, clip, 1.0 / tick, loss, 0, 1,
+            total,
+        )  # fmt: skip
+    assert np.isfinite(a).all()
+    return float(np.linalg.norm(total.astype(np.float64))) * tick
+
+
+@pytest.mark.parametrize("minibatch", [False, True], ids=["accelerated", "minibatch"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@settings(max_examples=40, deadline=None)
+@given(
+    row=st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=1, max_size=70),
+    positive=st.booleans(),
+    number=st.floats(-1e6, 1e6),
+    memory=st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)),
+    weights=st.lists(wild, min_size=1, max_size=5),
+    constant=st.sampled_from([0.0, 0.2, 1.0]),
+    clip=st.sampled_from([1e-7, 0.3, 1.0, 64.0]),
+)
+def test_one_row_moves_the_sum_by_at_most_the_clip(
+    loss, dtype, sparse, minibatch, row, positive, number, memory, weights, constant, clip
+):
+    label = (1.0 if positive else -1.0) if loss.is_classification else number
+    length = length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, minibatch)
+    assert length <= clip * ROUNDING_SLACK
+
+
+def test_the_bound_is_reached():
+    """A row that is pulled hard moves the sum by the whole clip, so the test above could fail."""
+    length = length_of_term([0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, False)
+    assert length == pytest.approx(1e-3, rel=1e-5)
+
+
+def test_two_entries_in_one_place_count_as_their_sum():
+    """A CSR matrix may hold the same place twice; as a norm that would be too short by up to sqrt 2."""
+    import sottovoce as sv
+
+    twice = sp.csr_matrix((np.array([0.7, 0.7, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    once = sp.csr_matrix(np.array([[1.4, 0.0], [0.0, 1.0]]))
+    fits = [
+        sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[0, 1], random_state=0).fit(X, [0, 1])
+        for X in (twice, once)
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert twice.nnz == 3  # the user's matrix is left as it was
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 0.5])
+def test_eigenvalue_moves_by_at_most_its_sensitivity(sparse, constant, monkeypatch):
+    """Remove or replace a row in many tables; compare the value that is about to be noised with what was declared."""
+    seen = []
+
+    def record(self, ticks, noise):
+        seen.append((float(ticks[0]) * self.tick, self.l2_sensitivity))
+        return ticks.astype(np.float64) * self.tick, self.event
+
+    monkeypatch.setattr(GridGaussian, "release", record)
+
+    def eigenvalue(X):
+        raw = sp.csr_array(X) if sparse else X
+        rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
+        release_largest_eigenvalue(rows, n_public=30, mu=0.1, noise=np.random.default_rng(0))
+        return seen[-1]
+
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for trial in range(30):
+        X = rng.normal(size=(30, 4)) * (0.02 if trial % 2 else 1.0)
+        X[-1] = 10 * rng.normal(size=4)
+        whole, declared = eigenvalue(X)
+        without, _ = eigenvalue(X[:-1])
+        replaced, _ = eigenvalue(np.vstack([X[:-1], 10 * rng.normal(size=4)]))
+        for other in (without, replaced):
+            largest = max(largest, abs(whole - other) / declared)
+    assert (0.5 if constant else 0.8) < largest <= 1.0

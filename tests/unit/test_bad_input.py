@@ -1,0 +1,199 @@
+"""Bad input to the estimators: a clear error that names the argument, the value and the remedy, before any work."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1.0, 1.0, (60, 3))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+NUMBERS = np.clip(X[:, 0], -1.0, 1.0)
+PUBLIC = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0}
+
+
+@pytest.fixture(autouse=True)
+def no_noise_is_drawn(monkeypatch):
+    """Any release makes the test fail: these inputs must be refused before one."""
+
+    def refuse(self, ticks, noise):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(GridGaussian, "release", refuse)
+
+
+def classifier(**changed):
+    return sv.DPLogisticRegression(**{**PUBLIC, "classes": ["no", "yes"], **changed})
+
+
+def ridge(**changed):
+    return sv.DPRidge(**{**PUBLIC, "label_bounds": (-1.0, 1.0), **changed})
+
+
+@pytest.mark.parametrize("make", [classifier, ridge])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"epsilon": None}, "epsilon is missing: give a number > 0"),
+        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. Use epsilon=inf"),
+        ({"epsilon": -1.0}, "epsilon must be a number > 0; got -1.0"),
+        ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
+        ({"epsilon": "1"}, "epsilon must be a number > 0; got '1' of type str"),
+        ({"epsilon": True}, "epsilon must be a number > 0; got True"),
+        ({"delta": None}, "delta is missing"),
+        ({"delta": 0.0}, "delta must be a finite number > 0 and < 1; got 0.0. Choose it well below 1 / n_samples"),
+        ({"delta": 1.0}, "delta must be a finite number > 0 and < 1; got 1.0"),
+        ({"delta": math.nan}, "delta must be .* got nan"),
+        ({"data_norm": None}, "data_norm is missing: .* public bound on the Euclidean norm"),
+        ({"data_norm": 0.0}, "data_norm must be a finite number > 0; got 0.0"),
+        ({"data_norm": math.inf}, "data_norm must be a finite number > 0; got inf"),
+        ({"alpha": 0.0}, "alpha must be a finite number > 0; got 0.0"),
+        ({"alpha": math.nan}, "alpha must be a finite number > 0; got nan"),
+        ({"intercept_scaling": -1.0}, "intercept_scaling must be a finite number > 0; got -1.0"),
+        ({"fit_intercept": "yes"}, "fit_intercept must be True or False; got 'yes'"),
+        ({"solver": "lbfgs"}, "solver must be one of 'auto', 'scd', 'minibatch-scd', 'paper-scd'; got 'lbfgs'"),
+        (
+            {"solver_options": {"steps": 3}},
+            "solver_options has no entry 'steps' for solver='auto'; it takes 'n_passes'",
+        ),
+        ({"solver_options": 3}, "solver_options must be a dict or None; got 3"),
+        ({"solver_options": {"n_passes": 0}}, "n_passes must be a whole number >= 1; got 0"),
+        ({"adjacency": "swap"}, "adjacency must be one of 'zero-out', 'add-remove', 'replace-one'; got 'swap'"),
+        ({"adjacency": "add-remove"}, "n_public is missing: .* public stand-in"),
+        ({"adjacency": "replace-one", "solver": "minibatch-scd"}, "adjacency must be 'zero-out' or 'add-remove'"),
+        ({"n_public": 0}, "n_public must be a whole number >= 1; got 0"),
+        ({"n_public": 10.0}, "n_public must be a whole number >= 1; got 10.0"),
+        ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
+        ({"tol": 0.0}, "tol must be a finite number > 0; got 0.0"),
+        ({"random_state": -1}, "random_state must be None, a whole number in .* got -1"),
+        ({"random_state": "seed"}, "random_state must be None, a whole number in .* got 'seed'"),
+    ],
+)
+def test_parameters(make, changed, message):
+    y = Y if make is classifier else NUMBERS
+    with pytest.raises(ParameterError, match=message):
+        make(**changed).fit(X, y)
+
+
+def test_parameters_are_checked_before_the_data_are_read():
+    with pytest.raises(ParameterError, match="epsilon"):
+        classifier(epsilon=-1.0).fit("not a table", None)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (None, "label_bounds is missing: give a pair .* public bounds"),
+        ((1.0, -1.0), r"label_bounds must satisfy low < high; got \(1.0, -1.0\)"),
+        ((0.0, math.inf), r"label_bounds\[1\] must be a finite number; got inf"),
+        (3.0, r"label_bounds must be a pair \(low, high\); got 3.0"),
+        ((1.0, 2.0, 3.0), r"label_bounds must be a pair"),
+    ],
+)
+def test_label_bounds(bounds, message):
+    with pytest.raises(ParameterError, match=message):
+        ridge(label_bounds=bounds).fit(X, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (["no"], "at least two classes"),
+        (["no", "yes", "no"], "must not repeat a class"),
+        ("no", "at least two classes"),
+    ],
+)
+def test_class_list(classes, message):
+    with pytest.raises(ParameterError, match=message):
+        classifier(classes=classes).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [classifier, ridge])
+def test_nan_and_infinity_in_x(make, dtype, sparse, value):
+    bad = X.astype(dtype)
+    bad[17, 2] = value
+    y = Y if make is classifier else NUMBERS
+    kind = "NaN" if math.isnan(value) else "infinity"
+    with pytest.raises(DataError, match=rf"Input X contains {kind}: row 17, column 2 \(1 row\(s\).*public constant"):
+        make().fit(sp.csr_matrix(bad) if sparse else bad, y)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_nan_in_a_frame_names_the_column(frame):
+    table = frame({"age": X[:, 0], "height": np.where(np.arange(60) == 3, np.nan, 1.0), "weight": X[:, 2]})
+    with pytest.raises(DataError, match="row 3, column 'height'"):
+        classifier().fit(table, Y)
+
+
+@pytest.mark.parametrize("value", [1.5, -7.0, math.nan, math.inf])
+def test_label_outside_the_bounds(value):
+    y = NUMBERS.copy()
+    y[5] = value
+    name = {math.inf: "infinity"}.get(value, "NaN" if math.isnan(value) else f"{value:g}")
+    with pytest.raises(DataError, match=rf"contains {name}, outside label_bounds=\(-1, 1\): row 5 .*Widen the bounds"):
+        ridge().fit(X, y)
+
+
+def test_text_labels_for_ridge():
+    with pytest.raises(DataError, match="y must hold numbers"):
+        ridge().fit(X, Y)
+
+
+def test_label_unknown_to_the_class_list():
+    with pytest.raises(DataError, match=r"y holds the label .*'maybe'.* \(row 2, 1 row\(s\) in all\), which is not in"):
+        classifier().fit(X, np.where(np.arange(60) == 2, "maybe", Y))
+
+
+def test_one_class_only():
+    with pytest.raises(DataError, match="one class only .*state the public list"):
+        classifier(classes=None).fit(X, np.full(60, "no"))
+
+
+def test_empty_and_misshapen_tables():
+    with pytest.raises(ValueError, match="Found array with 0 sample"):
+        classifier().fit(np.empty((0, 3)), np.empty(0))
+    with pytest.raises(ValueError, match="Found array with 0 feature"):
+        classifier().fit(np.empty((60, 0)), Y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        classifier().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        classifier().fit(X[:, 0], Y)
+
+
+def test_a_damaged_sparse_matrix_is_refused():
+    matrix = sp.csr_matrix(X)
+    matrix.indices[0] = 99
+    with pytest.raises(DataError, match="not a valid CSR matrix"):
+        classifier().fit(matrix, Y)
+
+
+def test_predict_with_other_columns_names_them():
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = sv.DPLinearSVC(epsilon=math.inf, data_norm=2.0, alpha=0.1).fit(table, Y)
+    with pytest.raises(ValueError, match="(?s)feature names.*- b"):
+        model.predict(table.rename(columns={"b": "q"}))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            model.predict(X[:, :2])
+
+
+def test_a_class_list_read_from_the_data_warns(monkeypatch):
+    monkeypatch.undo()  # this fit is meant to run
+    with pytest.warns(PrivacyWarning, match="classes were read from y"):
+        model = classifier(classes=None, random_state=0).fit(X, Y)
+    assert any("READ FROM THE DATA" in line for line in model.guarantee_.assumptions)
+
+
+def test_random_state_is_checked_before_the_data_are_read():
+    with pytest.raises(ParameterError, match="random_state"):
+        classifier(random_state=1.5).fit("not a table", None)

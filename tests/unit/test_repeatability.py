@@ -1,0 +1,119 @@
+"""Seeds, threads, storage and row order: what may and what may not change a result."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.central.parallel import team
+from sottovoce.central.scd.minibatch import poisson_sample
+from sottovoce.exceptions import ParameterError
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(3000, 120))
+X /= np.linalg.norm(X, axis=1, keepdims=True)
+Y = np.where(X[:, 0] + 0.1 * rng.normal(size=3000) > 0, 1, -1)
+
+
+def fit(X=X, y=Y, **changed):
+    parameters = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "classes": [-1, 1], "random_state": 7, **changed}
+    return sv.DPLogisticRegression(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["scd", "minibatch-scd"])
+def test_a_seed_repeats_and_no_seed_does_not(solver):
+    options = {"solver": solver, "solver_options": {"epochs": 3.0} if solver == "minibatch-scd" else {"n_passes": 20}}
+    np.testing.assert_array_equal(fit(**options).coef_, fit(**options).coef_)
+    assert not np.array_equal(fit(**options).coef_, fit(**options, random_state=8).coef_)
+    first, second = (fit(**options, random_state=None).coef_ for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_the_number_of_threads_changes_nothing(matrix, monkeypatch):
+    """The sums are sums of whole numbers: exact in any order."""
+    results = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
+        results.append(fit(matrix(X), solver_options={"n_passes": 20}).coef_)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_the_order_of_the_rows_changes_nothing():
+    order = rng.permutation(len(Y))
+    one, other = fit(solver_options={"n_passes": 20}), fit(X[order], Y[order], solver_options={"n_passes": 20})
+    # lambda_max is a floating-point sum, so the last digits of the clip may differ
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-5, atol=1e-6)
+
+
+def test_frames_arrays_and_sparse_matrices_agree():
+    names = [f"x{k}" for k in range(X.shape[1])]
+    frames = [pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)]
+    plain = fit(solver_options={"n_passes": 20})
+    assert not hasattr(plain, "feature_names_in_")
+    for frame in frames:
+        named = fit(frame, solver_options={"n_passes": 20})
+        assert list(named.feature_names_in_) == names
+        np.testing.assert_array_equal(named.coef_, plain.coef_)
+        np.testing.assert_array_equal(named.predict(frame), plain.predict(X))
+    sparse = fit(sp.csr_matrix(X), solver_options={"n_passes": 20})
+    np.testing.assert_allclose(sparse.coef_, plain.coef_, rtol=1e-5, atol=1e-6)
+
+
+def test_float32_is_close_to_float64():
+    double, single = (fit(X.astype(kind), solver_options={"n_passes": 20}).coef_ for kind in (np.float64, np.float32))
+    np.testing.assert_allclose(single, double, rtol=1e-2, atol=1e-3 * np.abs(double).max())
+
+
+def test_fit_leaves_its_inputs_and_parameters_alone():
+    before, labels = X.copy(), Y.copy()
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[-1, 1])
+    parameters = dict(model.get_params())
+    model.fit(X, Y)
+    assert model.get_params() == parameters
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(Y, labels)
+
+
+def test_read_only_arrays_are_fine():
+    frozen, labels = X.copy(), Y.copy()
+    frozen.flags.writeable = False
+    labels.flags.writeable = False
+    np.testing.assert_array_equal(
+        fit(frozen, labels, solver_options={"n_passes": 20}).coef_, fit(solver_options={"n_passes": 20}).coef_
+    )
+
+
+def test_poisson_samples_have_the_right_law():
+    """Each row is in with the rate's probability, on its own: counts, pairs and the ends of the table."""
+    n, rate, runs = 40, 0.07, 20_000
+    sampling = np.random.default_rng(1)
+    hits = np.zeros((runs, n), bool)
+    for run in range(runs):
+        sample = poisson_sample(n, rate, sampling)
+        assert (np.diff(sample) > 0).all()
+        hits[run, sample] = True
+    error = 5 * np.sqrt(rate * (1 - rate) / runs)  # fails by chance about once in 40,000 seeds; the seed is fixed
+    assert np.abs(hits.mean(axis=0) - rate).max() < error
+    sizes = hits.sum(axis=1)
+    assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.05)
+    neighbours = (hits[:, :-1] & hits[:, 1:]).mean()
+    assert neighbours == pytest.approx(rate**2, rel=0.1)
+    np.testing.assert_array_equal(poisson_sample(5, 1.0, sampling), np.arange(5))
+
+
+def test_bad_number_of_threads(monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", "many")
+    with pytest.raises(ParameterError, match="SOTTOVOCE_NUM_THREADS must be a whole number >= 1; got 'many'"), team():
+        pass
+
+
+def test_an_error_in_a_thread_is_raised():
+    def task(part, lo, hi):
+        raise RuntimeError(f"part {part}")
+
+    with team(2) as crew, pytest.raises(RuntimeError, match="part"):
+        crew.run(task, crew.split(100, 1e9))

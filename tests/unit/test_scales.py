@@ -1,0 +1,92 @@
+"""The two private scales: right within their noise, within their public bounds, and noised as declared."""
+
+import numpy as np
+import pytest
+
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
+from sottovoce.privacy.accounting import flatten
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+TEAM = Team(1, None)
+rng = np.random.default_rng(0)
+
+
+def table(n=20_000, d=6):
+    X = rng.normal(size=(n, d)) * np.linspace(1, 3, d)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.4])
+def test_eigenvalue(constant):
+    X = table()
+    rows = make_rows(X, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    full = np.hstack([X, np.full((len(X), int(constant > 0)), constant)]) / np.sqrt(1 + constant**2)
+    exact = np.linalg.eigvalsh(full.T @ full / len(X))[-1]
+    mu = 0.05
+    draws = np.array([
+        release_largest_eigenvalue(rows, n_public=len(X), mu=mu, noise=np.random.default_rng(seed))[0]
+        for seed in range(300)
+    ])  # fmt: skip
+    std = 1 / mu / len(X)
+    assert draws.mean() == pytest.approx(exact + 2 * std, abs=4 * std / np.sqrt(300))
+    assert draws.std() == pytest.approx(std, rel=0.2)
+
+
+def test_eigenvalue_keeps_to_its_public_bounds():
+    rows = make_rows(table(50), data_norm=1.0, constant=0.0, names=None, team=TEAM)
+    for seed in range(50):
+        value, event = release_largest_eigenvalue(rows, n_public=50, mu=0.01, noise=np.random.default_rng(seed))
+        assert 1 / 6 <= value <= 1.0
+        assert event.noise_multiplier == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (-30.0, 0.05), (17.0, 5.0)])
+def test_location_and_scale(centre, spread):
+    y = centre + spread * rng.normal(size=10_000)
+    grid = 2 * 50.0 / 4096
+    for seed in range(20):
+        location, scale, event = release(y, seed, mu=0.1)
+        assert abs(location - np.median(y)) <= grid + 0.1 * spread
+        exact = np.quantile(np.abs(y - location), 0.9)
+        assert 0.93 * exact <= scale <= exact * 2**0.5 * 1.07  # the next of the edges, two a factor of 2
+        # 17 counts that together cost mu
+        assert flatten(event) == {GaussianEvent(np.sqrt(17) / 0.1): 17}
+
+
+def test_without_an_intercept_only_the_scale_is_released():
+    location, scale, event = release(3 + rng.normal(size=10_000), 0, mu=0.1, located=False)
+    assert location == 0.0
+    assert 4.0 < scale < 7.0
+    assert flatten(event) == {GaussianEvent(np.sqrt(5) / 0.1): 5}
+
+
+def test_nothing_but_noise_stays_within_the_public_bounds():
+    for seed in range(50):
+        location, scale, _ = release(np.zeros(3), seed, mu=0.01)
+        assert -50.0 <= location <= 50.0
+        assert (50.0 + abs(location)) / 4096 <= scale <= 50.0 + abs(location)
+
+
+def test_counts_are_noised_as_declared(monkeypatch):
+    """Undo the bisection: with all labels alike each count is 0 or n, and what is added to it has the declared scale."""
+    added = []
+    original = GridGaussian.release
+
+    def record(self, ticks, noise):
+        value, event = original(self, ticks, noise)
+        added.append((value[0] - ticks[0] * self.tick) / self.noise_multiplier)
+        return value, event
+
+    monkeypatch.setattr(GridGaussian, "release", record)
+    for seed in range(100):
+        release(np.zeros(1000), seed, mu=0.3)
+    assert np.std(added) == pytest.approx(1.0, rel=0.06)
+
+
+def release(y, seed, mu, located=True):
+    return release_label_location_and_scale(
+        y, n_public=len(y), bound=50.0, located=located, mu=mu, noise=np.random.default_rng(seed)
+    )
