@@ -1,0 +1,86 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["check_writable", "write_whole"]
+
+
+def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
+    """Refuse a path that `write_whole` could not write to now; nothing is left behind.
+
+    Parameters
+    ----------
+    name : str
+        What the path was given as, for the message.
+    path : str or Path
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the folder is missing or not writable, if the path is a folder or a device, or if it exists and
+        ``overwrite`` is false.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise ParameterError(f"{name} {path}: the folder {target.parent} does not exist. Make it, or choose another.")
+    if target.exists():
+        if not target.is_file():
+            raise ParameterError(f"{name} {path}: this is no regular file. Choose another path.")
+        if not overwrite:
+            raise ParameterError(f"{name} {path}: the file exists. Choose another path, or give --force to replace it.")
+    try:
+        handle, probe = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise ParameterError(f"{name} {path}: cannot write there: {error.strerror}.") from None
+    os.close(handle)
+    Path(probe).unlink()
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """Write ``text`` to ``path`` as UTF-8, so that the path holds the old file or the new one and never a part.
+
+    The text goes to a new file in the same folder, to the disk, and then in the place of the old one. A link is
+    followed; the permissions of an existing file are kept.
+
+    Parameters
+    ----------
+    path : str or Path
+    text : str
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, a full disk included: the old file is untouched, and no new one is left.
+    """
+    target = Path(path).resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(_mode(target))
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions of the file to replace, or those that a new file gets."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return 0o666 & ~umask

@@ -1,0 +1,124 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.tables import Layout
+
+__all__ = [
+    "AdjacencyOption",
+    "AlphaOption",
+    "DelimiterOption",
+    "DeltaOption",
+    "EpsilonOption",
+    "ForceOption",
+    "Format",
+    "FormatOption",
+    "HeaderOption",
+    "InterceptOption",
+    "ModelKind",
+    "ModelOption",
+    "NPublicOption",
+    "SkipRowsOption",
+    "SolverOption",
+    "TableArgument",
+    "layout_with",
+]
+
+READING = "How the table is written"
+TRAINING = "Training"
+
+
+class ModelKind(StrEnum):
+    """What to train."""
+
+    RIDGE = "ridge"
+    LOGISTIC = "logistic"
+    SVM = "svm"
+
+
+class Format(StrEnum):
+    """How a table is stored."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    LIBSVM = "libsvm"
+
+
+TableArgument = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or LIBSVM text; text also as .gz or .bz2.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+
+ModelOption = Annotated[
+    ModelKind, typer.Option("--model", help="ridge predicts a number; logistic and svm a class, svm no probability.")
+]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0; inf trains without privacy.")]
+DeltaOption = Annotated[
+    float | None,
+    typer.Option("--delta", help="Probability with which the guarantee may fail; well below 1 / number of rows."),
+]
+
+AlphaOption = Annotated[
+    float | None,
+    typer.Option("--alpha", help="Strength of the L2 penalty. Default: the estimator's.", rich_help_panel=TRAINING),
+]
+SolverOption = Annotated[str | None, typer.Option("--solver", help="Default: auto.", rich_help_panel=TRAINING)]
+AdjacencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--adjacency",
+        help="Which tables are neighbours: zero-out, add-remove or replace-one. Default: zero-out.",
+        rich_help_panel=TRAINING,
+    ),
+]
+NPublicOption = Annotated[
+    int | None,
+    typer.Option(
+        "--n-public",
+        help="Public stand-in for the number of rows, where that is secret (add-remove).",
+        rich_help_panel=TRAINING,
+    ),
+]
+InterceptOption = Annotated[
+    bool,
+    typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.", rich_help_panel=TRAINING),
+]
+
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Default: by the name of the file.", rich_help_panel=READING)
+]
+HeaderOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
+        rich_help_panel=READING,
+    ),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        help="What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
+        rich_help_panel=READING,
+    ),
+]
+SkipRowsOption = Annotated[
+    int, typer.Option("--skip-rows", min=0, help="Lines to skip at the start of a text file.", rich_help_panel=READING)
+]
+
+
+def layout_with(layout: Layout, header: bool | None, delimiter: str | None) -> Layout:
+    """Return ``layout`` with what the command line says otherwise."""
+    if header is not None:
+        layout = replace(layout, header=header)
+    if delimiter is not None:
+        layout = replace(layout, delimiter="\t" if delimiter == r"\t" else delimiter)
+    return layout

@@ -1,0 +1,59 @@
+"""What the commands print on stdout, and how they keep what a fit has paid for."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sottovoce._files import write_whole
+from sottovoce.exceptions import SottovoceError
+
+__all__ = ["print_rows", "write_or_keep"]
+
+_PLAIN_WIDTH = 100
+
+
+def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print (heading, text) pairs as a table of two columns."""
+    table = Table(title=title, title_justify="left", show_header=False, box=SIMPLE, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for heading, text in rows:
+        table.add_row(Text(heading), Text(text))
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=_PLAIN_WIDTH)
+    console.print(table)
+    sys.stdout.flush()
+
+
+def write_or_keep(path: Path, text: str) -> None:
+    """Write what a fit has paid for; if the disk refuses, keep it in the folder for temporary files and say where.
+
+    Raises
+    ------
+    SottovoceError
+        If ``path`` could not be written; the message says where the text is now.
+    """
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise SottovoceError(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}") from None
+
+
+def _keep(path: Path, text: str) -> str:
+    kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
+    try:
+        write_whole(kept, text)
+    except OSError:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return "The content was written to stdout instead: its privacy budget is spent, do not lose it."
+    return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."

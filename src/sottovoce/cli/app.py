@@ -1,0 +1,74 @@
+"""The command line as a whole: its commands, its version, and how it reports errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from sottovoce.cli.fit import fit
+from sottovoce.cli.plan import plan
+from sottovoce.cli.predict import predict
+from sottovoce.cli.schema import schema
+from sottovoce.cli.show import show
+from sottovoce.exceptions import SottovoceError
+
+__all__ = ["app", "main"]
+
+
+class _Commands(typer.core.TyperGroup):
+    """Commands that report an expected error as one plain message, with exit code 2 and without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; errors and warnings go to stderr."""
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except SottovoceError as error:
+                typer.echo(f"error: {error}", err=True)
+                raise typer.Exit(2) from None
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"warning: {message}", err=True)
+
+
+# pretty exceptions would print local variables: rows of private data
+app = typer.Typer(
+    name="sottovoce",
+    cls=_Commands,
+    help="Differentially private linear models for tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(fit)
+app.command()(predict)
+app.command()(show)
+app.command()(plan)
+app.command()(schema)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sottovoce {version('sottovoce')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    print_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Differentially private linear models for tables."""
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 2 wrong use or wrong input, 130 interrupted."""
+    sys.exit(app())

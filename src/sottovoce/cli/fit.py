@@ -1,0 +1,191 @@
+"""``sottovoce fit``: train a private model on a table and write it with its receipt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable
+from sottovoce._validation import whole_number
+from sottovoce.cli._models import make_estimator, model_rows
+from sottovoce.cli._options import (
+    TRAINING,
+    AdjacencyOption,
+    AlphaOption,
+    DelimiterOption,
+    DeltaOption,
+    EpsilonOption,
+    ForceOption,
+    Format,
+    FormatOption,
+    HeaderOption,
+    InterceptOption,
+    ModelOption,
+    NPublicOption,
+    SkipRowsOption,
+    SolverOption,
+    TableArgument,
+    layout_with,
+)
+from sottovoce.cli._output import print_rows, write_or_keep
+from sottovoce.cli._parse import parse_bounds, parse_classes
+from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
+from sottovoce.estimators.persistence import model_to_json
+from sottovoce.exceptions import ParameterError, SchemaError
+from sottovoce.tables import Encoder, Schema, file_format
+
+__all__ = ["fit"]
+
+_FACTS = "Public facts, for LIBSVM text"
+
+
+def fit(
+    table: TableArgument,
+    model: ModelOption,
+    epsilon: EpsilonOption,
+    out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
+    delta: DeltaOption = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="Public facts about the columns (TOML), for CSV and Parquet.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
+    ] = None,
+    receipt: Annotated[
+        Path | None, typer.Option("--receipt", help="Where to write the receipt. Default: beside the model.")
+    ] = None,
+    force: ForceOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr, no receipt on stdout.")] = False,
+    alpha: AlphaOption = None,
+    solver: SolverOption = None,
+    adjacency: AdjacencyOption = None,
+    n_public: NPublicOption = None,
+    intercept: InterceptOption = True,
+    random_state: Annotated[
+        int | None,
+        typer.Option(
+            "--random-state",
+            help="A seed: makes the run repeatable, and not private against whoever knows it.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    n_features: Annotated[
+        int | None, typer.Option("--n-features", help="Number of features.", rich_help_panel=_FACTS)
+    ] = None,
+    data_norm: Annotated[
+        float | None,
+        typer.Option(
+            "--data-norm",
+            help="Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own.",
+            rich_help_panel=_FACTS,
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="All labels of a classifier, such as -1,1.", rich_help_panel=_FACTS)
+    ] = None,
+    label_bounds: Annotated[
+        str | None,
+        typer.Option("--label-bounds", help="Bounds of the labels of ridge, such as 0,100.", rich_help_panel=_FACTS),
+    ] = None,
+    format: FormatOption = None,  # noqa: A002
+    header: HeaderOption = None,
+    delimiter: DelimiterOption = None,
+    skip_rows: SkipRowsOption = 0,
+) -> None:
+    """Train a private model on TABLE and write it with its receipt."""
+    receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
+    _check_outputs(out, receipt, inputs=(table, schema), overwrite=force)
+    kind = file_format(table, chosen=format)
+    facts = {"--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds}
+    reader: RowReader
+    if kind == Format.LIBSVM:
+        _refuse("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
+        reader = SparseRows(
+            n_features=_given_n_features(n_features),
+            data_norm=_given_data_norm(data_norm),
+            classes=None if classes is None else parse_classes("--classes", classes),
+            label_bounds=None if label_bounds is None else parse_bounds("--label-bounds", label_bounds),
+            skip_rows=skip_rows,
+        )
+    else:
+        _refuse("is for LIBSVM text: with named columns the schema says it", facts)
+        described = _read_schema(schema, target, table)
+        layout = layout_with(described.layout, header, delimiter)
+        reader = SchemaRows(Encoder(described), layout=layout, format=kind, skip_rows=skip_rows)
+    estimator = make_estimator(
+        model,
+        classes=reader.classes,
+        label_bounds=reader.label_bounds,
+        options={
+            "epsilon": epsilon,
+            "delta": delta,
+            "data_norm": reader.data_norm if data_norm is None else data_norm,
+            "alpha": alpha,
+            "solver": solver,
+            "adjacency": adjacency,
+            "n_public": n_public,
+            "fit_intercept": intercept,
+            "random_state": random_state,
+            "verbose": int(not quiet and sys.stderr.isatty()),
+        },
+    )
+    X, y = reader.read(table)
+    estimator.fit(X, y)
+    write_or_keep(out, model_to_json(estimator, schema=reader.schema))
+    write_or_keep(receipt, estimator.guarantee_.to_json())
+    if not quiet:
+        print_rows(f"Model {out}", model_rows(estimator, reader.schema))
+        print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+
+
+def _check_outputs(out: Path, receipt: Path, *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
+    """Refuse before training what could not be written after it."""
+    if out.resolve() == receipt.resolve():
+        raise ParameterError(f"--out and --receipt are the same file, {out}. Choose another path for one of them.")
+    for name, path in (("--out", out), ("--receipt", receipt)):
+        if any(source is not None and source.resolve() == path.resolve() for source in inputs):
+            raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
+        check_writable(name, path, overwrite=overwrite)
+
+
+def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
+    if path is None:
+        raise ParameterError(
+            "--schema is missing: a table with named columns needs a file with the public facts about them. Draft one "
+            f"with\n    sottovoce schema {table} --target {target or 'NAME'} > schema.toml\n"
+            "confirm each line from public knowledge, and give --schema schema.toml."
+        )
+    schema = Schema.from_toml(path)
+    try:
+        schema.require_confirmed()
+        return schema if target is None else schema.with_target(target)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+
+
+def _refuse(why: str, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise ParameterError(f"{option} {why}.")
+
+
+def _given_n_features(n_features: int | None) -> int:
+    if n_features is None:
+        raise ParameterError(
+            "--n-features is missing: LIBSVM text needs --n-features N, the public number of features. It is never "
+            "taken from the data."
+        )
+    return whole_number("--n-features", n_features, at_least=1)
+
+
+def _given_data_norm(data_norm: float | None) -> float:
+    if data_norm is None:
+        raise ParameterError(
+            "--data-norm is missing: LIBSVM text needs --data-norm R, a public bound on the Euclidean norm of a row. "
+            "Never compute it from the data; longer rows are shortened to it."
+        )
+    return data_norm

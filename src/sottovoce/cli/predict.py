@@ -1,0 +1,142 @@
+"""``sottovoce predict``: apply a stored model to a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy.typing as npt
+import typer
+from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
+
+from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._options import (
+    DelimiterOption,
+    ForceOption,
+    Format,
+    FormatOption,
+    HeaderOption,
+    SkipRowsOption,
+    TableArgument,
+    layout_with,
+)
+from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
+from sottovoce.estimators import DPRidge
+from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.persistence import load_model
+from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.tables import Encoder, Schema, file_format
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `sottovoce fit` wrote.")],
+    table: TableArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write the predictions (CSV). Default: stdout.")
+    ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class (logistic).")] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Compare with the labels in TABLE; the result goes to stderr.")
+    ] = False,
+    format: FormatOption = None,  # noqa: A002
+    header: HeaderOption = None,
+    delimiter: DelimiterOption = None,
+    skip_rows: SkipRowsOption = 0,
+    force: ForceOption = False,
+) -> None:
+    """Predict each row of TABLE with MODEL, as CSV with one line a row."""
+    if out is not None:
+        if out.resolve() in (model.resolve(), table.resolve()):
+            raise ParameterError(f"--out {out}: this is a file to read from. Choose another path.")
+        check_writable("--out", out, overwrite=force)
+    estimator, schema = load_model(model)
+    if proba and not hasattr(estimator, "predict_proba"):
+        raise ParameterError(f"--proba: a {type(estimator).__name__} gives no probabilities; train --model logistic.")
+    reader: RowReader
+    kind = file_format(table, chosen=format)
+    if schema is None:
+        reader = _sparse_reader(estimator, kind, table, skip_rows)
+    else:
+        reader = _schema_reader(schema, kind, table, header, delimiter, skip_rows)
+    if score:
+        X, y = reader.read(table)
+    else:
+        X, y = reader.read_features(table), None
+    predicted = estimator.predict(X)
+    columns = {"prediction": predicted}
+    if proba:
+        shares = estimator.predict_proba(X)
+        columns |= {f"probability of {name}": shares[:, place] for place, name in enumerate(estimator.classes_)}
+    _write(columns, out, force=force)
+    if y is not None:
+        typer.echo(_score(estimator, predicted, y), err=True)
+
+
+def _schema_reader(
+    schema: Schema, kind: str, table: Path, header: bool | None, delimiter: str | None, skip_rows: int
+) -> RowReader:
+    if kind == Format.LIBSVM:
+        raise ParameterError(
+            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
+            "of its schema."
+        )
+    layout = layout_with(schema.layout, header, delimiter)
+    return SchemaRows(Encoder(schema), layout=layout, format=kind, skip_rows=skip_rows)
+
+
+def _sparse_reader(estimator: DPLinearEstimator, kind: str, table: Path, skip_rows: int) -> RowReader:
+    if kind != Format.LIBSVM:
+        raise ParameterError(
+            f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "
+            "--format libsvm if its name does not tell), or train with --schema."
+        )
+    is_regression = isinstance(estimator, DPRidge)
+    return SparseRows(
+        n_features=estimator.n_features_in_,
+        data_norm=None,
+        classes=None if is_regression else tuple(estimator.classes_.tolist()),
+        label_bounds=None,
+        skip_rows=skip_rows,
+    )
+
+
+def _write(columns: dict[str, npt.NDArray[Any]], out: Path | None, *, force: bool) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+    text = buffer.getvalue()
+    if out is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        write_whole(out, text)
+    except OSError as error:
+        raise SottovoceError(f"{out}: cannot write the predictions: {error.strerror}.") from None
+
+
+def _cells(values: npt.NDArray[Any]) -> list[Any]:
+    """Return the cells of a column, true and false as in a schema file."""
+    if values.dtype.kind == "b":
+        return ["true" if value else "false" for value in values]
+    cells: list[Any] = values.tolist()
+    return cells
+
+
+def _score(estimator: DPLinearEstimator, predicted: npt.NDArray[Any], y: npt.NDArray[Any]) -> str:
+    if isinstance(estimator, DPRidge):
+        figures = f"mean squared error {mean_squared_error(y, predicted):.6g}"
+        if len(y) > 1:
+            figures += f", R^2 {r2_score(y, predicted):.4f}"
+    else:
+        figures = f"accuracy {accuracy_score(y, predicted):.4f}"
+    return (
+        f"{figures} on {len(y)} rows. NOT PRIVATE: computed from these labels without noise; if they are private, "
+        "so is this figure."
+    )

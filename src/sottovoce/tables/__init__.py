@@ -1,0 +1,28 @@
+"""Tables and the public facts about them: read, describe, encode."""
+
+from sottovoce.tables.categorical import CategoricalColumn
+from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.drafting import draft_schema
+from sottovoce.tables.encoding import Encoder
+from sottovoce.tables.layout import Layout
+from sottovoce.tables.numeric import NumericColumn
+from sottovoce.tables.reading import FORMATS, LibsvmTable, file_format, read_libsvm, read_table
+from sottovoce.tables.schema import Schema
+from sottovoce.tables.table import Table
+
+__all__ = [
+    "FORMATS",
+    "CategoricalColumn",
+    "Column",
+    "Encoder",
+    "IgnoredColumn",
+    "Layout",
+    "LibsvmTable",
+    "NumericColumn",
+    "Schema",
+    "Table",
+    "draft_schema",
+    "file_format",
+    "read_libsvm",
+    "read_table",
+]

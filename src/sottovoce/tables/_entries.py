@@ -1,0 +1,60 @@
+"""Checks shared by everything that is read from a schema file."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Iterable, Mapping
+
+from sottovoce._validation import bounds, number
+from sottovoce.exceptions import ParameterError, SchemaError
+
+__all__ = ["finite_number", "nearest", "number_pair", "plain_number", "refuse_unknown_keys"]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` for the known name nearest to ``name``, or an empty text."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f" Did you mean {by_folded[found[0]]!r}?" if found else ""
+
+
+def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -> None:
+    """Refuse ``entries`` unless it is a mapping whose keys are all in ``allowed``.
+
+    Raises
+    ------
+    SchemaError
+        Naming the section, the first unknown key, and the nearest allowed one.
+    """
+    if not isinstance(entries, Mapping):
+        raise SchemaError(f"{where} must be a table of keys and values; got {entries!r}.")
+    for key in entries:
+        if key not in allowed:
+            raise SchemaError(
+                f"{where} has the unknown key {key!r}.{nearest(str(key), allowed)} Allowed keys: {', '.join(allowed)}."
+            )
+
+
+def finite_number(where: str, value: object) -> float:
+    """Return ``value`` as a float if it is a finite number and no bool, or refuse it with a SchemaError."""
+    try:
+        return number(where, value)
+    except ParameterError as error:
+        raise SchemaError(str(error)) from None
+
+
+def number_pair(where: str, value: object) -> tuple[float, float]:
+    """Return ``value`` as (low, high) with low < high, or refuse it with a SchemaError."""
+    try:
+        low, high = bounds(where, value)
+    except ParameterError as error:
+        raise SchemaError(str(error)) from None
+    if not math.isfinite(high - low):
+        raise SchemaError(f"{where} lie too far apart for floating point; got ({low!r}, {high!r}).")
+    return low, high
+
+
+def plain_number(value: float) -> int | float:
+    """Return a whole float as an int, so that it is written as 17 and not as 17.0."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,225 @@
+"""CategoricalColumn: a value from a public list, encoded one-hot as a feature or taken as it is as a label."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables._entries import finite_number, nearest
+from sottovoce.tables.column import Block, Column
+from sottovoce.tables.table import SHOWN, Cells
+
+__all__ = ["CategoricalColumn", "Level"]
+
+Level = str | int | float | bool
+
+_MISSING, _UNKNOWN = -1, -2
+
+
+@dataclass(frozen=True)
+class CategoricalColumn(Column):
+    """A value from a public list.
+
+    As a feature the value becomes one feature a category, of which the one that holds the value is 1. A missing value
+    is 0 in all of them, unless the list of categories holds its marker: then it is a category like the others.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    categories : tuple of str, tuple of numbers, or tuple of bool
+        Public. All values; they are the ``classes_`` of a classifier when the column is the target. Cells are compared
+        with texts without outer white space, with numbers by value (``1``, ``1.0`` and ``+1`` are the same), and with
+        ``true`` and ``false`` in any case.
+    aliases : tuple of (str, category), default=()
+        Public. Further spellings, each with the category that it stands for.
+    unknown : {"error", "ignore"}, default="error"
+        What happens to a value that is not in the list: it is refused, or becomes 0 in all features. A label is
+        refused in any case.
+
+    Raises
+    ------
+    SchemaError
+        If the list is empty, repeats itself or mixes texts with numbers, or an alias is wrong.
+
+    Notes
+    -----
+    Privacy: the list is a public fact. It is never completed from the data.
+
+    Examples
+    --------
+    >>> CategoricalColumn("sex", categories=("Female", "Male")).feature_names
+    ('sex=Female', 'sex=Male')
+    """
+
+    type_name: ClassVar[str] = "categorical"
+    keys: ClassVar[tuple[str, ...]] = ("categories", "aliases", "unknown")
+
+    _: KW_ONLY
+    categories: tuple[Level, ...]
+    aliases: tuple[tuple[str, Level], ...] = ()
+    unknown: str = "error"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"columns.{self.name}"
+        if not isinstance(self.categories, (list, tuple)) or not self.categories:
+            raise SchemaError(f"{where}.categories must be a list with at least one value; got {self.categories!r}.")
+        object.__setattr__(self, "categories", tuple(self.categories))
+        self._check_kind(where)
+        seen: set[Level] = set()
+        for category in self.categories:
+            if isinstance(category, str) and category != category.strip():
+                raise SchemaError(
+                    f"{where}.categories holds {category!r}: cells are compared without outer white space; "
+                    f"write {category.strip()!r}."
+                )
+            if category in seen:
+                raise SchemaError(f"{where}.categories holds {category!r} twice.")
+            seen.add(category)
+        object.__setattr__(self, "aliases", tuple((spelling, level) for spelling, level in self.aliases))
+        for spelling, level in self.aliases:
+            if not isinstance(spelling, str) or spelling != spelling.strip():
+                raise SchemaError(f"{where}.aliases must be texts without outer white space; got {spelling!r}.")
+            if level not in seen:
+                known = [category for category in self.categories if isinstance(category, str)]
+                hint = nearest(level, known) if isinstance(level, str) else ""
+                raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is no category.{hint}")
+            if self._position_of_category(spelling) not in (None, self._position_of_value[level]):
+                raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
+        if self.unknown not in ("error", "ignore"):
+            raise SchemaError(f'{where}.unknown must be "error" or "ignore"; got {self.unknown!r}.')
+
+    def _check_kind(self, where: str) -> None:
+        if all(isinstance(category, (str, bool)) for category in self.categories):
+            if len({type(category) for category in self.categories}) == 1:
+                return
+        elif not any(isinstance(category, (str, bool)) for category in self.categories):
+            for category in self.categories:
+                finite_number(f"{where}.categories", category)
+            return
+        raise SchemaError(
+            f"{where}.categories must be all texts, all numbers, or all true and false; got {list(self.categories)!r}."
+        )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name a category, such as ``sex=Female``."""
+        return tuple(f"{self.name}={_text(category)}" for category in self.categories)
+
+    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+        """Encode the cells one-hot."""
+        positions = self._positions(cells, missing)
+        if self.unknown == "error":
+            self._refuse_unknown(cells, positions, 'or write unknown = "ignore" to encode such values as zeros')
+        return Block(np.maximum(positions, _MISSING), np.ones(len(positions)))
+
+    def refuse_as_target(self) -> None:
+        """Refuse fewer than two classes, and fractions, which scikit-learn takes for labels of a regression."""
+        if len(self.categories) < 2:
+            raise SchemaError(
+                f"column {self.name!r} is the target and has the one class {self.categories[0]!r}: a classifier needs "
+                "two or more. List every class that can occur."
+            )
+        for category in self.categories:
+            if isinstance(category, float) and not category.is_integer():
+                raise SchemaError(
+                    f"column {self.name!r} is the target and has the class {category!r}: classes are texts, whole "
+                    f'numbers, or true and false. Write it as a text, "{category}", or describe the column as numeric.'
+                )
+
+    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
+        """Read the cells as classes, with the type that they have in the list."""
+        self.refuse_as_target()
+        positions = self._positions(cells, missing)
+        absent = np.flatnonzero(positions == _MISSING)
+        if absent.size:
+            raise cells.error(int(absent[0]), "the label is missing", "Remove the row or give it a label.")
+        self._refuse_unknown(cells, positions, "or list its spelling under aliases")
+        return np.asarray(self.categories)[positions]
+
+    def _positions(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.int64]:
+        """Return the number of the category in each row, ``_MISSING`` or ``_UNKNOWN``."""
+        texts, numbers = cells.spelled()
+        known = np.array([self._position(text, missing) for text in texts], dtype=np.int64)
+        return known[numbers] if texts else numbers
+
+    def _position(self, text: str | None, missing: Collection[str]) -> int:
+        if text is None:
+            return _MISSING
+        position = self._position_of_category(text)
+        if position is None:
+            position = self._position_of_alias.get(text, _MISSING if text in missing else _UNKNOWN)
+        return position
+
+    @cached_property
+    def _position_of_value(self) -> dict[Level, int]:
+        return {category: position for position, category in enumerate(self.categories)}
+
+    @cached_property
+    def _position_of_alias(self) -> dict[str, int]:
+        return {spelling: self._position_of_value[level] for spelling, level in self.aliases}
+
+    def _position_of_category(self, text: str) -> int | None:
+        """Return the position of the category that ``text`` spells without the help of an alias."""
+        first = self.categories[0]
+        value: Level | None = text
+        if isinstance(first, bool):
+            value = {"true": True, "false": False}.get(text.lower())
+        elif not isinstance(first, str):
+            try:
+                value = float(text)
+            except ValueError:
+                value = None
+        return None if value is None else self._position_of_value.get(value)
+
+    def _refuse_unknown(self, cells: Cells, positions: npt.NDArray[np.int64], remedy: str) -> None:
+        """Raise a TableError that lists the first few unknown values, each with the line where it first occurs."""
+        rows = np.flatnonzero(positions == _UNKNOWN)
+        if not rows.size:
+            return
+        texts, numbers = cells.spelled()
+        first_rows = rows[np.unique(numbers[rows], return_index=True)[1]]
+        listed = ", ".join(f"{texts[numbers[row]]!r} ({cells.line(int(row))})" for row in first_rows[1:SHOWN])
+        if len(first_rows) > SHOWN:
+            listed += ", ..."
+        others = f" (and {listed})" if listed else ""
+        value = texts[numbers[first_rows[0]]]
+        hint = nearest(value or "", [category for category in self.categories if isinstance(category, str)])
+        raise cells.error(
+            int(first_rows[0]),
+            f"{value!r} is not among the {len(self.categories)} categories of the schema{others}",
+            f"Correct the cell, add the category to the schema if it is public knowledge, {remedy}.{hint}",
+        )
+
+    def _entries(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {"categories": list(self.categories)}
+        if self.aliases:
+            entries["aliases"] = dict(self.aliases)
+        if self.unknown != "error":
+            entries["unknown"] = self.unknown
+        return entries
+
+    @classmethod
+    def _from_entries(cls, name: str, entries: dict[str, Any]) -> CategoricalColumn:
+        if "categories" not in entries:
+            raise SchemaError(
+                f"[columns.{name}] has no categories. Write categories = [...] with every value that can occur, from "
+                "public knowledge."
+            )
+        aliases = entries.pop("aliases", {})
+        if not isinstance(aliases, dict):
+            raise SchemaError(f'columns.{name}.aliases must be a table such as {{"yes." = "yes"}}; got {aliases!r}.')
+        return cls(name, aliases=tuple(aliases.items()), **entries)
+
+
+def _text(category: Level) -> str:
+    if isinstance(category, bool):
+        return "true" if category else "false"
+    return str(category)

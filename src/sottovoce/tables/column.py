@@ -1,0 +1,135 @@
+"""Column: the public facts about one column of a table, and how its cells become a block of the encoded row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables._entries import refuse_unknown_keys
+from sottovoce.tables.table import Cells
+
+__all__ = ["Block", "Column", "IgnoredColumn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The encoded cells of one column: at most one entry that is not zero in each row.
+
+    One such entry of absolute value at most 1 is what makes the norm of a whole row a public fact: with k encoded
+    columns it is at most sqrt(k), whatever the data.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n_rows,), int64
+        Where the entry of each row stands within the block; -1 where the row has none.
+    values : ndarray of shape (n_rows,), float64
+        The entries, within [-1, 1].
+    """
+
+    positions: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """One column of a schema.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    """
+
+    type_name: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]]
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or self.name != self.name.strip():
+            raise SchemaError(f"a column name must be a text without outer white space; got {self.name!r}.")
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features that the column becomes, in order; empty if it becomes none."""
+
+    @abstractmethod
+    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+        """Encode the cells as features.
+
+        Raises
+        ------
+        TableError
+            If a cell breaks what the schema says about it.
+        """
+
+    @abstractmethod
+    def refuse_as_target(self) -> None:
+        """Raise a SchemaError if a column of this description cannot be the target."""
+
+    @abstractmethod
+    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
+        """Read the cells as labels.
+
+        Raises
+        ------
+        TableError
+            If a label is missing, or breaks what the schema says about it.
+        """
+
+    @abstractmethod
+    def _entries(self) -> dict[str, Any]:
+        """Return the entries beside ``type`` that differ from the defaults."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the section of the column: ``type`` and what differs from the defaults."""
+        return {"type": self.type_name, **self._entries()}
+
+    @classmethod
+    def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:
+        """Build the column ``name`` from its section; an unknown key is refused with the nearest known one."""
+        refuse_unknown_keys(f"[columns.{name}]", entries, ("type", *cls.keys))
+        return cls._from_entries(name, {key: value for key, value in entries.items() if key != "type"})
+
+    @classmethod
+    def _from_entries(cls, name: str, entries: dict[str, Any]) -> Column:
+        return cls(name, **entries)
+
+
+@dataclass(frozen=True)
+class IgnoredColumn(Column):
+    """A column that is in the table and not in the model."""
+
+    type_name: ClassVar[str] = "ignore"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """No features."""
+        return ()
+
+    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+        """Return a block without entries; the cells are not looked at."""
+        return Block(np.full(len(cells), -1, dtype=np.int64), np.zeros(len(cells)))
+
+    def refuse_as_target(self) -> None:
+        """Refuse."""
+        raise SchemaError(
+            f'column {self.name!r} is the target, but the schema says type = "ignore". Describe it: '
+            'type = "categorical" with its classes as categories, or type = "numeric" with the bounds of the labels.'
+        )
+
+    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
+        """Refuse."""
+        self.refuse_as_target()
+        raise AssertionError  # pragma: no cover
+
+    def _entries(self) -> dict[str, Any]:
+        return {}

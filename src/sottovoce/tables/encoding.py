@@ -1,0 +1,132 @@
+"""Encoder: from a table to the matrix that a model is trained on, row by row and by public facts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables.schema import Schema
+from sottovoce.tables.table import Table
+
+__all__ = ["Encoder"]
+
+_DENSE_FEATURES = 32
+_DENSE_SHARE = 0.2
+
+Features = npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    r"""Encodes tables that a schema describes.
+
+    Each of the :math:`k` feature columns becomes a block of the row with at most one entry that is not zero, and that
+    within [-1, 1]: a number on its public scale, or a 1 for its bin or its category. A row :math:`x` therefore has
+
+    .. math:: \|x\|_2 \le \sqrt k
+
+    whatever the data: this is ``data_norm``.
+
+    Parameters
+    ----------
+    schema : Schema
+        Public. It must name a target: the target is no feature.
+
+    Notes
+    -----
+    Privacy: every row is encoded by itself with public facts; no mean, scale, category or norm is taken from the data.
+    Errors quote the cell at fault: show them only to those who may see the data.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sottovoce.tables import CategoricalColumn, NumericColumn, Schema, Table
+    >>> columns = (NumericColumn("age", bounds=(0, 100)), CategoricalColumn("sick", categories=("no", "yes")))
+    >>> encoder = Encoder(Schema(columns, target="sick"))
+    >>> table = Table.from_frame(pd.DataFrame({"age": [0, 75], "sick": ["no", "yes"]}))
+    >>> encoder.features(table).tolist(), encoder.labels(table).tolist(), encoder.data_norm
+    ([[-1.0], [0.5]], ['no', 'yes'], 1.0)
+    """
+
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        if self.schema.target is None:
+            raise SchemaError('the schema names no target. Write target = "NAME" at its start, or give --target NAME.')
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(name for column in self.schema.feature_columns for name in column.feature_names)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.feature_names)
+
+    @property
+    def data_norm(self) -> float:
+        """The public bound on the norm of an encoded row."""
+        return math.sqrt(len(self.schema.feature_columns))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are encoded as CSR: when they are wide, and less than a fifth of a row can be filled."""
+        return self.n_features > _DENSE_FEATURES and (len(self.schema.feature_columns) < _DENSE_SHARE * self.n_features)
+
+    def features(self, table: Table, *, dtype: npt.DTypeLike = np.float64) -> Features:
+        """Encode the feature columns of a table.
+
+        Parameters
+        ----------
+        table : Table
+            It has every feature column of the schema; further columns do not matter.
+        dtype : float64 or float32, default=float64
+            Type of the entries.
+
+        Returns
+        -------
+        ndarray or scipy.sparse.csr_matrix of shape (n_rows, n_features)
+            CSR if ``sparse``.
+
+        Raises
+        ------
+        TableError
+            If a column is missing, or a cell breaks what the schema says; the message names column, line and remedy.
+        """
+        columns = self.schema.feature_columns
+        cells = [table.cells(column.name) for column in columns]
+        positions = np.empty((table.n_rows, len(columns)), dtype=np.int32)
+        values = np.empty((table.n_rows, len(columns)), dtype=dtype)
+        start = 0
+        for number, (column, its_cells) in enumerate(zip(columns, cells, strict=True)):
+            block = column.encode(its_cells, self.schema.layout.missing)
+            absent = block.positions < 0
+            positions[:, number] = start + np.where(absent, 0, block.positions)
+            values[:, number] = np.where(absent, 0.0, block.values)
+            start += len(column.feature_names)
+        width = np.int64 if values.size >= 2**31 else np.int32
+        parts: Any = (values.ravel(), positions.ravel(), np.arange(0, values.size + 1, len(columns), dtype=width))
+        rows: scipy.sparse.csr_matrix[Any] = scipy.sparse.csr_matrix(parts, shape=(table.n_rows, self.n_features))
+        if not self.sparse:
+            dense: npt.NDArray[Any] = rows.toarray()
+            return dense
+        rows.eliminate_zeros()
+        return rows
+
+    def labels(self, table: Table) -> npt.NDArray[Any]:
+        """Read the target column of a table: classes with the type they have in the schema, or float64 numbers.
+
+        Raises
+        ------
+        TableError
+            If the column is missing, or a label is missing, unknown or out of bounds.
+        """
+        column = self.schema[str(self.schema.target)]
+        return column.labels(table.cells(column.name), self.schema.layout.missing)

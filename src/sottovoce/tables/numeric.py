@@ -1,0 +1,167 @@
+"""NumericColumn: a number with public bounds, encoded on a linear or logarithmic scale, or by public bins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables._entries import finite_number, number_pair, plain_number
+from sottovoce.tables.column import Block, Column
+from sottovoce.tables.table import Cells
+
+__all__ = ["NumericColumn"]
+
+
+@dataclass(frozen=True)
+class NumericColumn(Column):
+    r"""A number between public bounds.
+
+    A value :math:`v` within the bounds :math:`[a, b]` becomes one feature in [-1, 1],
+
+    .. math:: 2 \frac{v - a}{b - a} - 1 \quad\text{or}\quad 2 \frac{\log(1 + v - a)}{\log(1 + b - a)} - 1
+
+    on the linear or the logarithmic scale; or, with ``bins``, one feature a bin of which the one that holds the value
+    is 1. A missing value becomes 0 in all features: the middle of the scale, or no bin.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    bounds : (float, float)
+        Public. Lowest and highest value.
+    scale : {"linear", "log"}, default="linear"
+        The logarithm is that of 1 + value - low: it suits amounts and counts, whose unit is small against the range.
+    bins : tuple of float or None, default=None
+        Public. The inner edges, ascending and between the bounds; a value equal to an edge belongs to the bin above.
+    outside : {"clip", "error"} or None, default=None
+        What happens to a value beyond the bounds: it is moved onto the nearer bound, or refused. None clips a feature
+        and refuses a label.
+
+    Raises
+    ------
+    SchemaError
+        If an argument is wrong, or bins and the logarithmic scale are both asked for.
+
+    Notes
+    -----
+    Privacy: bounds, edges and scale are public facts. Each row is encoded by itself; nothing is computed across rows.
+
+    Examples
+    --------
+    >>> NumericColumn("age", bounds=(17, 90), bins=(25, 65)).feature_names
+    ('age<25', '25<=age<65', 'age>=65')
+    """
+
+    type_name: ClassVar[str] = "numeric"
+    keys: ClassVar[tuple[str, ...]] = ("bounds", "scale", "bins", "outside")
+
+    _: KW_ONLY
+    bounds: tuple[float, float]
+    scale: str = "linear"
+    bins: tuple[float, ...] | None = None
+    outside: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"columns.{self.name}"
+        object.__setattr__(self, "bounds", number_pair(f"{where}.bounds", self.bounds))
+        if self.scale not in ("linear", "log"):
+            raise SchemaError(f'{where}.scale must be "linear" or "log"; got {self.scale!r}.')
+        if self.outside not in (None, "clip", "error"):
+            raise SchemaError(f'{where}.outside must be "clip" or "error"; got {self.outside!r}.')
+        if self.bins is not None:
+            object.__setattr__(self, "bins", self._checked_bins(where))
+
+    def _checked_bins(self, where: str) -> tuple[float, ...]:
+        if not isinstance(self.bins, (list, tuple)) or not self.bins:
+            raise SchemaError(f"{where}.bins must be a list of the inner edges, at least one; got {self.bins!r}.")
+        edges = tuple(finite_number(f"{where}.bins", edge) for edge in self.bins)
+        low, high = self.bounds
+        if any(not first < second for first, second in pairwise(edges)):
+            raise SchemaError(f"{where}.bins must ascend without repetition; got {list(self.bins)!r}.")
+        if not (low < edges[0] and edges[-1] < high):
+            raise SchemaError(
+                f"{where}.bins must lie strictly between the bounds {low:g} and {high:g}; got {list(self.bins)!r}."
+            )
+        if self.scale != "linear":
+            raise SchemaError(
+                f"{where} has both bins and scale = {self.scale!r}: bins need no scale. Drop one of them."
+            )
+        return edges
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of the column, or one name a bin."""
+        if self.bins is None:
+            return (self.name,)
+        edges = [f"{plain_number(edge)}" for edge in self.bins]
+        inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
+        return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
+
+    def encode(self, cells: Cells, missing: Collection[str]) -> Block:
+        """Encode the cells on the scale or by the bins; see the class for the formulas."""
+        numbers, absent = self._bounded(cells, missing, self.outside or "clip")
+        if self.bins is not None:
+            positions = np.searchsorted(np.asarray(self.bins), numbers, side="right").astype(np.int64)
+            positions[absent] = -1
+            return Block(positions, np.ones(len(numbers)))
+        low, high = self.bounds
+        shifted = numbers - low
+        share = shifted / (high - low) if self.scale == "linear" else np.log1p(shifted) / np.log1p(high - low)
+        values = np.clip(2.0 * share - 1.0, -1.0, 1.0)
+        return Block(np.where(absent, np.int64(-1), np.int64(0)), values)
+
+    def refuse_as_target(self) -> None:
+        """Refuse a scale or bins: labels are neither."""
+        if self.scale != "linear" or self.bins is not None:
+            raise SchemaError(
+                f"column {self.name!r} is the target: a target takes bounds, but neither scale nor bins. Remove them, "
+                "or transform the labels in the table."
+            )
+
+    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.float64]:
+        """Read the cells as labels within the bounds; a label beyond them is refused unless ``outside="clip"``."""
+        self.refuse_as_target()
+        numbers, absent = self._bounded(cells, missing, self.outside or "error")
+        if absent.any():
+            raise cells.error(int(np.argmax(absent)), "the label is missing", "Remove the row or give it a label.")
+        return numbers
+
+    def _bounded(
+        self, cells: Cells, missing: Collection[str], outside: str
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        low, high = self.bounds
+        numbers, absent = cells.numbers(missing)
+        if outside == "error":
+            beyond = np.flatnonzero(~absent & ~((numbers >= low) & (numbers <= high)))
+            if beyond.size:
+                raise cells.error(
+                    int(beyond[0]),
+                    f"{numbers[beyond[0]]:g} lies outside the bounds [{low:g}, {high:g}]",
+                    'Widen the bounds in the schema, or write outside = "clip" to move such values onto the bound.',
+                )
+        return np.clip(numbers, low, high), absent
+
+    def _entries(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {"bounds": [plain_number(bound) for bound in self.bounds]}
+        if self.scale != "linear":
+            entries["scale"] = self.scale
+        if self.bins is not None:
+            entries["bins"] = [plain_number(edge) for edge in self.bins]
+        if self.outside is not None:
+            entries["outside"] = self.outside
+        return entries
+
+    @classmethod
+    def _from_entries(cls, name: str, entries: dict[str, Any]) -> NumericColumn:
+        if "bounds" not in entries:
+            raise SchemaError(
+                f"[columns.{name}] has no bounds. Write bounds = [low, high] from public knowledge, not from the data."
+            )
+        return cls(name, **entries)

@@ -1,0 +1,218 @@
+"""Schema: the public facts about a table, read from a TOML file and embedded in the model."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.exceptions import SchemaError
+from sottovoce.tables._entries import nearest, refuse_unknown_keys
+from sottovoce.tables._toml import toml_key, toml_text
+from sottovoce.tables.categorical import CategoricalColumn, Level
+from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.layout import Layout
+from sottovoce.tables.numeric import NumericColumn
+
+__all__ = ["FORMAT", "VERSION", "Schema"]
+
+FORMAT = "sottovoce-schema"
+VERSION = 1
+
+_COLUMN_TYPES: dict[str, type[Column]] = {
+    kind.type_name: kind for kind in (NumericColumn, CategoricalColumn, IgnoredColumn)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The public facts about a table: what each column is, which one is the target, how the file is written.
+
+    Everything in a schema must be known without looking at the private data: from the documentation of the data, the
+    form that was filled in, the law. A model is trained on what the schema says, and the schema travels with the model.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        One description a column, in the order of the file where that has no header.
+    target : str or None, default=None
+        Name of the column to predict: its categories are the classes, its bounds the bounds of the labels.
+    layout : Layout, optional
+        How a text file is written.
+    confirmed : bool, default=True
+        False in a draft that was made from data and that nobody has confirmed yet.
+
+    Raises
+    ------
+    SchemaError
+        If the columns repeat a name, none of them becomes a feature, or the target is not one of them.
+
+    Examples
+    --------
+    >>> schema = Schema((NumericColumn("age", bounds=(17, 90)), CategoricalColumn("sick", categories=("no", "yes"))))
+    >>> print(schema.with_target("sick").to_toml())
+    format = "sottovoce-schema"
+    version = 1
+    target = "sick"
+    <BLANKLINE>
+    [columns.age]
+    type = "numeric"
+    bounds = [17, 90]
+    <BLANKLINE>
+    [columns.sick]
+    type = "categorical"
+    categories = ["no", "yes"]
+    <BLANKLINE>
+    """
+
+    columns: tuple[Column, ...]
+    target: str | None = None
+    layout: Layout = field(default_factory=Layout)
+    confirmed: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        repeated = [name for name, count in Counter(self.column_names).items() if count > 1]
+        if repeated:
+            raise SchemaError(f"two columns are named {repeated[0]!r}.")
+        if not isinstance(self.confirmed, bool):
+            raise SchemaError(f"confirmed must be true or false; got {self.confirmed!r}.")
+        if self.target is not None:
+            if not isinstance(self.target, str):
+                raise SchemaError(f"target must be the name of a column; got {self.target!r}.")
+            self[self.target].refuse_as_target()
+        if not any(column.feature_names for column in self.feature_columns):
+            raise SchemaError("no column becomes a feature: describe at least one numeric or categorical column.")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def feature_columns(self) -> tuple[Column, ...]:
+        """The columns that become features: neither the target nor ignored."""
+        return tuple(column for column in self.columns if column.name != self.target and column.feature_names)
+
+    @property
+    def classes(self) -> tuple[Level, ...] | None:
+        """The classes of a categorical target; None for another one, or none."""
+        column = None if self.target is None else self[self.target]
+        return column.categories if isinstance(column, CategoricalColumn) else None
+
+    @property
+    def label_bounds(self) -> tuple[float, float] | None:
+        """The bounds of a numeric target; None for another one, or none."""
+        column = None if self.target is None else self[self.target]
+        return column.bounds if isinstance(column, NumericColumn) else None
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(
+            f"the schema has no column {name!r}.{nearest(name, self.column_names)} "
+            f"Add a section [columns.{toml_key(name)}] for it."
+        )
+
+    def with_target(self, name: str) -> Schema:
+        """Return this schema with the column ``name`` as the target."""
+        return replace(self, target=name)
+
+    def require_confirmed(self) -> None:
+        """Refuse a draft.
+
+        Raises
+        ------
+        SchemaError
+            If ``confirmed`` is false.
+        """
+        if not self.confirmed:
+            raise SchemaError(
+                "the schema is a draft that was made from the data, and says confirmed = false. Check every line that "
+                "is marked 'from the data' against public knowledge, correct it, then write confirmed = true: what a "
+                "schema takes from private data is not covered by the privacy guarantee."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as nested dicts and lists, as in its file."""
+        entries: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        if not self.confirmed:
+            entries["confirmed"] = False
+        if self.target is not None:
+            entries["target"] = self.target
+        layout = self.layout.to_dict()
+        if layout:
+            entries["table"] = layout
+        entries["columns"] = {column.name: column.to_dict() for column in self.columns}
+        return entries
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Schema:
+        """Build a schema from nested dicts and lists; every unknown key is refused with the nearest known one.
+
+        Raises
+        ------
+        SchemaError
+            If an entry is missing, unknown or wrong; the message names it.
+        """
+        refuse_unknown_keys("the schema", entries, ("format", "version", "confirmed", "target", "table", "columns"))
+        if entries.get("format") != FORMAT:
+            raise SchemaError(
+                f'this is no schema: it must start with format = "{FORMAT}"; got format = {entries.get("format")!r}.'
+            )
+        version = entries.get("version")
+        if version != VERSION or isinstance(version, bool):
+            raise SchemaError(
+                f"the schema has version {version!r}; this release of sottovoce reads version {VERSION}. "
+                "Write version = 1, or use the release that wrote the file."
+            )
+        columns = entries.get("columns")
+        if not isinstance(columns, Mapping) or not columns:
+            raise SchemaError("the schema describes no column: add a section [columns.NAME] for each one.")
+        return cls(
+            tuple(_column_from_dict(name, section) for name, section in columns.items()),
+            target=entries.get("target"),
+            layout=Layout.from_dict(entries.get("table", {})),
+            confirmed=entries.get("confirmed", True),
+        )
+
+    def to_toml(self) -> str:
+        """Return the schema as the text of a TOML file."""
+        return toml_text(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a schema file.
+
+        Raises
+        ------
+        SchemaError
+            If the file cannot be read, is no TOML, or is no schema; the message names the file and the entry.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise SchemaError(f"{path}: cannot read the schema: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise SchemaError(f"{path}: the schema is no UTF-8 text. Save it as UTF-8.") from None
+        try:
+            return cls.from_dict(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"{path}: not valid TOML: {error}.") from None
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
+
+
+def _column_from_dict(name: str, entries: object) -> Column:
+    if not isinstance(entries, Mapping):
+        raise SchemaError(f"columns.{name} must be a section [columns.{toml_key(name)}]; got {entries!r}.")
+    kind = entries.get("type")
+    if not isinstance(kind, str) or kind not in _COLUMN_TYPES:
+        hint = nearest(kind, _COLUMN_TYPES) if isinstance(kind, str) else ""
+        allowed = ", ".join(f'"{known}"' for known in _COLUMN_TYPES)
+        raise SchemaError(f"[columns.{toml_key(name)}] needs a type, one of {allowed}; got {kind!r}.{hint}")
+    return _COLUMN_TYPES[kind].from_dict(name, entries)

@@ -1,0 +1,256 @@
+"""A table in memory whose every cell still knows the file, the column and the line that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sottovoce.exceptions import TableError
+from sottovoce.tables._entries import nearest
+
+__all__ = ["Cells", "Table"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column of a table, read as numbers or as distinct texts.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    values : pyarrow.ChunkedArray
+        The cells as they were read: text from CSV, typed values from Parquet and from frames.
+    source : str
+        Name of the file, for messages.
+    line : callable
+        Maps row numbers, counted from 0, to texts such as ``"line 17"``.
+    """
+
+    name: str
+    values: Any
+    source: str
+    line: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def error(self, row: int, what: str, remedy: str) -> TableError:
+        """Return the error that ``what`` is wrong in ``row`` (counted from 0), and what to do about it."""
+        return TableError(f"{self.source}, {self.line(row)}, column {self.name!r}: {what}. {remedy}")
+
+    def spelled(self) -> tuple[list[str | None], Codes]:
+        """Return the distinct texts, without outer white space and as they first occur, and which one each row holds.
+
+        None stands for a null (Parquet and frames only). Numbers are spelled as in JSON, whole floats without the
+        point, so that a column of codes reads the same from CSV, Parquet and a frame.
+        """
+        if len(self) == 0:
+            return [], np.zeros(0, dtype=np.int64)
+        values = self._plain_values()
+        encoded = values.dictionary_encode(null_encoding="encode").combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.chunk(0)
+        place_of: dict[str | None, int] = {}
+        # " a" and "a" are two values and one text
+        places = [place_of.setdefault(_spell(value), len(place_of)) for value in encoded.dictionary.to_pylist()]
+        return list(place_of), np.array(places, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
+
+    def numbers(self, missing: Collection[str]) -> tuple[Floats, Mask]:
+        """Return the cells as finite float64 numbers, and the mask of the missing ones (0 among the numbers).
+
+        Parameters
+        ----------
+        missing : collection of str
+            The spellings of a missing value.
+
+        Raises
+        ------
+        TableError
+            If a cell that is not missing is no number, or is NaN or infinite; naming the first such line.
+        """
+        values = self._plain_values()
+        if pa.types.is_string(values.type):
+            values = pc.utf8_trim_whitespace(values)
+            absent = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(list(missing), type=pa.string())))
+            values = pc.if_else(absent, pa.scalar("0"), values)
+            try:
+                values = pc.cast(values, pa.float64())
+            except pa.ArrowInvalid:
+                raise self._first_bad_number(values) from None
+        else:
+            absent = pc.is_null(values)
+            if pa.types.is_boolean(values.type):
+                values = pc.cast(values, pa.int8())
+            values = pc.cast(values, pa.float64(), safe=False)
+            if any(marker.lower() == "nan" for marker in missing):
+                absent = pc.or_(absent, pc.fill_null(pc.is_nan(values), False))
+            values = pc.if_else(absent, pa.scalar(0.0), values)
+        numbers = np.array(values.to_numpy(), dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if bad.size:
+            raise self.error(
+                int(bad[0]),
+                f"{numbers[bad[0]]:g} is not a finite number",
+                "Remove the row, or write a marker for a missing value and list it under missing in [table].",
+            )
+        return numbers, np.array(absent.to_numpy(), dtype=np.bool_)
+
+    def _plain_values(self) -> Any:
+        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is no cell."""
+        kind = self.values.type
+        values = self.values
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            values = pc.cast(values, kind)
+        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            return pc.cast(values, pa.string())
+        if (
+            pa.types.is_string(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or pa.types.is_decimal(kind)
+        ):
+            return values
+        if pa.types.is_null(kind):
+            return pc.cast(values, pa.string())
+        raise TableError(
+            f"{self.source}, column {self.name!r}: values of type {kind} are neither numbers nor text. "
+            'Convert the column before, or give it type = "ignore" in the schema.'
+        )
+
+    def _first_bad_number(self, texts: Any) -> TableError:
+        """Return the error for the first text that the cast refuses, found by halving."""
+        start, stop = 0, len(texts)
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            try:
+                pc.cast(texts.slice(start, middle - start), pa.float64())
+            except pa.ArrowInvalid:
+                stop = middle
+            else:
+                start = middle
+        text = texts[start].as_py()
+        remedy = "Correct the cell, or list its text under missing in [table] of the schema."
+        if "," in text:
+            remedy = "Write numbers with a decimal point and without thousands separators."
+        return self.error(start, f"{text!r} is not a number", remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The columns of one file or frame.
+
+    Parameters
+    ----------
+    data : pyarrow.Table
+        The cells.
+    source : str
+        Name of the file, for messages.
+    line : callable
+        Maps row numbers, counted from 0, to texts such as ``"line 17"``.
+    """
+
+    data: Any
+    source: str
+    line: Callable[[int], str] = field(repr=False)
+
+    @classmethod
+    def from_frame(cls, frame: object, *, source: str = "the frame") -> Table:
+        """Take the columns of a pandas, polars or pyarrow frame; in messages rows are counted from 0.
+
+        Raises
+        ------
+        TableError
+            If ``frame`` is no frame, or has two columns of one name.
+        """
+        try:
+            data = frame if isinstance(frame, pa.Table) else pa.table(frame)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise TableError(
+                f"{source} of type {type(frame).__name__} cannot be read as a table: {error}. "
+                "Give a pandas, polars or pyarrow table."
+            ) from None
+        refuse_repeated_names(data.column_names, source)
+        return cls(data, source, "row {}".format)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the file."""
+        return tuple(self.data.column_names)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.data.num_rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data.column_names
+
+    def cells(self, name: str) -> Cells:
+        """Return the column ``name``.
+
+        Raises
+        ------
+        TableError
+            If there is no such column; the message names the nearest one and the likely causes.
+        """
+        if name not in self:
+            names = self.column_names
+            shown = ", ".join(repr(other) for other in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+            raise TableError(
+                f"{self.source}: there is no column {name!r} among its {len(names)} ({shown})."
+                f"{nearest(name, names)}{self._likely_cause()}"
+            )
+        return Cells(name, self.data.column(name), self.source, self.line)
+
+    def _likely_cause(self) -> str:
+        names = self.column_names
+        for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
+            if len(names) == 1 and character in names[0]:
+                return f" The cells seem to be separated by {spelled}: give --delimiter."
+        if names and all(_is_number(name) for name in names[:1]):
+            return " The first line seems to hold data, not names: give --no-header, or header = false in [table]."
+        return " Add the column to the table, or correct its name in the schema."
+
+
+def _spell(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def refuse_repeated_names(names: list[str], source: str) -> None:
+    """Raise a TableError if a column name occurs twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise TableError(f"{source}: two columns are named {name!r}. Rename one of them.")
+        seen.add(name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""Drafts: they fit the table they were made from, mark what came from it, and cannot be trained on unconfirmed."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sottovoce.exceptions import SchemaError, TableError
+from sottovoce.tables import (
+    CategoricalColumn,
+    Column,
+    Encoder,
+    IgnoredColumn,
+    Layout,
+    NumericColumn,
+    Schema,
+    Table,
+    draft_schema,
+)
+from sottovoce.tables.drafting import MARK, round_outward
+
+
+def frame(n_rows: int = 100) -> pd.DataFrame:
+    rows = np.arange(n_rows)
+    return pd.DataFrame(
+        {
+            "age": 17 + rows % 74,
+            "share": 0.13 + 0.0058 * rows,
+            "gain": np.where(rows % 20 == 0, 99_999.0, 0.5),
+            "grade": rows % 5,
+            "flag": np.where(rows % 2 == 0, "true", "False"),
+            "work": np.where(rows % 3 == 0, "?", np.where(rows % 3 == 1, "state", "private")),
+            "name": [f"person {row}" for row in rows],
+            "number": rows + 1000,
+            "constant": "x",
+            "empty": "",
+            "code": [f"c{row % 60}{row % 2}{row % 3}" for row in rows],
+            "y": np.where(rows % 4 == 0, "no", "yes"),
+        }
+    )
+
+
+def draft(data: pd.DataFrame, tmp_path: Path, **options: object) -> tuple[str, Schema]:
+    text = draft_schema(Table.from_frame(data), **options)
+    path = tmp_path / "draft.toml"
+    path.write_text(text)
+    return text, Schema.from_toml(path)
+
+
+def test_each_kind_of_column_is_proposed(tmp_path: Path) -> None:
+    _, schema = draft(frame(), tmp_path, target="y")
+    expected: tuple[Column, ...] = (
+        NumericColumn("age", bounds=(10, 90)),
+        NumericColumn("share", bounds=(0.1, 0.8)),
+        NumericColumn("gain", bounds=(0, 100_000), scale="log"),
+        CategoricalColumn("grade", categories=(0, 1, 2, 3, 4)),
+        CategoricalColumn("flag", categories=(False, True)),
+        CategoricalColumn("work", categories=("private", "state")),
+        IgnoredColumn("name"),
+        IgnoredColumn("number"),
+        IgnoredColumn("constant"),
+        IgnoredColumn("empty"),
+        CategoricalColumn("code", categories=tuple(sorted(set(frame()["code"])))),
+        CategoricalColumn("y", categories=("no", "yes")),
+    )
+    assert schema.columns == expected
+    assert schema.target == "y"
+    assert schema.layout.missing == ("", "?")
+
+
+def test_texts_of_many_values_are_left_out_unless_they_are_the_target(tmp_path: Path) -> None:
+    data = pd.DataFrame({"x": np.linspace(0, 1, 303), "c": [f"v{row % 101}" for row in range(303)]})
+    assert isinstance(draft(data, tmp_path)[1]["c"], IgnoredColumn)
+    assert isinstance(draft(data, tmp_path, target="c")[1]["c"], CategoricalColumn)
+
+
+def test_every_line_from_the_data_is_marked(tmp_path: Path) -> None:
+    text, _ = draft(frame(), tmp_path, target="y")
+    assert text.startswith("# A draft, made by looking at the data")
+    assert "as private as they are until it is confirmed" in text
+    body = text[text.index("[table]") :]
+    starts = [line for line in body.splitlines() if " = " in line and not line.endswith("[")]
+    ends = [line for line in body.splitlines() if line.startswith("]")]
+    assert len(starts) > 15
+    assert ends
+    assert [line for line in starts + ends if not line.endswith(MARK)] == []
+
+
+def test_a_draft_is_refused_until_it_is_confirmed(tmp_path: Path) -> None:
+    text, schema = draft(frame(), tmp_path, target="y")
+    with pytest.raises(SchemaError, match=r"confirmed = false"):
+        schema.require_confirmed()
+    path = tmp_path / "confirmed.toml"
+    path.write_text(text.replace("confirmed = false", "confirmed = true"))
+    Schema.from_toml(path).require_confirmed()
+
+
+def test_a_draft_can_read_the_table_it_was_made_from(tmp_path: Path) -> None:
+    _, schema = draft(frame(), tmp_path, target="y")
+    encoder = Encoder(schema)
+    table = Table.from_frame(frame())
+    assert encoder.features(table).shape == (100, encoder.n_features)
+    assert encoder.labels(table).tolist() == frame()["y"].tolist()
+
+
+def test_the_layout_is_copied(tmp_path: Path) -> None:
+    layout = Layout(header=False, delimiter=";", missing=("", "NA"))
+    _, schema = draft(frame(), tmp_path, layout=layout)
+    assert schema.layout == Layout(header=False, delimiter=";", missing=("", "NA", "?"))
+    assert schema.target is None
+
+
+def test_a_target_is_described_even_where_a_feature_would_be_left_out(tmp_path: Path) -> None:
+    data = frame()
+    assert draft(data, tmp_path, target="number")[1]["number"] == NumericColumn("number", bounds=(1000, 1100))
+    assert draft(data, tmp_path, target="gain")[1].label_bounds == (0.0, 100_000.0)
+    with pytest.raises(TableError, match=r"the target column 'empty' holds no value"):
+        draft(data, tmp_path, target="empty")
+    with pytest.raises(TableError, match=r"no column 'Y' among its 12 .*Did you mean 'y'"):
+        draft(data, tmp_path, target="Y")
+
+
+def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
+    data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
+    assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (17, 90, (10, 90)),
+        (0, 99_999, (0, 100_000)),
+        (0.1, 0.3, (0.1, 0.3)),
+        (-0.31, 0.29, (-0.4, 0.3)),
+        (0, 0, (-1, 1)),
+        (-250, -250, (-400, -100)),
+        (1e-9, 3e-9, (1e-9, 3e-9)),
+    ],
+)
+def test_bounds_are_rounded_outward(low: float, high: float, expected: tuple[float, float]) -> None:
+    rounded = round_outward(low, high)
+    assert rounded == expected
+    assert rounded[0] <= low <= high <= rounded[1]

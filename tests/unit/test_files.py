@@ -1,0 +1,74 @@
+"""Files are written whole or not at all."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from sottovoce import _files
+from sottovoce._files import check_writable, write_whole
+from sottovoce.exceptions import ParameterError
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_whole(path, "one\n")
+    write_whole(path, "zwei é\n")
+    assert path.read_bytes() == "zwei é\n".encode()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_permissions_follow_the_umask_and_then_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    old = os.umask(0o027)
+    try:
+        write_whole(path, "one")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o600)
+    write_whole(path, "two")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    target = tmp_path / "real.json"
+    target.write_text("old")
+    link = tmp_path / "link.json"
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_path_is_checked_before_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    check_writable("--out", path, overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("old")
+    check_writable("--out", path, overwrite=True)
+    with pytest.raises(ParameterError, match=r"--out .*a\.json: the file exists\. .*--force"):
+        check_writable("--out", path, overwrite=False)
+    with pytest.raises(ParameterError, match=r"--out .*b\.json: the folder .*nowhere does not exist"):
+        check_writable("--out", tmp_path / "nowhere" / "b.json", overwrite=True)
+    with pytest.raises(ParameterError, match=r"this is no regular file"):
+        check_writable("--out", tmp_path, overwrite=True)
+    with pytest.raises(ParameterError, match=r"--out /dev/null: this is no regular file"):
+        check_writable("--out", "/dev/null", overwrite=True)
+    with pytest.raises(ParameterError, match=r"--out /proc/x\.json: cannot write there"):
+        check_writable("--out", "/proc/x.json", overwrite=True)

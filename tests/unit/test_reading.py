@@ -1,0 +1,370 @@
+"""Reading tables: the formats, and that what cannot be a table is refused with its line and a remedy."""
+
+import bz2
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables import Layout, Table, file_format, read_libsvm, read_table
+
+
+def write(tmp_path: Path, content: str | bytes, name: str = "table.csv") -> Path:
+    path = tmp_path / name
+    raw = content.encode() if isinstance(content, str) else content
+    if name.endswith(".gz"):
+        raw = gzip.compress(raw)
+    elif name.endswith(".bz2"):
+        raw = bz2.compress(raw)
+    path.write_bytes(raw)
+    return path
+
+
+def numbers(table: Table, name: str) -> list[float]:
+    return table.cells(name).numbers(("",))[0].tolist()
+
+
+# ----------------------------- format
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.csv", "csv"),
+        ("a.DATA", "csv"),
+        ("a.tsv.gz", "csv"),
+        ("a.b.txt.bz2", "csv"),
+        ("a.parquet", "parquet"),
+        ("a.libsvm", "libsvm"),
+        ("a.svm.bz2", "libsvm"),
+    ],
+)
+def test_the_name_tells_the_format(name: str, kind: str) -> None:
+    assert file_format(name) == kind
+
+
+def test_a_name_that_does_not_tell_the_format_needs_the_option() -> None:
+    with pytest.raises(TableError, match=r"a9a\.bz2: the name does not tell the format .*--format csv"):
+        file_format("a9a.bz2")
+    assert file_format("a9a.bz2", chosen="libsvm") == "libsvm"
+    with pytest.raises(ParameterError, match=r"format must be one of 'csv', 'parquet', 'libsvm'; got 'xls'"):
+        file_format("a.xls", chosen="xls")
+
+
+# ----------------------------- CSV
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.csv.bz2", "table.data", "table.txt.gz"])
+def test_csv_is_read_plain_and_compressed(tmp_path: Path, name: str) -> None:
+    table = read_table(write(tmp_path, 'a, b ,c\n1, x y,3\n-2.5e1,"q, ""r""",\n', name))
+    assert table.column_names == ("a", "b", "c")
+    assert numbers(table, "a") == [1.0, -25.0]
+    assert table.cells("b").spelled()[0] == ["x y", 'q, "r"']
+    values, absent = table.cells("c").numbers(("",))
+    assert (values.tolist(), absent.tolist()) == ([3.0, 0.0], [False, True])
+
+
+def test_cells_stay_text(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "a\n007\nNA\ntrue\n2020-01-01\n"))
+    assert table.cells("a").spelled()[0] == ["007", "NA", "true", "2020-01-01"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_byte_order_mark_and_blank_lines(tmp_path: Path, end: str) -> None:
+    text = end.join(["", "a,b", "", "1,2", "", "", "3,4"])
+    table = read_table(write(tmp_path, b"\xef\xbb\xbf" + text.encode()))
+    assert (table.column_names, numbers(table, "a"), numbers(table, "b")) == (("a", "b"), [1.0, 3.0], [2.0, 4.0])
+    assert [table.line(row) for row in range(2)] == ["line 4", "line 7"]
+
+
+def test_a_header_can_be_absent(tmp_path: Path) -> None:
+    path = write(tmp_path, "1,2\n3,4\n")
+    layout = Layout(header=False)
+    assert read_table(path, layout=layout).column_names == ("column_1", "column_2")
+    table = read_table(path, layout=layout, names=("a", "b"))
+    assert (numbers(table, "a"), numbers(table, "b")) == ([1.0, 3.0], [2.0, 4.0])
+    assert table.line(0) == "line 1"
+
+
+def test_a_file_without_header_may_lack_the_target_only(tmp_path: Path) -> None:
+    path = write(tmp_path, "1,2\n")
+    layout = Layout(header=False)
+    table = read_table(path, layout=layout, names=("a", "y", "b"), may_lack="y")
+    assert table.column_names == ("a", "b")
+    with pytest.raises(TableError, match=r"line 1: 2 cells, but the schema describes 3 columns"):
+        read_table(path, layout=layout, names=("a", "y", "b"))
+    with pytest.raises(TableError, match=r"line 1: 2 cells, but the schema describes 4 columns"):
+        read_table(path, layout=layout, names=("a", "y", "b", "c"), may_lack="y")
+
+
+def test_comments_and_skipped_lines_count_as_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "title\n|comment\na,b\n|1,2\n3,|4\n|\n5,6\n")
+    table = read_table(path, layout=Layout(comment="|"), skip_rows=1)
+    assert numbers(table, "a") == [3.0, 5.0]
+    assert [table.line(row) for row in range(2)] == ["line 5", "line 7"]
+
+
+def test_the_delimiter_is_a_choice_and_a_tab_for_tsv(tmp_path: Path) -> None:
+    assert numbers(read_table(write(tmp_path, "a;b\n1;2\n"), layout=Layout(delimiter=";")), "b") == [2.0]
+    assert numbers(read_table(write(tmp_path, "a\tb\n1\t2\n", "t.tsv.gz")), "b") == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"table\.csv: the file is empty"),
+        (b"\n\r\n\n", r"table\.csv: the file holds no data"),
+        (b"a,b\n", r"table\.csv: the table has a header, but no row of data"),
+        (b"a,b\n\n", r"table\.csv: the table has a header, but no row of data"),
+        (b"a,b", r"table\.csv: the table has a header, but no row of data"),
+        (b"a,b\n1,2\n3,\x00\n", r"table\.csv, line 3: a NUL byte: this is a binary file"),
+        (b"a,b\n1,2\n3,caf\xe9\n", r"table\.csv, line 3: the byte 0xe9 is not UTF-8.*Save it as UTF-8"),
+        (b"\xff\xfea\x00", r"table\.csv: the file is UTF-16 text: save it as UTF-8"),
+        (b"\x1f\x8b\x08", r"table\.csv: the file is compressed with gzip: name it with \.gz"),
+        (b"BZh9", r"table\.csv: the file is compressed with bzip2: name it with \.bz2"),
+        (b"PAR1", r"table\.csv: the file is a Parquet file: .*--format parquet"),
+        (b"PK\x03\x04", r"table\.csv: the file is a zip archive or a spreadsheet"),
+        (b"a,b\n1,2\n\n3\n", r"table\.csv, line 4: 1 cells instead of 2\. .*--delimiter"),
+        (b"a,b\n1,2\n3,4,5\n6,7\n", r"table\.csv, line 3: 3 cells instead of 2"),
+        (b"a,b,a\n1,2,3\n", r"table\.csv: two columns are named 'a'\. Rename one"),
+        (b'a,b\n1,"x\ny"\n', r"table\.csv, line 2, column 'b': the quoted cell runs over several lines"),
+        (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', r"table\.csv, line 3, column 'b': the quoted cell runs over several lines"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        read_table(write(tmp_path, content))
+
+
+def test_a_ragged_row_far_down_is_named_by_its_line(tmp_path: Path) -> None:
+    lines = ["# a", "a,b", *(f"{row},1" for row in range(200_000)), "", "oops", *("1,2" for _ in range(1000))]
+    with pytest.raises(TableError, match=r"line 200004: 1 cells instead of 2"):
+        read_table(write(tmp_path, "\n".join(lines)), skip_rows=1)
+
+
+def test_a_row_longer_than_a_block_is_read(tmp_path: Path) -> None:
+    width = 3_000_000
+    table = read_table(write(tmp_path, "a,b\n" + "x" * 6 * width + ",1\ny,2\n"))
+    assert numbers(table, "b") == [1.0, 2.0]
+
+
+def test_a_missing_file_a_folder_and_too_many_skipped_lines_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"nowhere\.csv: cannot read the file: No such file"):
+        read_table(tmp_path / "nowhere.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"folder\.csv: cannot read the file: Is a directory"):
+        read_table(tmp_path / "folder.csv")
+    with pytest.raises(TableError, match=r"skip_rows = 4, but the file has only 3 lines"):
+        read_table(write(tmp_path, "a\nb\nc"), skip_rows=4)
+    with pytest.raises(ParameterError, match=r"skip_rows must be a whole number >= 0; got -1"):
+        read_table(write(tmp_path, "a\nb\nc"), skip_rows=-1)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
+def test_a_truncated_and_a_damaged_archive_are_refused(tmp_path: Path, suffix: str) -> None:
+    whole = write(tmp_path, "a,b\n" + "1,2\n" * 5000, f"table.csv{suffix}").read_bytes()
+    path = tmp_path / f"short.csv{suffix}"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError, match=rf"short\.csv\{suffix}: the compressed file ends too early"):
+        read_table(path)
+    path.write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(TableError, match=rf"short\.csv\{suffix}: cannot be decompressed"):
+        read_table(path)
+    path.write_bytes(b"")
+    with pytest.raises(TableError, match=rf"short\.csv\{suffix}: the file is empty|ends too early"):
+        read_table(path)
+
+
+# ----------------------------- cells
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("abc", r"line 4, column 'b': 'abc' is not a number\. Correct the cell, or list its text under missing"),
+        ("1.000,5", r"line 4, column 'b': '1\.000,5' is not a number\. Write numbers with a decimal point"),
+        ("1_000", r"line 4, column 'b': '1_000' is not a number"),
+        ("0x10", r"line 4, column 'b': '0x10' is not a number"),
+        ("?", r"line 4, column 'b': '\?' is not a number"),
+        ("nan", r"line 4, column 'b': nan is not a finite number\. .*missing in \[table\]"),
+        ("-inf", r"line 4, column 'b': -inf is not a finite number"),
+        ("1e999", r"line 4, column 'b': inf is not a finite number"),
+    ],
+)
+def test_a_cell_that_is_no_finite_number_is_named(tmp_path: Path, cell: str, message: str) -> None:
+    table = read_table(
+        write(tmp_path, f'a,b\n1,2\n\n3,"{cell}"\n4,zzz\n' if cell == "abc" else f'a,b\n1,2\n\n3,"{cell}"\n')
+    )
+    with pytest.raises(TableError, match=message):
+        table.cells("b").numbers(("",))
+
+
+def test_a_row_is_named_where_the_file_cannot_be_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path, "a\n1\nx\n")
+    table = read_table(path)
+    path.unlink()
+    with pytest.raises(TableError, match=r"table\.csv, row 2, column 'a': 'x' is not a number"):
+        table.cells("a").numbers(())
+
+
+def test_missing_markers_are_compared_without_white_space(tmp_path: Path) -> None:
+    values, absent = read_table(write(tmp_path, "a,b\n1, ? \n2, 7\n3,\n")).cells("b").numbers(("?", ""))
+    assert (values.tolist(), absent.tolist()) == ([0.0, 7.0, 0.0], [True, False, True])
+
+
+def test_a_missing_column_is_named_with_its_neighbour_and_the_likely_cause(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"no column 'age' among its 2 \('Age', 'x'\)\. Did you mean 'Age'\? Add the"):
+        read_table(write(tmp_path, "Age,x\n1,2\n")).cells("age")
+    with pytest.raises(TableError, match=r"no column 'age'.* separated by ';': give --delimiter"):
+        read_table(write(tmp_path, "age;x\n1;2\n")).cells("age")
+    with pytest.raises(TableError, match=r"no column 'age'.* first line seems to hold data, .* --no-header"):
+        read_table(write(tmp_path, "39,x\n40,y\n")).cells("age")
+
+
+# ----------------------------- Parquet and frames
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "i": [1, 2, 3],
+            "f": [0.5, None, 2.0],
+            "s": ["a", " b", None],
+            "c": pd.Categorical(["u", "v", "u"]),
+            "t": [True, False, True],
+        }
+    )
+
+
+def tables(tmp_path: Path) -> list[Table]:
+    path = tmp_path / "year=2020" / "t.parquet"
+    path.parent.mkdir(exist_ok=True)
+    frame().to_parquet(path)
+    polars = pl.DataFrame(
+        {"i": [1, 2, 3], "f": [0.5, None, 2.0], "s": ["a", " b", None], "c": ["u", "v", "u"], "t": [True, False, True]}
+    )
+    return [read_table(path), Table.from_frame(frame()), Table.from_frame(polars), Table.from_frame(pa.table(polars))]
+
+
+def test_parquet_and_frames_give_the_same_cells(tmp_path: Path) -> None:
+    for table in tables(tmp_path):
+        assert table.column_names == ("i", "f", "s", "c", "t")
+        assert numbers(table, "i") == [1.0, 2.0, 3.0]
+        values, absent = table.cells("f").numbers(())
+        assert (values.tolist(), absent.tolist()) == ([0.5, 0.0, 2.0], [False, True, False])
+        assert numbers(table, "t") == [1.0, 0.0, 1.0]
+        for name, expected in [
+            ("i", ["1", "2", "3"]),
+            ("f", ["0.5", None, "2"]),
+            ("s", ["a", "b", None]),
+            ("c", ["u", "v", "u"]),
+            ("t", ["true", "false", "true"]),
+        ]:
+            texts, places = table.cells(name).spelled()
+            assert [texts[place] for place in places] == expected
+
+
+def test_rows_are_counted_from_one_in_a_file_and_from_zero_in_a_frame(tmp_path: Path) -> None:
+    lines = [table.line(1) for table in tables(tmp_path)]
+    assert lines == ["row 2", "row 1", "row 1", "row 1"]
+
+
+def test_nan_in_parquet_is_refused_unless_it_is_a_marker() -> None:
+    table = Table.from_frame(pa.table({"x": [1.0, float("nan")]}))
+    with pytest.raises(TableError, match=r"the frame, row 1, column 'x': nan is not a finite number"):
+        table.cells("x").numbers(("",))
+    values, absent = table.cells("x").numbers(("", "NaN"))
+    assert (values.tolist(), absent.tolist()) == ([1.0, 0.0], [False, True])
+
+
+def test_chunks_with_different_dictionaries_agree() -> None:
+    chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "c"]).dictionary_encode()]
+    for values in (pa.chunked_array(chunks), pa.chunked_array([["a", "b"], ["b", "c"]])):
+        texts, places = Table.from_frame(pa.table({"x": values})).cells("x").spelled()
+        assert [texts[place] for place in places] == ["a", "b", "b", "c"]
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"t\.parquet: cannot be read as Parquet: "):
+        read_table(write(tmp_path, "a,b\n1,2\n", "t.parquet"))
+    with pytest.raises(TableError, match=r"t\.parquet: the file is empty"):
+        read_table(write(tmp_path, "", "t.parquet"))
+    with pytest.raises(TableError, match=r"gone\.parquet: cannot read the file: No such file"):
+        read_table(tmp_path / "gone.parquet")
+    pa.parquet.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "none.parquet")
+    with pytest.raises(TableError, match=r"none\.parquet: the table has columns, but no row of data"):
+        read_table(tmp_path / "none.parquet")
+    with pytest.raises(ParameterError, match=r"skip_rows is for text tables"):
+        read_table(tmp_path / "none.parquet", skip_rows=1)
+
+
+def test_nested_values_and_dates_are_refused() -> None:
+    table = Table.from_frame(pa.table({"x": [[1], [2]], "d": pd.to_datetime(["2020-01-01", "2020-01-02"])}))
+    with pytest.raises(TableError, match=r"column 'x': values of type list<.*> are neither numbers nor text"):
+        table.cells("x").numbers(())
+    with pytest.raises(TableError, match=r"column 'd': values of type timestamp.* give it type = \"ignore\""):
+        table.cells("d").spelled()
+
+
+def test_what_is_no_frame_is_refused() -> None:
+    with pytest.raises(TableError, match=r"the frame of type int cannot be read as a table"):
+        Table.from_frame(3)
+    with pytest.raises(TableError, match=r"two columns are named 'a'"):
+        Table.from_frame(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
+
+
+# ----------------------------- LIBSVM
+
+
+@pytest.mark.parametrize("name", ["t.libsvm", "t.svm.gz", "t.svmlight.bz2"])
+def test_libsvm_is_read_plain_and_compressed(tmp_path: Path, name: str) -> None:
+    table = read_libsvm(write(tmp_path, "# head\n+1 1:0.5 3:2 # note\n\n-1\n1 4:1e-3\n", name), n_features=5)
+    assert table.X.toarray().tolist() == [[0.5, 0, 2, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 1e-3, 0]]
+    assert table.X.indices.dtype == np.int32
+    assert table.y.tolist() == [1.0, -1.0, 1.0]
+    assert [table.line(row) for row in range(3)] == ["line 2", "line 4", "line 5"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"t\.svm: the file is empty"),
+        ("# only\n\n", r"t\.svm: the file holds no row of data"),
+        ("1 1:2\n\nx 1:2\n", r"t\.svm, line 3: the label 'x' is not a number"),
+        ("a,b\n1,2\n", r"t\.svm, line 1: the label 'a,b' is not a number"),
+        ("1 1:2\n1 2\n", r"t\.svm, line 2: '2' is not index:value"),
+        ("1 1:2\n1 2:y\n", r"t\.svm, line 2: '2:y' is not index:value"),
+        ("1 0:2\n", r"t\.svm, line 1: the index 0 is below 1: LIBSVM counts features from 1"),
+        ("1 1:2\n1 6:2\n", r"t\.svm, line 2: the index 6 is above the number of features, 5"),
+        ("1 99999999999999:1\n", r"t\.svm, line 1: the index 99999999999999 is above the number of features"),
+        ("1 3:1 2:1\n", r"t\.svm, line 1: the index 2 follows 3: indices must ascend"),
+        ("1 2:1 2:1\n", r"t\.svm, line 1: the index 2 follows 2: indices must ascend"),
+        ("1 1:2\n# c\n1 2:nan\n", r"t\.svm, line 3: the value of feature 2 is nan"),
+        ("1 1:2\n1 1:1 3:inf\n", r"t\.svm, line 2: the value of feature 3 is inf"),
+        ("1 1:2\nnan 1:2\n", r"t\.svm, line 2: the label is nan"),
+        (b"1 1:2\n\x00", r"t\.svm, line 2: a NUL byte"),
+    ],
+)
+def test_a_bad_libsvm_line_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        read_libsvm(write(tmp_path, content, "t.svm"), n_features=5)
+
+
+def test_libsvm_has_no_named_columns(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"LIBSVM text has no named columns"):
+        read_table(write(tmp_path, "1 1:2\n", "t.svm"))
+
+
+def test_skipped_lines_of_libsvm_count_as_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "title\n1 1:2\n", "t.svm")
+    assert read_libsvm(path, n_features=1, skip_rows=1).line(0) == "line 2"
+    path.write_text("title\nx\n")
+    with pytest.raises(TableError, match=re.escape("line 2: the label 'x'")):
+        read_libsvm(path, n_features=1, skip_rows=1)
