@@ -1,7 +1,7 @@
 """What one row can do to a released sum: at most the clip that scales the noise, whatever the row is.
 
-The proof pages rest on this bound and on nothing else about the arithmetic, so it is tried on rows and states that are as
-bad as floating point allows, for every loss, both storage forms and both precisions.
+The proof pages rest on this bound and on nothing else about the arithmetic, so it is tried on rows and states that are
+as bad as floating point allows, for every loss, both storage forms and both precisions.
 """
 
 import numpy as np

@@ -78,7 +78,7 @@ def tables(canary_row, n):
 
 
 def test_default_fit(recorder):
-    """The default: nearly every pass moves by the full clip along the canary, and lambda_max by its full sensitivity."""
+    """The default: nearly every pass moves by the whole clip along the canary, and lambda_max as far as it can."""
     with_canary, without, y = tables([0.0, 1.0], n=100)
     scores = {"in": [], "out": []}
     for name, X in (("in", with_canary), ("out", without)):

@@ -155,7 +155,7 @@ def test_label_unknown_to_the_class_list():
 
 
 def test_one_class_only():
-    with pytest.raises(DataError, match="one class only .*state the public list"):
+    with pytest.raises(DataError, match=r"one class only .*state the public list"):
         classifier(classes=None).fit(X, np.full(60, "no"))
 
 
@@ -180,11 +180,13 @@ def test_a_damaged_sparse_matrix_is_refused():
 def test_predict_with_other_columns_names_them():
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     model = sv.DPLinearSVC(epsilon=math.inf, data_norm=2.0, alpha=0.1).fit(table, Y)
-    with pytest.raises(ValueError, match="(?s)feature names.*- b"):
+    with pytest.raises(ValueError, match=r"(?s)feature names.*- b"):
         model.predict(table.rename(columns={"b": "q"}))
-    with pytest.raises(ValueError, match="expecting 3 features"):
-        with pytest.warns(UserWarning, match="does not have valid feature names"):
-            model.predict(X[:, :2])
+    with (
+        pytest.raises(ValueError, match="expecting 3 features"),
+        pytest.warns(UserWarning, match="does not have valid feature names"),
+    ):
+        model.predict(X[:, :2])
 
 
 def test_a_class_list_read_from_the_data_warns(monkeypatch):

@@ -86,7 +86,7 @@ def test_a_run_that_spends_more_than_its_plan_gets_no_receipt(monkeypatch):
     monkeypatch.setattr(
         "sottovoce.central.scd.accelerated.AcceleratedPlan.mu_steps", property(lambda plan: 2 * plan.mu)
     )
-    with pytest.raises(AccountingError, match="more than the epsilon=1.0 of this receipt"):
+    with pytest.raises(AccountingError, match=r"more than the epsilon=1\.0 of this receipt"):
         logistic().fit(X, SIGN)
 
 
@@ -174,14 +174,15 @@ def test_a_seed_is_marked():
     assert "NOT PRIVATE" not in receipt.statement()
 
 
+PAPER = {"batch_size": 20, "clipping_norm": 0.05, "epochs": 5}
+
+
 class TestPaper:
     """The published algorithm: its receipt states what holds, not what was claimed."""
 
-    options = {"batch_size": 20, "clipping_norm": 0.05, "epochs": 5}
-
     def fit(self, **changed):
         with pytest.warns(PrivacyWarning, match="its claim of epsilon=1 does not hold, the receipt states epsilon="):
-            return logistic(solver="paper-scd", solver_options=self.options, **changed).fit(X, SIGN)
+            return logistic(solver="paper-scd", solver_options=PAPER, **changed).fit(X, SIGN)
 
     def test_receipt(self):
         model = self.fit()
@@ -195,8 +196,8 @@ class TestPaper:
         assert model.n_iter_ == 50
 
     def test_noise_is_sqrt_two_times_the_clip(self):
-        std = noise_std_of_a_pass_of_paper(self.options)
-        plan = sv.plan(logistic(solver="paper-scd", solver_options=self.options), *X.shape)
+        std = noise_std_of_a_pass_of_paper(PAPER)
+        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
         assert std == pytest.approx(math.sqrt(2) * 0.05 * plan.noise_multiplier, rel=1e-5)
 
     def test_moments_accountant_of_the_paper(self):
@@ -204,7 +205,7 @@ class TestPaper:
         from sottovoce.privacy.accounting import RenyiAccountant
         from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
 
-        plan = sv.plan(logistic(solver="paper-scd", solver_options=self.options), *X.shape)
+        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
         claimed = RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(plan.noise_multiplier)), 50)
         assert RenyiAccountant(conversion="moments").epsilon(claimed, 1e-5) == pytest.approx(1.0, rel=5e-3)
 

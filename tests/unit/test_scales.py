@@ -71,7 +71,7 @@ def test_nothing_but_noise_stays_within_the_public_bounds():
 
 
 def test_counts_are_noised_as_declared(monkeypatch):
-    """Undo the bisection: with all labels alike each count is 0 or n, and what is added to it has the declared scale."""
+    """What is added to a count has the declared scale."""
     added = []
     original = GridGaussian.release
 

@@ -4,8 +4,8 @@ For an (epsilon, delta)-DP mechanism and any set S of outputs, P(S) <= e^epsilon
 
 .. math:: \varepsilon \ge \log \frac{P(S) - \delta}{P'(S)},
 
-and the same with the tables exchanged, or with S = {score < t}. The threshold is chosen on one half of the runs, and the
-two probabilities are bounded on the other half by exact binomial intervals (Clopper and Pearson 1934), so that the
+and the same with the tables exchanged, or with S = {score < t}. The threshold is chosen on one half of the runs, and
+the two probabilities are bounded on the other half by exact binomial intervals (Clopper and Pearson 1934), so that the
 result is below the true epsilon with the stated confidence, whatever the score is.
 
 `gaussian_lower_bound` asks more of the mechanism and less of the runs: for a Gaussian mechanism of mean shift mu, every

@@ -60,7 +60,8 @@ def release_largest_eigenvalue(
     exact = float(eigh(gram, eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
     # In the unit of X'X. Double rounding of the sums and of the eigenvalue is within this bound (Higham 2002, section
     # 3.5).
-    rounding = 4.0 * (_BLOCK + rows.n_samples / _BLOCK + width) * 2.0**-53 * rows.n_samples
+    # It is made from the public number of rows: the noise itself must not depend on a secret one.
+    rounding = 4.0 * (_BLOCK + n_public / _BLOCK + width) * 2.0**-53 * n_public
     tick = power_of_two_below((1.0 + rounding) / mu / 2**20)
     sensitivity = 1.0 + 2.0 * rounding + rounding_norm(1, tick)
     mechanism = GridGaussian(sensitivity, 1.0 / mu, tick)

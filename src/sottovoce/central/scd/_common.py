@@ -43,7 +43,7 @@ class Scales:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledPlan(Plan):
-    """Plan of a solver that first releases lambda_max and, for losses without a Lipschitz bound, two numbers on the labels."""
+    """Plan of a solver that first releases lambda_max and, without a Lipschitz bound, two numbers on the labels."""
 
     @property
     def mu(self) -> float:

@@ -1,0 +1,58 @@
+"""The audit's own bounds: below the truth with their confidence, near it with many runs, and never from nothing."""
+
+import numpy as np
+import pytest
+
+from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import gaussian_epsilon
+
+BOUNDS = [epsilon_lower_bound, gaussian_lower_bound]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize(("mu", "delta"), [(0.5, 0.01), (1.0, 0.05), (2.0, 1e-3)])
+def test_below_the_truth_and_near_it(bound, mu, delta):
+    truth = gaussian_epsilon(mu, delta)
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        found.append(bound(rng.normal(mu, 1, 20_000), rng.normal(0, 1, 20_000), delta=delta, confidence=0.999))
+    # each exceeds the truth with probability at most 0.001; forty of them almost never do, and the seeds are fixed
+    assert max(found) <= truth
+    assert np.median(found) > 0.5 * truth
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_both_directions_and_both_sides_are_tried(bound):
+    rng = np.random.default_rng(0)
+    plus, zero = rng.normal(1.5, 1, 10_000), rng.normal(0, 1, 10_000)
+    results = [bound(a, b, delta=0.01) for a, b in ((plus, zero), (zero, plus), (-plus, zero), (zero, -plus))]
+    assert min(results) > 0.6 * max(results) > 0.5
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_nothing_is_found_in_nothing(bound):
+    rng = np.random.default_rng(0)
+    same = rng.normal(size=(2, 5000))
+    assert bound(same[0], same[1], delta=0.0) == 0.0
+    assert bound(np.zeros(100), np.zeros(100), delta=0.0) == 0.0
+
+
+def test_a_release_of_the_truth_is_seen_as_one():
+    runs = 10_000
+    assert epsilon_lower_bound(np.ones(runs), np.zeros(runs), delta=0.01) > 6
+    assert gaussian_lower_bound(np.ones(runs), np.zeros(runs), delta=0.01) > 6
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_bad_scores(bound):
+    good = np.zeros(30)
+    with pytest.raises(ParameterError, match="scores must hold at least 20 runs; got 3"):
+        bound(np.zeros(3), good, delta=0.1)
+    with pytest.raises(ParameterError, match="neighbour_scores holds NaN"):
+        bound(good, np.full(30, np.nan), delta=0.1)
+    with pytest.raises(ParameterError, match="delta must be"):
+        bound(good, good, delta=1.0)
+    with pytest.raises(ParameterError, match="confidence must be"):
+        bound(good, good, delta=0.1, confidence=1.0)
