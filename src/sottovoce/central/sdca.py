@@ -1,7 +1,7 @@
 """Stochastic dual coordinate ascent without privacy, for ``epsilon=inf``: what the private solvers approach.
 
 Sequential exact coordinate steps in a fresh random order each epoch, until the duality gap is below ``tol`` times the
-objective (Shalev-Shwartz and Zhang 2013, JMLR 14, procedure SDCA-Perm).
+objective (Shalev-Shwartz and Zhang 2013, JMLR 14, procedure SDCA-Perm), with extra visits to the rows that still move.
 """
 
 import warnings
@@ -21,6 +21,9 @@ from sottovoce.randomness import Purpose, Streams
 __all__ = ["NonPrivatePlan"]
 
 _CHECK_EVERY = 5  # epochs between two looks at the duality gap, which cost about an epoch each
+# With the hinge most dual variables soon stay at 0 or 1: those that still moved are visited more often (shrinking).
+_FEW = 0.7
+_REVISITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +85,29 @@ class NonPrivatePlan(Plan):
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)
         w = np.zeros(rows.n_weights)
+
+        def visit(places: NDArray[np.int64]) -> None:
+            passes.sdca_epoch(
+                rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, alpha_n, self.loss,
+                order.permutation(places),
+            )  # fmt: skip
+
+        everyone = np.arange(rows.n_samples)
         gap = np.inf
         epoch = 0
         while epoch < self.max_iter:
-            passes.sdca_epoch(
-                rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, alpha_n, self.loss,
-                order.permutation(rows.n_samples),
-            )  # fmt: skip
+            before = a.copy()
+            visit(everyone)
             epoch += 1
             if epoch % _CHECK_EVERY == 0 or epoch == self.max_iter:
                 gap = self._relative_gap(rows, y, a, w, team)
                 progress(epoch, self.max_iter)
                 if gap <= self.tol:
                     break
+            moved = np.flatnonzero(a != before)
+            if len(moved) < _FEW * rows.n_samples:
+                for _ in range(_REVISITS):
+                    visit(moved)
         else:
             warnings.warn(
                 f"no convergence in max_iter={self.max_iter} epochs: the duality gap is {gap:.2g} of the objective, "

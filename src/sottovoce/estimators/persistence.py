@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final
@@ -224,7 +224,7 @@ def _encode(value: Any) -> Any:
         return number if math.isfinite(number) else {"float": str(number)}
     if isinstance(value, Mapping):
         return {"dict": {str(key): _encode(item) for key, item in value.items()}}
-    if isinstance(value, (list, tuple, Set)):
+    if isinstance(value, (Sequence, Set)):  # lists, tuples, ranges, sets
         return [_encode(item) for item in value]
     raise ParameterError(f"a value of type {type(value).__name__} cannot be stored in a model file: {value!r}.")
 

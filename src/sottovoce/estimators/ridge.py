@@ -52,7 +52,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.
     max_iter : int, default 10_000
         Cap on the epochs of a run with ``epsilon=inf``.
-    tol : float, default 1e-8
+    tol : float, default 1e-7
         Relative duality gap at which a run with ``epsilon=inf`` stops.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
@@ -113,7 +113,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         adjacency: str = "zero-out",
         n_public: int | None = None,
         max_iter: int = 10_000,
-        tol: float = 1e-8,
+        tol: float = 1e-7,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:

@@ -330,8 +330,15 @@ class RenyiAccountant(Accountant):
     orders : sequence of float or None
         Renyi orders, each above 1. None takes a dense list up to 1024.
     conversion : {"tight", "moments"}
-        From Renyi DP to epsilon: the tight one of dp-accounting, or log(1/delta)/(order - 1) as in the moments
-        accountant, whose published form uses the whole orders 2 to 129.
+        From Renyi DP to epsilon: the tight one [1]_ together with delta <= sqrt(1 - exp(-divergence)) [2]_, as in
+        dp-accounting, or log(1/delta)/(order - 1) as in the moments accountant, whose published form uses the whole
+        orders 2 to 129.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath, Steinke (2020). The Discrete Gaussian for Differential Privacy. arXiv:2004.00010v4,
+       Proposition 12.
+    .. [2] Bretagnolle, Huber (1979). Estimation des densites: risque minimax. Theorem 2.1.
     """
 
     name = "Renyi DP"
@@ -349,26 +356,22 @@ class RenyiAccountant(Accountant):
             raise ParameterError("orders must hold at least one number above 1; got ().")
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
-        divergences = self._divergences(counts)
-        if delta == 0.0 or not np.isfinite(divergences).any():
+        if delta == 0.0:
             return math.inf
-        if self._conversion == "moments":
-            return max(0.0, float(np.min(divergences + math.log(1 / delta) / (self._alphas - 1))))
-        with _quiet():
-            return float(_rdp.compute_epsilon(self._orders, divergences, delta)[0])
+        orders, divergences = np.array(self._orders), self._divergences(counts)
+        epsilons = divergences - math.log(delta) / (orders - 1)
+        if self._conversion == "tight":
+            epsilons += np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
+            epsilons[-np.expm1(-divergences) < delta * delta] = 0.0
+        return max(0.0, float(np.min(epsilons)))
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        divergences = self._divergences(counts)
-        if not np.isfinite(divergences).any():
-            return 1.0
+        orders, divergences = np.array(self._orders), self._divergences(counts)
+        logarithms = (orders - 1) * (divergences - epsilon)
         if self._conversion == "moments":
-            return math.exp(min(0.0, float(np.min((self._alphas - 1) * (divergences - epsilon)))))
-        with _quiet():
-            return float(_rdp.compute_delta(self._orders, divergences, epsilon)[0])
-
-    @property
-    def _alphas(self) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        return np.array(self._orders)
+            return math.exp(min(0.0, float(np.min(logarithms))))
+        logarithms += (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
+        return min(math.exp(min(0.0, float(np.min(logarithms)))), math.sqrt(-math.expm1(-float(np.min(divergences)))))
 
     def _divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         """Return the Renyi divergence at each order, with what double precision may have taken off added again."""

@@ -1,0 +1,79 @@
+"""What the benchmark scripts share: real data, a table on the terminal, JSON in benchmarks/results/."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
+
+from sottovoce.tables import Encoder, Schema, read_table
+
+ROOT = Path(__file__).parent
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+
+
+def data_folder() -> Path:
+    """Return the folder of real data, or leave with what to do."""
+    folder = os.environ.get("SOTTOVOCE_DATA")
+    if not folder:
+        sys.exit("set SOTTOVOCE_DATA to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
+    return Path(folder)
+
+
+def a9a(seed: int) -> tuple[Any, ...]:
+    """LIBSVM a9a with its own test part, rows scaled to norm 1; the seed changes nothing."""
+    folder = data_folder()
+    X, y = load_svmlight_file(str(folder / "a9a.bz2"), n_features=123)
+    X_test, y_test = load_svmlight_file(str(folder / "a9a.t.bz2"), n_features=123)
+    return normalize(X), y, normalize(X_test), y_test, {"data_norm": 1.0, "classes": [-1.0, 1.0]}
+
+
+def phishing(seed: int) -> tuple[Any, ...]:
+    """LIBSVM phishing (rows of norm 1), split 75:25 by the seed."""
+    X, y = load_svmlight_file(str(data_folder() / "phishing.bz2"), n_features=68)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
+    return X, y, X_test, y_test, {"data_norm": 1.0, "classes": [0.0, 1.0]}
+
+
+def adult(seed: int) -> tuple[Any, ...]:
+    """Raw UCI Adult through examples/adult.toml, its own test part; the seed changes nothing."""
+    schema = Schema.from_toml(ROOT.parent / "examples" / "adult.toml")
+    encoder = Encoder(schema)
+    parts = []
+    for name in ("adult.data", "adult.test"):
+        path = next(p for p in (data_folder() / name, data_folder() / f"{name}.bz2") if p.exists())
+        table = read_table(path, layout=schema.layout, names=schema.column_names)
+        parts += [encoder.features(table), encoder.labels(table)]
+    return (*parts, {"data_norm": encoder.data_norm, "classes": list(schema.classes or ())})
+
+
+def blogfeedback(seed: int) -> tuple[Any, ...]:
+    """BlogFeedback: signed log features, rows of norm 1, target log(1 + comments) within [0, 8]."""
+    parts = []
+    for name in ("blogfeedback_train.csv.bz2", "blogfeedback_test.csv.bz2"):
+        table = np.loadtxt(data_folder() / name, delimiter=",")
+        X, y = np.sign(table[:, :-1]) * np.log1p(np.abs(table[:, :-1])), np.log1p(table[:, -1])
+        parts += [normalize(X), np.clip(y, 0.0, 8.0)]
+    return (*parts, {"data_norm": 1.0, "label_bounds": (0.0, 8.0)})
+
+
+def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Print a table."""
+    table = Table(*head, title=title)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=130).print(table)
+
+
+def keep(name: str, content: Any) -> None:
+    """Write the figures as JSON."""
+    folder = ROOT / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,16 @@
+"""Run all benchmark scripts; ``--quick`` takes small sizes and few seeds. Each prints a table and writes JSON."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+quick = "--quick" in sys.argv
+here = Path(__file__).parent
+jobs = [["speed.py", *(["--quick"] if quick else [])]]
+if os.environ.get("SOTTOVOCE_DATA"):
+    jobs.append(["accuracy.py", "--seeds", "3" if quick else "10", *(["--only", "a9a,phishing"] if quick else [])])
+else:
+    print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
+for job in jobs:
+    subprocess.run([sys.executable, str(here / job[0]), *job[1:]], check=True)
