@@ -11,9 +11,9 @@ import time
 from functools import cache
 
 import numpy as np
-from _common import EPSILONS, a9a, adult, blogfeedback, keep, phishing, show
 
 import sottovoce as sv
+from _common import EPSILONS, a9a, adult, blogfeedback, keep, phishing, show
 
 CASES = {
     "a9a": (a9a, sv.DPLogisticRegression),

@@ -8,10 +8,10 @@ import time
 import tracemalloc
 
 import numpy as np
-from _common import keep, show
 from numba import njit
 
 import sottovoce as sv
+from _common import keep, show
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
@@ -39,6 +39,29 @@ def best(task, repeats):
     return min(times)
 
 
+def passes_against_reading(X, y, threads, repeats):
+    """Return, for each loss, seconds of a pass and of a plain read on so many threads."""
+    results = {}
+    with team(threads) as crew:
+        table = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=crew)
+        ranges = crew.split(len(y), table.work)
+        reading = best(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
+        w = np.full(table.n_weights, 0.01, np.float32)
+        sums = np.zeros((len(ranges), table.n_weights), np.int64)
+        a, before = 0.1 * y, 0.1 * y
+        for loss in (Squared(), Hinge(), Logistic()):
+
+            def one(part, lo, hi, loss=loss):
+                passes.accelerated_pass(
+                    table.kernel, table.scale, table.norm, table.constant, y, a, before, 0.3, w, 1e4, 1e-4, 2.0**36,
+                    loss, lo, hi, sums[part],
+                )  # fmt: skip
+
+            seconds = best(lambda one=one: crew.run(one, ranges), repeats)
+            results[f"{loss.name}, {threads} threads"] = {"pass": seconds, "read": reading, "ratio": seconds / reading}
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
@@ -48,34 +71,20 @@ def main() -> None:
     X = rng.standard_normal((n, d), dtype=np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    rows, results = [], {}
+    results = {}
     for threads in (1, 2):
-        with team(threads) as crew:
-            table = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=crew)
-            ranges = crew.split(n, table.work)
-            reading = best(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
-            w = np.full(table.n_weights, 0.01, np.float32)
-            sums = np.zeros((len(ranges), table.n_weights), np.int64)
-            for loss in (Squared(), Hinge(), Logistic()):
-                a, before = 0.1 * y, 0.1 * y
-
-                def one(part, lo, hi, loss=loss, a=a, before=before):
-                    passes.accelerated_pass(
-                        table.kernel, table.scale, table.norm, table.constant, y, a, before, 0.3, w, 1e4, 1e-4,
-                        2.0**36, loss, lo, hi, sums[part],
-                    )  # fmt: skip
-
-                seconds = best(lambda: crew.run(one, ranges), repeats)
-                results[f"{loss.name} {threads}"] = {"seconds": seconds, "read": reading, "ratio": seconds / reading}
-                rows.append((
-                    loss.name, str(threads), f"{1e3 * seconds:.1f}", f"{1e3 * reading:.1f}",
-                    f"{X.nbytes / reading / 1e9:.1f}", f"{seconds / reading:.1f}",
-                ))  # fmt: skip
+        results.update(passes_against_reading(X, y, threads, repeats))
     show(
         f"one pass, {n:,} x {d} float32",
-        ("loss", "threads", "pass, ms", "plain read, ms", "read, GB/s", "pass / read"),
-        rows,
-    )
+        ("case", "pass, ms", "plain read, ms", "read, GB/s", "pass / read"),
+        [
+            (
+                name, f"{1e3 * row['pass']:.1f}", f"{1e3 * row['read']:.1f}", f"{X.nbytes / row['read'] / 1e9:.1f}",
+                f"{row['ratio']:.1f}",
+            )
+            for name, row in results.items()
+        ],
+    )  # fmt: skip
     model = sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[-1.0, 1.0])
     model.fit(X[:1000], y[:1000])
     start = time.perf_counter()
@@ -83,12 +92,10 @@ def main() -> None:
     seconds = time.perf_counter() - start
     tracemalloc.start()
     model.fit(X, y)
-    grown = tracemalloc.get_traced_memory()[1] / X.nbytes
+    more = tracemalloc.get_traced_memory()[1] / X.nbytes
     tracemalloc.stop()
-    print(
-        f"a whole fit: {model.n_iter_} passes in {seconds:.2f} s; at its peak it holds {grown:.2f} times the matrix more"
-    )
-    results["fit"] = {"passes": model.n_iter_, "seconds": seconds, "memory over matrix": grown}
+    print(f"a whole fit: {model.n_iter_} passes in {seconds:.2f} s; at its peak it holds {more:.2f} of the matrix more")
+    results["fit"] = {"passes": model.n_iter_, "seconds": seconds, "memory over matrix": more}
     keep("speed", results)
 
 
