@@ -1,4 +1,4 @@
-"""Test accuracy (or squared error) of the library defaults, nothing tuned: medians over fresh seeds.
+"""Test accuracy (or squared error), and log loss, of the library defaults, nothing tuned: medians over fresh seeds.
 
     python benchmarks/accuracy.py [--seeds 5] [--only a9a,phishing] [--delta 1e-3] [--solver scd] [--intercept]
 
@@ -11,6 +11,7 @@ import time
 from functools import cache
 
 import numpy as np
+from sklearn.metrics import log_loss
 
 import sottovoce as sv
 from _common import EPSILONS, a9a, adult, blogfeedback, keep, phishing, show
@@ -27,7 +28,7 @@ def measure(name, epsilon, seeds, delta, **changed):
     """Return the scores and the median seconds of a fit."""
     load, kind = CASES[name]
     load = cache(load)
-    scores, seconds = [], []
+    scores, losses, seconds = [], [], []
     for seed in range(seeds):
         X, y, X_test, y_test, public = load(seed)
         model = kind(epsilon=epsilon, delta=delta, **public, **changed)
@@ -38,7 +39,9 @@ def measure(name, epsilon, seeds, delta, **changed):
             scores.append(float(np.mean((model.predict(X_test) - y_test) ** 2)))
         else:
             scores.append(float(model.score(X_test, y_test)))
-    return scores, float(np.median(seconds))
+        if kind is sv.DPLogisticRegression:
+            losses.append(float(log_loss(y_test, model.predict_proba(X_test))))
+    return scores, losses, float(np.median(seconds))
 
 
 def table(names, seeds, delta, **changed):
@@ -47,14 +50,14 @@ def table(names, seeds, delta, **changed):
     for name in names:
         for epsilon in (*EPSILONS, math.inf):
             count = 1 if math.isinf(epsilon) and name != "phishing" else seeds
-            scores, seconds = measure(name, epsilon, count, delta, **changed)
-            results[f"{name} {epsilon:g}"] = {"scores": scores, "median": float(np.median(scores)), "seconds": seconds}
+            scores, losses, seconds = measure(name, epsilon, count, delta, **changed)
+            results[f"{name} {epsilon:g}"] = {"scores": scores, "log_loss": losses, "seconds": seconds}
             loss = CASES[name][1]()._make_loss().name
             rows.append((
                 name, loss, f"{epsilon:g}", f"{np.median(scores):.4f}", f"{min(scores):.4f} to {max(scores):.4f}",
-                f"{seconds:.2f}",
+                f"{np.median(losses):.3f}" if losses else "", f"{seconds:.2f}",
             ))  # fmt: skip
-    head = ("data", "loss", "epsilon", "median", "range", "seconds a fit")
+    head = ("data", "loss", "epsilon", "median", "range", "log loss", "seconds a fit")
     show(f"library defaults {changed or ''}, delta = {delta:g}, {seeds} seeds", head, rows)
     return results
 

@@ -46,6 +46,7 @@ def ridge(**changed):
         ({"epsilon": -1.0}, "epsilon must be a number > 0; got -1.0"),
         ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
         ({"epsilon": "1"}, "epsilon must be a number > 0; got '1' of type str"),
+        ({"epsilon": 1e7}, "epsilon must be at most 1e.06 or infinite; got 10000000.0. Use epsilon=inf"),
         ({"epsilon": True}, "epsilon must be a number > 0; got True"),
         ({"delta": None}, "delta is missing"),
         ({"delta": 0.0}, "delta must be a finite number > 0 and < 1; got 0.0. Choose it well below 1 / n_samples"),

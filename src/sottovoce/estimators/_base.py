@@ -29,6 +29,7 @@ from sottovoce.randomness import Streams
 __all__ = ["DPLinearEstimator"]
 
 _VERSION = version("sottovoce")
+_MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 _NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
@@ -94,6 +95,11 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         epsilon = number(
             "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
         )
+        if _MAX_EPSILON < epsilon < math.inf:
+            raise ParameterError(
+                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
+                "without privacy."
+            )
         if math.isinf(epsilon) and self.delta is None:
             delta = 0.0
         elif math.isinf(epsilon):

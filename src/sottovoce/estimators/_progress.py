@@ -13,11 +13,12 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar(owner: object, shown: bool) -> Iterator[Report]:
-    """Yield a function ``report(step, of)``; it draws a bar when ``shown``."""
+    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal."""
     if not shown:
         yield lambda step, of: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(type(owner).__name__, total=None)
         yield lambda step, of: bar.update(task, completed=step, total=of)

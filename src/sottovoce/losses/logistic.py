@@ -11,7 +11,7 @@ from sottovoce.losses.base import Array, provides_dual_step
 
 __all__ = ["Logistic"]
 
-_MAX_NEWTON = 60  # 12 were not enough at alpha = 1e-5; bisection alone would need about 60
+_MAX_NEWTON = 100  # twice what bisection alone would need; two or three are usual
 _BOX = 1e-4  # the paper keeps b inside [1e-4, 1 - 1e-4] for its one Newton step
 
 
@@ -96,18 +96,20 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
     else:
         u = high if high < 40.0 else min(high, max(low, 30.0))
     p = _sigmoid(u)
+    change = high - low
     for _ in range(_MAX_NEWTON):
         f = u + ym + r * (p - b)
         if f > 0.0:
             high = u
         else:
             low = u
-        moved = u - f / (1.0 + r * p * (1.0 - p))
-        if not (low < moved < high):
-            moved = 0.5 * (low + high)
-        change = abs(moved - u)
-        u = moved
-        p = _sigmoid(u)
-        if change < 1e-5 * (1.0 + abs(u)):  # Newton squares the error: the next change would be below 1e-9
+        step = -f / (1.0 + r * p * (1.0 - p))
+        if abs(step) < 1e-5 * (1.0 + abs(u)):  # Newton squares the error: the next change would be below 1e-9
+            p = _sigmoid(u + step)
             break
+        if not (low < u + step < high and abs(step) < 0.5 * change):  # bisect where Newton leaves, creeps or cycles
+            step = 0.5 * (low + high) - u
+        change = abs(step)
+        u += step
+        p = _sigmoid(u)
     return y * (p - b)

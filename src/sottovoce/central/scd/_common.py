@@ -18,6 +18,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 __all__ = ["ScaledPlan", "Scales", "sum_mechanism"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
+_USEFUL_BITS: Final = 40  # of the noise; more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
 
 
@@ -114,9 +115,11 @@ class ScaledPlan(Plan):
 
 
 def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
-    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
-    return GridGaussian(
-        l2_sensitivity=adjacency.sum_factor * clip * ROUNDING_SLACK,
-        noise_multiplier=noise_multiplier,
-        tick=power_of_two_below(clip) * 2.0**-_TICK_BITS,
-    )
+    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks.
+
+    Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
+    """
+    sensitivity = adjacency.sum_factor * clip * ROUNDING_SLACK
+    countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
+    useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
+    return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))

@@ -84,6 +84,10 @@ class AcceleratedPlan(ScaledPlan):
             "mu for the passes of each model": self.mu_steps / math.sqrt(self.n_models),
         }
 
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
+        return {**super().summary(), "passes of each model, at most": self.passes_for(1.0)}
+
     @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""

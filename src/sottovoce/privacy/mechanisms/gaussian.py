@@ -33,6 +33,7 @@ from sottovoce.privacy.events import GaussianEvent
 __all__ = ["GridGaussian", "power_of_two_below", "rounding_norm", "to_ticks"]
 
 _LARGEST = 2**62
+_FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class GridGaussian:
     noise_multiplier : float, > 0
         Standard deviation of the noise divided by ``l2_sensitivity``.
     tick : float
-        The step g of the grid: a power of two, at most a 64th of the standard deviation of the noise.
+        The step g of the grid: a power of two, at most a 64th of the standard deviation of the noise and at least
+        2^-44 of it.
     """
 
     l2_sensitivity: float
@@ -63,6 +65,11 @@ class GridGaussian:
             raise ParameterError(
                 f"tick must be at most noise_std / 64 = {self.noise_std / 64:g}, or the rounding would show in the "
                 f"noise; got {self.tick!r}."
+            )
+        if not self.tick >= self.noise_std * _FINEST:
+            raise ParameterError(
+                f"tick must be at least noise_std / 2**44 = {self.noise_std * _FINEST:g}, or the steps of double "
+                f"precision would show in the noise; got {self.tick!r}."
             )
 
     @property
@@ -87,7 +94,8 @@ class GridGaussian:
             raise ParameterError(
                 f"tick={self.tick!r} is too fine for a value of {ticks.size} entries: the sum does not fit in 62 bits."
             )
-        drawn = np.rint(std * noise.standard_normal(ticks.shape)).astype(np.int64)
+        # half up: ties do happen in double precision, and half to even would show the parity of the value
+        drawn = np.floor(std * noise.standard_normal(ticks.shape) + 0.5).astype(np.int64)
         return (ticks + drawn).astype(np.float64) * self.tick, self.event
 
 
@@ -99,7 +107,11 @@ def power_of_two_below(value: float) -> float:
 
 def to_ticks(value: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
     """Round ``value`` to whole ticks; what this adds to the sensitivity is `rounding_norm`."""
-    return np.rint(np.asarray(value, dtype=np.float64) / tick).astype(np.int64)
+    with np.errstate(over="ignore"):
+        scaled = np.asarray(value, dtype=np.float64) / tick
+    if not np.all(np.abs(scaled) < _LARGEST):
+        raise ParameterError(f"tick={tick!r} is too fine for the value, or the value is not finite.")
+    return np.rint(scaled).astype(np.int64)
 
 
 def rounding_norm(size: int, tick: float) -> float:

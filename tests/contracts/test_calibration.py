@@ -1,0 +1,175 @@
+"""Calibration never overspends, wastes nothing to speak of, and refuses what cannot be met."""
+
+import math
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.privacy.accounting import (
+    GaussianAccountant,
+    PLDAccountant,
+    RenyiAccountant,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from sottovoce.privacy.calibration import gaussian_mu, least_noise
+from sottovoce.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    PoissonSampledEvent,
+    RepeatedEvent,
+)
+
+
+def log_uniform(low, high):
+    return st.floats(math.log10(low), math.log10(high)).map(lambda exponent: 10.0**exponent)
+
+
+# --- gaussian_mu ------------------------------------------------------------------------------------------------------
+
+
+@given(epsilon=log_uniform(1e-6, 1e5), delta=log_uniform(1e-250, 0.9))
+@example(epsilon=1.0, delta=1e-5)
+@example(epsilon=1e-6, delta=1e-250)
+@example(epsilon=1e6, delta=0.5)
+@example(epsilon=1e17, delta=1e-5)
+@settings(max_examples=300)
+def test_gaussian_mu_keeps_its_target_and_wastes_nothing(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(mu, epsilon) <= delta
+    assert gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-9)
+    assert gaussian_delta(mu * (1 + 1e-8), epsilon) > delta
+
+
+@given(epsilon=log_uniform(1e-3, 1e2), delta=log_uniform(1e-30, 0.5), factor=st.floats(1.01, 10.0))
+def test_gaussian_mu_grows_with_its_target(epsilon, delta, factor):
+    assert gaussian_mu(factor * epsilon, delta) > gaussian_mu(epsilon, delta)
+    assert gaussian_mu(epsilon, min(0.99, factor * delta)) > gaussian_mu(epsilon, delta)
+
+
+def test_gaussian_mu_against_the_analytic_gaussian_mechanism():
+    """Balle, Wang (2018), arXiv:1805.06530: this is what their published code prints for epsilon 1, delta 1e-5."""
+    assert 1.0 / gaussian_mu(1.0, 1e-5) == pytest.approx(3.730631634816463, rel=1e-9)
+
+
+def test_gaussian_mu_that_cannot_be_met():
+    with pytest.raises(AccountingError, match=r"no Gaussian noise meets epsilon=1e-14, delta=1e-20: raise one"):
+        gaussian_mu(1e-14, 1e-20)
+
+
+BAD = [0.0, -1.0, math.nan, math.inf, None, True, "1", [1.0]]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_gaussian_mu_refuses_nonsense(bad):
+    gaussian_mu(1.0, 0.5)  # equal to True as a key: a cached answer must not let True through
+    with pytest.raises(ParameterError, match="epsilon"):
+        gaussian_mu(bad, 0.5)
+    with pytest.raises(ParameterError, match="delta"):
+        gaussian_mu(1.0, bad)
+    with pytest.raises(ParameterError, match="delta"):
+        gaussian_mu(1.0, 1.0)
+
+
+# --- least_noise ------------------------------------------------------------------------------------------------------
+
+sampled_runs = given(
+    epsilon=log_uniform(0.5, 8.0),
+    delta=log_uniform(1e-8, 1e-3),
+    rate=log_uniform(1e-3, 1.0),
+    steps=st.integers(1, 300),
+    other=st.floats(20.0, 100.0),
+    start=log_uniform(1e-1, 1e1),
+)
+
+
+def check_least_noise(accountant, epsilon, delta, rate, steps, other, start):
+    def make(noise):
+        run = RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise)), steps)
+        return ComposedEvent((run, GaussianEvent(other)))
+
+    noise = least_noise(make, accountant, epsilon, delta, start=start, tolerance=1e-2)
+    assert accountant.epsilon(make(noise), delta) <= epsilon
+    assert accountant.epsilon(make(noise / 1.015), delta) > epsilon
+
+
+@sampled_runs
+@settings(max_examples=6)
+def test_least_noise_by_privacy_loss_distributions(**run):
+    check_least_noise(PLDAccountant(grid=1e-2), **run)
+
+
+@pytest.mark.parametrize("conversion", ["tight", "moments"])
+@sampled_runs
+@settings(max_examples=30)
+def test_least_noise_by_renyi_dp(conversion, **run):
+    check_least_noise(RenyiAccountant((2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0), conversion), **run)
+
+
+@given(
+    epsilon=log_uniform(1e-3, 1e2),
+    delta=log_uniform(1e-12, 0.1),
+    count=st.integers(1, 1000),
+    start=log_uniform(1e-6, 1e6),
+    tolerance=log_uniform(1e-9, 0.5),
+)
+def test_least_noise_of_gaussians_is_the_closed_form(epsilon, delta, count, start, tolerance):
+    accountant = GaussianAccountant()
+
+    def make(noise):
+        return RepeatedEvent(GaussianEvent(noise), count)
+
+    noise = least_noise(make, accountant, epsilon, delta, start=start, tolerance=tolerance)
+    exact = math.sqrt(count) / gaussian_mu(epsilon, delta)
+    assert accountant.epsilon(make(noise), delta) <= epsilon
+    assert exact * (1 - 1e-8) <= noise <= exact * (1 + tolerance + 1e-8)
+
+
+@pytest.mark.parametrize("start", [1e-8, 1.0, 1e8])
+def test_least_noise_reaches_a_billion_times_its_start(start):
+    accountant = GaussianAccountant()
+    target = gaussian_mu(1.0, 1e-5)
+    for wanted in (0.9e9 * start, 1.1e-9 * start):  # the noise that the single release needs, far from the start
+        noise = least_noise(
+            lambda value, w=wanted: GaussianEvent(value / w / target), accountant, 1.0, 1e-5, start=start
+        )
+        assert wanted * (1 - 1e-9) <= noise <= wanted * (1 + 1.1e-3)
+
+
+def test_impossible_targets():
+    accountant = GaussianAccountant()
+    with pytest.raises(
+        AccountingError, match=r"epsilon=1\.0 at delta=1e-05 cannot be met: other parts of the same run"
+    ):
+        least_noise(lambda s: ComposedEvent((GaussianEvent(s), GaussianEvent(0.1))), accountant, 1.0, 1e-5)
+    with pytest.raises(AccountingError, match="cannot be met"):
+        least_noise(lambda s: ComposedEvent((GaussianEvent(s), NonPrivateEvent())), accountant, 100.0, 0.5)
+    with pytest.raises(AccountingError, match="cannot be met"):
+        least_noise(lambda s: RepeatedEvent(GaussianEvent(s), 2**53), accountant, 1e-6, 1e-12, start=1e-3)
+    with pytest.raises(AccountingError, match=r"\(privacy loss distribution\) cannot resolve so small a delta"):
+        least_noise(lambda s: PoissonSampledEvent(0.1, GaussianEvent(s)), PLDAccountant(0.01), 1e-6, 1e-200)
+    with pytest.raises(AccountingError, match="exact Gaussian accounting does not cover"):
+        least_noise(lambda s: PoissonSampledEvent(0.1, GaussianEvent(s)), accountant, 1.0, 1e-5)
+
+
+def test_a_run_that_releases_nothing_needs_no_noise_and_ends():
+    assert least_noise(lambda s: NothingReleased(), GaussianAccountant(), 1.0, 1e-5) < 1e-6
+
+
+def test_large_targets_stay_within_memory():
+    """On a fixed grid the privacy loss of so little noise would fill tens of gigabytes."""
+    noise = least_noise(GaussianEvent, PLDAccountant(), 5e3, 1e-5, start=0.02, tolerance=1e-2)
+    exact = 1.0 / gaussian_mu(5e3, 1e-5)
+    assert exact * (1 - 1e-9) <= noise <= 1.02 * exact
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("name", ["epsilon", "delta", "start", "tolerance"])
+def test_least_noise_refuses_nonsense(name, bad):
+    arguments = {"epsilon": 1.0, "delta": 1e-5, "start": 1.0, "tolerance": 1e-3} | {name: bad}
+    with pytest.raises(ParameterError, match=name):
+        least_noise(GaussianEvent, GaussianAccountant(), **arguments)

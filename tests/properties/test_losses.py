@@ -1,0 +1,407 @@
+"""What a loss promises to solvers and to the privacy proof, for every loss.
+
+The truth is numerical: differences of `value`, suprema over a grid that is refined, and for the dual step scipy's
+one-dimensional minimiser and a bisection in 60 digits.
+"""
+
+import math
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numba import njit
+from scipy.optimize import minimize_scalar
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, dual_step
+
+LOSSES = {
+    "squared": Squared(),
+    "logistic": Logistic(),
+    "hinge": Hinge(),
+    "smoothed hinge .01": SmoothedHinge(0.01),
+    "smoothed hinge .5": SmoothedHinge(),
+    "smoothed hinge 1": SmoothedHinge(1.0),
+    "smoothed hinge 7": SmoothedHinge(7.0),
+}
+each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
+classifiers = pytest.mark.parametrize(
+    "loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items() if loss.is_classification]
+)
+SIGNS = st.sampled_from([-1.0, 1.0])
+NUMBERS = st.floats(-20.0, 20.0)
+SCORES = st.one_of(st.floats(-20.0, 20.0), st.floats(-1e6, 1e6))
+
+
+def kinks(loss, y):
+    """Predictions where the derivative jumps or bends."""
+    if isinstance(loss, Hinge):
+        return [y]
+    return [y, y * (1.0 - loss.smoothing)] if isinstance(loss, SmoothedHinge) else []
+
+
+def label(loss, sign, number):
+    return sign if loss.is_classification else number
+
+
+def scalar(array):
+    return float(np.asarray(array))
+
+
+# --- value and derivative ---------------------------------------------------------------------------------------------
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, m=SCORES)
+def test_derivative_is_the_slope_of_the_value(loss, sign, number, m):
+    y = label(loss, sign, number)
+    step = 1e-5 * max(1.0, abs(m))
+    assume(all(abs(m - kink) > 2 * step for kink in kinks(loss, y)))
+    rise = scalar(loss.value(y, m + step)) - scalar(loss.value(y, m - step))
+    lost = 1e-15 * max(1.0, scalar(loss.value(y, m))) / step  # digits lost in the difference
+    assert scalar(loss.derivative(y, m)) == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-8 + 4 * lost)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, one=SCORES, other=SCORES, weight=st.floats(0.0, 1.0))
+def test_convex(loss, sign, number, one, other, weight):
+    y = label(loss, sign, number)
+    between = scalar(loss.value(y, weight * one + (1 - weight) * other))
+    ends = weight * scalar(loss.value(y, one)) + (1 - weight) * scalar(loss.value(y, other))
+    assert between <= ends + 1e-9 * (1.0 + ends)
+    # the derivative is a subgradient, also at a kink
+    tangent = scalar(loss.value(y, one)) + scalar(loss.derivative(y, one)) * (other - one)
+    scale = scalar(loss.value(y, one)) + scalar(loss.value(y, other)) + abs(tangent)
+    assert scalar(loss.value(y, other)) >= tangent - 1e-9 * (1.0 + scale)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, one=SCORES, other=SCORES)
+def test_lipschitz_and_smoothness_bounds_hold(loss, sign, number, one, other):
+    y = label(loss, sign, number)
+    gap = abs(one - other)
+    slopes = scalar(loss.derivative(y, one)), scalar(loss.derivative(y, other))
+    assert max(map(abs, slopes)) <= loss.lipschitz
+    if math.isfinite(loss.smoothness):
+        assert abs(slopes[0] - slopes[1]) <= loss.smoothness * gap * (1 + 1e-9) + 1e-12
+
+
+@each_loss
+def test_lipschitz_and_smoothness_bounds_are_reached(loss):
+    """A bound that is too large would only cost accuracy, unseen; so both must be tight."""
+    for y in (-1.0, 1.0):
+        m = np.sort(np.concatenate([np.linspace(-60, 60, 200_001), [y - 1e-7, y + 1e-7]]))
+        slopes = loss.derivative(np.full_like(m, y), m)
+        if math.isfinite(loss.lipschitz):
+            assert np.abs(slopes).max() == pytest.approx(loss.lipschitz, rel=1e-9)
+        else:
+            assert np.abs(slopes).max() > 50.0
+        bends = np.diff(slopes) / np.diff(m)
+        if math.isfinite(loss.smoothness):
+            assert bends.max() == pytest.approx(loss.smoothness, rel=1e-4)
+        else:
+            assert bends.max() > 1e6
+
+
+def test_values_at_known_points():
+    y, m = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, 0.0, 3.0, 0.5])
+    assert Squared().value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
+    assert Hinge().value(y, m) == pytest.approx([1.0, 1.0, 0.0, 1.5])
+    assert Hinge().derivative(y, m) == pytest.approx([-1.0, 1.0, 0.0, 1.0])
+    assert Logistic().value(y, m) == pytest.approx(
+        [math.log(2), math.log(2), math.log1p(math.exp(-3)), 0.9740769841801067]
+    )
+    assert SmoothedHinge(0.5).value(y, m) == pytest.approx([0.75, 0.75, 0.0, 1.25])
+    assert SmoothedHinge(2.0).value(y, m) == pytest.approx([0.25, 0.25, 0.0, 0.5625])
+    assert SmoothedHinge(1.0).value(np.ones(3), np.array([1.0, 0.5, 0.0])) == pytest.approx([0.0, 0.125, 0.5])
+
+
+@given(sign=SIGNS, m=st.floats(-1e6, 1e6), smoothing=st.floats(1e-6, 10.0))
+def test_the_smoothed_hinge_lies_within_half_its_width_of_the_hinge(sign, m, smoothing):
+    gap = scalar(Hinge().value(sign, m)) - scalar(SmoothedHinge(smoothing).value(sign, m))
+    assert -1e-9 <= gap <= 0.5 * smoothing * (1 + 1e-9) + 1e-9 * abs(m)
+
+
+@classifiers
+def test_no_overflow_and_no_nan_at_extremes(loss):
+    y = np.array([1.0, -1.0] * 5)
+    m = np.repeat([1e6, -1e6, 1e150, -1e150, 0.0], 2)
+    for function in (loss.value, loss.derivative):
+        assert np.all(np.isfinite(function(y, m)))
+    assert loss.value(1.0, 1e6) == 0.0
+    assert loss.value(1.0, -1e6) == pytest.approx(1e6, rel=1e-5)
+    assert loss.derivative(1.0, -1e6) == -1.0
+    assert loss.derivative(1.0, 1e6) == 0.0
+
+
+# --- conjugate --------------------------------------------------------------------------------------------------------
+
+
+def inside(loss, sign, number, share):
+    """A label and a dual variable of the domain."""
+    return (sign, sign * share) if loss.is_classification else (number, 40.0 * share - 20.0)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, share=st.floats(0.0, 1.0))
+@settings(max_examples=40)
+def test_conjugate_is_the_supremum(loss, sign, number, share):
+    """l*(-a) = sup_m (-a m - l(y, m)): from a wide grid, refined around its best point."""
+    y, a = inside(loss, sign, number, share)
+    low, high = -1e4, 1e4
+    for _ in range(12):
+        m = np.linspace(low, high, 2001)
+        gains = -a * m - loss.value(np.full_like(m, y), m)
+        best = int(np.argmax(gains))
+        low, high = m[max(0, best - 20)], m[min(2000, best + 20)]
+    assert scalar(loss.conjugate(y, a)) == pytest.approx(gains.max(), rel=1e-9, abs=1e-9)
+
+
+@classifiers
+@given(sign=SIGNS, outside=st.one_of(st.floats(1e-9, 1e9).map(lambda x: 1.0 + x), st.floats(-1e9, -1e-9)))
+def test_conjugate_outside_its_domain_is_infinite(loss, sign, outside):
+    assert scalar(loss.conjugate(sign, sign * outside)) == math.inf
+    # rightly: the gain -a m - l grows without bound
+    m = sign * np.array([-1.0, 1.0]) * 1e12
+    assert np.max(-sign * outside * m - loss.value(np.full(2, sign), m)) > 100.0
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, share=st.floats(0.0, 1.0), m=SCORES)
+def test_fenchel_young(loss, sign, number, share, m):
+    y, a = inside(loss, sign, number, share)
+    terms = scalar(loss.value(y, m)), scalar(loss.conjugate(y, a)), a * m
+    assert sum(terms) >= -1e-12 * sum(map(abs, terms)) - 1e-12
+    # equality exactly at a = -l'(m)
+    a = -scalar(loss.derivative(y, m))
+    terms = scalar(loss.value(y, m)), scalar(loss.conjugate(y, a)), a * m
+    assert sum(terms) == pytest.approx(0.0, abs=1e-9 + 1e-12 * sum(map(abs, terms)))
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, a=st.floats(-1e6, 1e6))
+def test_nearest_feasible(loss, sign, number, a):
+    y = label(loss, sign, number)
+    kept = scalar(loss.nearest_feasible(y, a))
+    assert math.isfinite(scalar(loss.conjugate(y, kept)))
+    if math.isfinite(scalar(loss.conjugate(y, a))):
+        assert kept == a
+    else:  # the ends of the domain are 0 and y
+        assert kept == min((0.0, y), key=lambda end: abs(end - a))
+
+
+@each_loss
+def test_arrays_come_back_as_arrays(loss):
+    y, m = np.array([1.0, -1.0, 1.0]), np.array([0.3, 0.2, -4.0])
+    for function in (loss.value, loss.derivative, loss.conjugate, loss.nearest_feasible):
+        out = function(y, m)
+        assert out.shape == (3,)
+        assert out.dtype == np.float64
+        assert np.array_equal(out, [scalar(function(one, other)) for one, other in zip(y, m, strict=True)])
+
+
+# --- dual step --------------------------------------------------------------------------------------------------------
+
+CENTRES = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 1.0, 1e-13, 1.0 - 1e-13]), st.floats(-3.0, 4.0))
+RATIOS = st.floats(-12.0, 8.0).map(lambda exponent: 10.0**exponent)
+
+
+def objective(loss, a, y, m, r, zeta):
+    """l*(-(a + zeta)) + m zeta + r zeta^2 / 2, with the domain's ends forgiven a rounding error."""
+    moved = a + zeta
+    if loss.is_classification:
+        share = y * moved
+        assert -1e-9 <= share <= 1 + 1e-9, "outside the domain"
+        moved = y * min(max(share, 0.0), 1.0)
+    return scalar(loss.conjugate(y, moved)) + m * zeta + 0.5 * r * zeta**2
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, centre=CENTRES, m=SCORES, r=RATIOS)
+@settings(max_examples=300)
+def test_dual_step_minimises_its_objective(loss, sign, number, centre, m, r):
+    """Against scipy on the one-dimensional problem, for feasible and infeasible centres."""
+    y = label(loss, sign, number)
+    a = sign * centre
+    zeta = dual_step(loss, a, y, m, r)
+    if loss.is_classification:
+        ends = sorted((-a, y - a))  # a + zeta between 0 and y
+    else:
+        reach = (abs(y) + abs(a) + abs(m)) + 1.0
+        ends = [-reach, reach]
+    found = minimize_scalar(
+        lambda step: objective(loss, a, y, m, r, step), bounds=ends, method="bounded", options={"xatol": 1e-14}
+    )
+    best = min(float(found.fun), *(objective(loss, a, y, m, r, end) for end in ends))
+    size = 1.0 + abs(best) + abs(m * zeta) + 0.5 * r * zeta**2
+    assert objective(loss, a, y, m, r, zeta) <= best + 1e-11 * size
+
+
+def exact_step(loss, a, y, m, r):
+    """Root of the stationarity condition by bisection in 60 digits: b with (l*)'(b) + y m + r (b - a y) = 0."""
+    with mpmath.workdps(60):
+        a, y, m, r = (mpmath.mpf(value) for value in (a, y, m, r))
+        if not loss.is_classification:
+            return (y - a - m) / (1 + r)
+
+        def slope(b):
+            if isinstance(loss, Logistic):
+                return mpmath.log(b / (1 - b)) + y * m + r * (b - a * y)
+            bend = loss.smoothing if isinstance(loss, SmoothedHinge) else 0
+            return -1 + bend * b + y * m + r * (b - a * y)
+
+        low, high = mpmath.mpf(0), mpmath.mpf(1)
+        if not isinstance(loss, Logistic):
+            if slope(low) >= 0:
+                return y * (low - a * y)
+            if slope(high) <= 0:
+                return y * (high - a * y)
+        for _ in range(190):
+            middle = (low + high) / 2
+            low, high = (low, middle) if slope(middle) > 0 else (middle, high)
+        return y * (high - a * y)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, centre=CENTRES, m=SCORES, r=RATIOS)
+@settings(max_examples=60)
+def test_dual_step_against_more_digits(loss, sign, number, centre, m, r):
+    y, a = label(loss, sign, number), sign * centre
+    zeta, truth = dual_step(loss, a, y, m, r), float(exact_step(loss, a, y, m, r))
+    # the logistic step stops when its error in logit(b) is about 1e-10; the others are exact but for rounding
+    digits = 1e-10 if isinstance(loss, Logistic) else 4e-16 * (1.0 + abs(a))
+    assert zeta == pytest.approx(truth, rel=1e-13, abs=digits)
+
+
+@classifiers
+@given(sign=SIGNS, centre=CENTRES, m=st.floats(-1e6, 1e6), r=st.one_of(st.just(0.0), RATIOS))
+@settings(max_examples=300)
+def test_dual_step_ends_in_the_domain(loss, sign, centre, m, r):
+    share = sign * (sign * centre + dual_step(loss, sign * centre, sign, m, r))
+    assert -1e-15 * (1 + abs(centre)) <= share <= 1 + 1e-15 * (1 + abs(centre))
+
+
+@pytest.mark.parametrize(
+    ("a", "m", "wanted"),
+    [
+        (0.3, 0.5, 1.0),
+        (0.3, 1.5, 0.0),
+        (0.3, 1.0, 0.3),
+        (-2.0, 0.0, 1.0),
+        (5.0, 3.0, 0.0),
+        (5.0, 1.0, 1.0),
+        (-1.0, 1.0, 0.0),
+    ],
+)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_hinge_step_of_an_all_zero_row(y, a, m, wanted):
+    """At r = 0 the objective is linear: a full step, or none where it is flat."""
+    assert y * (y * a + dual_step(Hinge(), y * a, y, y * m, 0.0)) == pytest.approx(wanted)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, m=st.floats(-500.0, 500.0), r=st.one_of(st.just(0.0), RATIOS))
+def test_no_step_at_the_optimum(loss, sign, number, m, r):
+    """a = -l'(m) is optimal for every r: a solver that has converged stays."""
+    y = label(loss, sign, number)
+    a = -scalar(loss.derivative(y, m))
+    assume(all(abs(m - kink) > 1e-9 for kink in kinks(loss, y)))
+    assert dual_step(loss, a, y, m, r) == pytest.approx(0.0, abs=1e-9)
+
+
+@each_loss
+@given(sign=SIGNS, number=NUMBERS, centre=st.floats(0.0, 1.0), m=st.floats(-50, 50), r=RATIOS)
+def test_smaller_ratio_means_a_longer_step(loss, sign, number, centre, m, r):
+    y, a = label(loss, sign, number), sign * centre
+    short, long = (abs(dual_step(loss, a, y, m, ratio)) for ratio in (10.0 * r, r))
+    assert short <= long * (1 + 1e-9) + 1e-12
+
+
+@njit
+def compiled_steps(loss, a, y, m, r, out):
+    for i in range(len(a)):
+        out[i] = dual_step(loss, a[i], y[i], m[i], r[i])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [pytest.param(loss, id=name) for name, loss in LOSSES.items()]
+    + [pytest.param(Logistic(True), id="one Newton step")],
+)
+def test_compiled_and_interpreted_steps_agree(loss):
+    """One resolves the loss while compiling, the other by its type at run time."""
+    generator = np.random.default_rng(3)
+    size = 500
+    y = np.where(generator.random(size) < 0.5, -1.0, 1.0)
+    a = y * np.where(generator.random(size) < 0.7, generator.random(size), generator.normal(0.0, 2.0, size))
+    m = generator.normal(0.0, 3.0, size) * 10.0 ** generator.integers(0, 6, size)
+    r = 10.0 ** generator.uniform(-12, 8, size)
+    r[:50] = 0.0
+    out = np.empty(size)
+    compiled_steps(loss, a, y, m, r, out)
+    interpreted = [dual_step(loss, *values) for values in zip(a, y, m, r, strict=True)]
+    assert out == pytest.approx(interpreted, rel=1e-13, abs=1e-300)
+    assert len({round(value, 12) for value in out}) > 50
+
+
+@given(sign=SIGNS, centre=st.floats(-2.0, 3.0), m=st.floats(-100.0, 100.0), r=RATIOS)
+def test_one_newton_step_is_the_papers(sign, centre, m, r):
+    """DESIGN, section 4: one Newton step on logit(p) + y m + r (p - b) = 0 from b clipped to [1e-4, 1 - 1e-4]."""
+    b = min(max(centre, 1e-4), 1.0 - 1e-4)
+    f = math.log(b / (1.0 - b)) + sign * m
+    slope = 1.0 / (b * (1.0 - b)) + r
+    expected = sign * (min(max(b - f / slope, 1e-4), 1.0 - 1e-4) - b)
+    assert dual_step(Logistic(True), sign * centre, sign, m, r) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+def test_one_newton_step_is_a_first_step_to_the_exact_one():
+    """Repeated from where it ends, it converges to the exact step; once, it does not."""
+    y, m, r, b0 = 1.0, 2.0, 0.5, 0.6
+    exact = b0 + dual_step(Logistic(), b0, y, m, r)
+    once = b0 + dual_step(Logistic(True), b0, y, m, r)
+    assert abs(once - exact) > 1e-4
+    b = b0
+    for _ in range(30):
+        # the anchor b0 of the quadratic stays: shift the margin by what the moved centre has changed
+        b += dual_step(Logistic(True), b, y, m + r * (b - b0), r)
+    assert b == pytest.approx(exact, rel=1e-9)
+
+
+# --- the interface ----------------------------------------------------------------------------------------------------
+
+
+@each_loss
+def test_losses_keep_the_interface(loss):
+    assert isinstance(loss, Loss)
+    assert isinstance(loss, tuple)  # so that compiled code takes it as it is
+    assert isinstance(loss.name, str)
+    assert loss == type(loss)(*loss)
+    assert hash(loss) == hash(type(loss)(*loss))
+
+
+def test_names_tell_losses_apart():
+    assert len({loss.name for loss in LOSSES.values()}) == len(LOSSES)
+    assert Squared().is_classification is False
+    assert all(LOSSES[name].is_classification for name in LOSSES if name != "squared")
+
+
+@pytest.mark.parametrize("smoothing", [0.0, -0.5, math.nan, math.inf, None, "1", True])
+def test_bad_smoothing_is_refused_by_its_bound(smoothing):
+    with pytest.raises(ParameterError, match="smoothing"):
+        _ = SmoothedHinge(smoothing).smoothness
+
+
+class Stranger(NamedTuple):
+    """A named tuple without a dual step."""
+
+    width: float = 1.0
+
+
+def test_a_loss_without_a_dual_step_is_refused():
+    with pytest.raises(KeyError, match="Stranger"):
+        dual_step(Stranger(), 0.0, 1.0, 0.0, 1.0)
+    with pytest.raises(Exception, match="dual_step"):
+        compiled_steps(Stranger(), *(np.zeros(1) for _ in range(5)))

@@ -1,0 +1,366 @@
+"""The noise of the Gaussian mechanism: scale, shape, grid, independence, and what a neighbour can learn.
+
+Every test of noise runs the same statistic on noise that is wrong on purpose and asserts that it is rejected. A test
+accepts above p = 1e-12 and rejects below it. All seeds are fixed, so no outcome changes from run to run; with fresh
+seeds the chance of a false alarm would be 1e-12 a test.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, kstest, norm
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import GaussianAccountant
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.randomness import Purpose, Streams
+
+DRAWS = 200_000
+LEVEL = 1e-12
+SETTINGS = [
+    pytest.param(1.0, 1.0, 2.0**-6, id="coarsest grid"),
+    pytest.param(1.0, 4.0, 2.0**-23, id="usual"),
+    pytest.param(3e-5, 0.7, 2.0**-40, id="small sensitivity"),
+    pytest.param(7.3e6, 123.0, 2.0, id="large sensitivity"),
+    pytest.param(1.0, 2.0**20, 2.0**-20, id="much noise, fine grid"),
+]
+each_setting = pytest.mark.parametrize(("sensitivity", "multiplier", "tick"), SETTINGS)
+
+
+def stream(seed):
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+def noise_of(mechanism, seed, size=DRAWS, value=0):
+    ticks = np.full(size, value, dtype=np.int64)
+    released, _ = mechanism.release(ticks, stream(seed))
+    return released - value * mechanism.tick
+
+
+def p_of_scale(noise, std):
+    """Two-sided chi-square test that the standard deviation is ``std``."""
+    square = float(np.sum((noise / std) ** 2))
+    return min(1.0, 2.0 * min(chi2.cdf(square, len(noise)), chi2.sf(square, len(noise))))
+
+
+def p_of_shape(noise, std):
+    return kstest(noise, norm(0.0, std).cdf).pvalue
+
+
+def p_of_kurtosis(noise, std):
+    """Fourth moment against 3; its standard error is sqrt(96/n) when the scale is given."""
+    return 2.0 * norm.sf(abs(np.mean((noise / std) ** 4) - 3.0) / math.sqrt(96.0 / len(noise)))
+
+
+def p_of_tail(noise, std):
+    """Draws beyond 3.5 standard deviations."""
+    share = 2.0 * norm.sf(3.5)
+    found = np.count_nonzero(np.abs(noise) > 3.5 * std)
+    return 2.0 * norm.sf(abs(found - len(noise) * share) / math.sqrt(len(noise) * share))
+
+
+def p_of_mean(noise, std):
+    return 2.0 * norm.sf(abs(np.mean(noise)) / std * math.sqrt(len(noise)))
+
+
+class Wrong:
+    """A source of noise with another law."""
+
+    def __init__(self, draw, seed=5):
+        self._draw, self._generator = draw, np.random.default_rng(seed)
+
+    def standard_normal(self, shape):
+        return self._draw(self._generator, shape)
+
+
+# --- scale and shape --------------------------------------------------------------------------------------------------
+
+
+@each_setting
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_stated_scale_is_accepted(sensitivity, multiplier, tick, seed):
+    noise = noise_of(GridGaussian(sensitivity, multiplier, tick), seed)
+    std = sensitivity * multiplier
+    for p_value in (p_of_scale, p_of_shape, p_of_kurtosis, p_of_tail, p_of_mean):
+        assert p_value(noise, std) > LEVEL, p_value.__name__
+
+
+@each_setting
+@pytest.mark.parametrize("wrong", [0.7, 0.95, 1.05, 1.3])
+def test_a_wrong_scale_is_rejected(sensitivity, multiplier, tick, wrong):
+    """The same tests, on a mechanism whose noise is scaled wrongly."""
+    noise = noise_of(GridGaussian(sensitivity, wrong * multiplier, tick / 2.0), 1)
+    std = sensitivity * multiplier
+    assert p_of_scale(noise, std) < LEVEL
+    if abs(wrong - 1.0) > 0.1:
+        assert p_of_shape(noise, std) < LEVEL
+        assert p_of_kurtosis(noise, std) < LEVEL
+        assert p_of_tail(noise, std) < LEVEL
+
+
+@pytest.mark.parametrize("wrong", [0.7, 1.3])
+def test_a_wrong_sensitivity_is_rejected(wrong):
+    """The scale is the product: a mechanism that forgot one of the factors fails too."""
+    assert p_of_scale(noise_of(GridGaussian(wrong * 2.5, 3.0, 2.0**-10), 1), 7.5) < LEVEL
+    assert p_of_scale(noise_of(GridGaussian(2.5, 3.0, 2.0**-10), 1), 7.5) > LEVEL
+    for forgotten in (2.5, 3.0, 2.5**2 * 3.0):
+        assert p_of_scale(noise_of(GridGaussian(2.5, 3.0, 2.0**-10), 1), forgotten) < LEVEL
+
+
+@pytest.mark.parametrize(
+    ("law", "draw"),
+    [
+        ("Laplace", lambda generator, shape: generator.laplace(0.0, math.sqrt(0.5), shape)),
+        ("uniform", lambda generator, shape: generator.uniform(-math.sqrt(3.0), math.sqrt(3.0), shape)),
+        ("logistic", lambda generator, shape: generator.logistic(0.0, math.sqrt(3.0) / math.pi, shape)),
+    ],
+)
+def test_another_law_of_the_same_scale_is_rejected(law, draw):
+    mechanism = GridGaussian(1.0, 2.0, 2.0**-20)
+    noise, _ = mechanism.release(np.zeros(DRAWS, dtype=np.int64), Wrong(draw))
+    assert p_of_scale(noise, 2.0) > LEVEL or law == "Laplace"  # the scale test alone would not tell
+    assert p_of_shape(noise, 2.0) < LEVEL
+    assert p_of_kurtosis(noise, 2.0) < LEVEL
+    assert p_of_tail(noise, 2.0) < LEVEL
+
+
+def test_a_shifted_law_is_rejected():
+    mechanism = GridGaussian(1.0, 2.0, 2.0**-20)
+    shifted = Wrong(lambda generator, shape: generator.standard_normal(shape) + 0.05)
+    noise, _ = mechanism.release(np.zeros(DRAWS, dtype=np.int64), shifted)
+    assert p_of_mean(noise, 2.0) < LEVEL
+
+
+# --- independence -----------------------------------------------------------------------------------------------------
+
+
+def p_of_correlation(one, other):
+    return 2.0 * norm.sf(abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(len(one)))
+
+
+def test_entries_and_releases_are_independent():
+    mechanism, generator = GridGaussian(1.0, 2.0, 2.0**-20), stream(3)
+    zeros = np.zeros((DRAWS, 2), dtype=np.int64)
+    first, second = mechanism.release(zeros, generator)[0], mechanism.release(zeros, generator)[0]
+    assert p_of_correlation(first[:, 0], first[:, 1]) > LEVEL
+    assert p_of_correlation(first[:-1, 0], first[1:, 0]) > LEVEL
+    assert p_of_correlation(first[:, 0], second[:, 0]) > LEVEL
+    assert p_of_scale(first[:, 0] - second[:, 0], 2.0 * math.sqrt(2.0)) > LEVEL
+    # the same tests find noise that is drawn once and used twice
+    again = mechanism.release(zeros, stream(3))[0]
+    assert p_of_correlation(first[:, 0], again[:, 0]) < LEVEL
+    assert p_of_scale(first[:, 0] - again[:, 0], 2.0 * math.sqrt(2.0)) < LEVEL
+
+
+def test_unseeded_noise_differs_each_time():
+    mechanism, zeros = GridGaussian(1.0, 1.0, 2.0**-20), np.zeros(1000, dtype=np.int64)
+    one = mechanism.release(zeros, Streams().generator(Purpose.NOISE))[0]
+    two = mechanism.release(zeros, Streams().generator(Purpose.NOISE))[0]
+    assert np.count_nonzero(one == two) < 5  # a coincidence has probability about 3e-7 an entry
+
+
+# --- the grid ---------------------------------------------------------------------------------------------------------
+
+
+@each_setting
+@pytest.mark.parametrize("value", [0, 1, -7, 10**6 + 1])
+def test_outputs_are_whole_ticks(sensitivity, multiplier, tick, value):
+    released, _ = GridGaussian(sensitivity, multiplier, tick).release(np.full(1000, value, np.int64), stream(1))
+    assert released.dtype == np.float64
+    assert np.array_equal(np.fmod(released, tick), np.zeros(1000))
+
+
+@each_setting
+def test_the_release_is_the_rounded_ideal_mechanism(sensitivity, multiplier, tick):
+    """g (k + round(N/g)) = g round((g k + N)/g): a function of the ideal release on the value g k, draw by draw."""
+    ticks = np.random.default_rng(7).integers(-(2**20), 2**20, DRAWS)
+    released, _ = GridGaussian(sensitivity, multiplier, tick).release(ticks, stream(11))
+    ideal = ticks.astype(np.longdouble) * tick + np.longdouble(sensitivity * multiplier) * stream(11).standard_normal(
+        DRAWS
+    )
+    expected = np.floor(ideal / np.longdouble(tick) + np.longdouble(0.5)) * tick
+    # the product std * z is rounded to double once: where that crosses a half tick, the neighbouring tick is right too
+    differs = released != expected.astype(np.float64)
+    assert np.count_nonzero(differs) <= DRAWS // 1000
+    assert np.all(np.abs(released - expected.astype(np.float64))[differs] <= tick)
+    # and it is not a function of the ideal release on a value that is half a tick off
+    assert np.count_nonzero(released != expected.astype(np.float64) + tick / 2) == DRAWS
+
+
+def test_the_noise_does_not_depend_on_the_value():
+    """The same draws are added whatever the value is, bit for bit."""
+    mechanism = GridGaussian(1.0, 4.0, 2.0**-23)
+    zero = mechanism.release(np.zeros(DRAWS, dtype=np.int64), stream(2))[0]
+    for value in (1, -(2**24), 123_456_789):
+        assert np.array_equal(noise_of(mechanism, 2, value=value), zero)
+
+
+def test_ties_do_not_show_the_parity_of_the_value():
+    """Rounding half to even would make half-tick noise even, and so the parity of the output that of the value."""
+    mechanism = GridGaussian(1.0, 64.0, 1.0)
+    ties = Wrong(lambda generator, shape: (np.arange(-100, 100) + 0.5) / 64.0)
+    for value in (0, 1):
+        released, _ = mechanism.release(np.full(200, value, np.int64), ties)
+        assert np.count_nonzero(released % 2 == 0) == 100
+    # to even, for comparison: every output has the parity of the value
+    assert np.count_nonzero(np.rint(np.arange(-100, 100) + 0.5) % 2 == 0) == 200
+
+
+def test_low_bits_are_even_at_the_finest_grid():
+    """At 2^44 ticks a standard deviation, where ties have a share of about 2^-9; p by the normal limit."""
+
+    def p_of_parity(outputs):
+        return 2.0 * norm.sf(abs(np.count_nonzero(outputs % 2) - len(outputs) / 2) / math.sqrt(len(outputs) / 4))
+
+    size = 2_000_000
+    odd = noise_of(GridGaussian(2.0**24, 2.0**20, 1.0), 3, size)
+    assert p_of_parity(odd) > LEVEL
+    # noise on doubles, finer than its bits: what the limit on the tick prevents
+    coarse = np.rint(2.0**50 * np.random.default_rng(3).standard_normal(size))
+    assert p_of_parity(coarse) < LEVEL
+
+
+# --- what a neighbour can learn ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("multiplier", [0.8, 2.0])
+def test_neighbours_differ_by_no_more_than_accounted(multiplier):
+    """The best test of value 0 against value 1 (a threshold) finds delta(epsilon); with 0.7 times the noise, more."""
+    size, tick = 400_000, 2.0**-20
+
+    def found_minus_promised(noise_factor, epsilon):
+        mechanism = GridGaussian(1.0, noise_factor * multiplier, tick)
+        promised = GaussianAccountant().delta(GaussianEvent(multiplier), epsilon)
+        threshold = (noise_factor * multiplier) ** 2 * epsilon + 0.5
+        values = (np.full(size, value, dtype=np.int64) for value in (0, round(1.0 / tick)))
+        out, other = (
+            np.mean(mechanism.release(ticks, stream(20 + place))[0] > threshold) for place, ticks in enumerate(values)
+        )
+        found = other - math.exp(epsilon) * out
+        error = math.sqrt((other * (1 - other) + math.exp(2 * epsilon) * out * (1 - out)) / size)
+        return (found - promised) / error
+
+    for epsilon in (0.0, 0.5, 1.0):
+        assert abs(found_minus_promised(1.0, epsilon)) < norm.isf(LEVEL)  # tight: neither more nor less
+        assert found_minus_promised(0.7, epsilon) > norm.isf(LEVEL)
+
+
+def test_the_event_is_what_the_noise_is_worth():
+    mechanism = GridGaussian(0.25, 3.0, 2.0**-10)
+    assert mechanism.event == GaussianEvent(3.0)
+    assert mechanism.noise_std == 0.75
+    assert mechanism.release(np.zeros(3, dtype=np.int64), stream(1))[1] == GaussianEvent(3.0)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, -math.inf, None, True, "1", 10**400])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_bad_scales_are_refused(place, bad):
+    arguments = [1.0, 1.0, 2.0**-10]
+    arguments[place] = bad
+    with pytest.raises(ParameterError, match=("l2_sensitivity", "noise_multiplier", "tick")[place]):
+        GridGaussian(*arguments)
+
+
+@pytest.mark.parametrize("tick", [0.001, 3 * 2.0**-12, 2.0**-10 * (1 + 2**-52)])
+def test_ticks_are_powers_of_two(tick):
+    with pytest.raises(ParameterError, match="tick must be a power of two"):
+        GridGaussian(1.0, 1.0, tick)
+
+
+def test_the_limits_of_the_tick():
+    for tick in (2.0**-6, 2.0**-44):
+        GridGaussian(1.0, 1.0, tick)
+    with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
+        GridGaussian(1.0, 1.0, 2.0**-5)
+    with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
+        GridGaussian(1.0, 1.0 - 2.0**-53, 2.0**-6)
+    with pytest.raises(ParameterError, match=r"tick must be at least noise_std / 2\*\*44"):
+        GridGaussian(1.0, 1.0, 2.0**-45)
+    with pytest.raises(ParameterError, match=r"tick must be at least noise_std / 2\*\*44"):
+        GridGaussian(1e200, 1e200, 1.0)
+    with pytest.raises(ParameterError, match="tick must be at most noise_std / 64"):
+        GridGaussian(1e-200, 1e-200, 2.0**-1000)
+
+
+@pytest.mark.parametrize("extreme", [2**62, -(2**62), 2**63 - 1, -(2**63), 2**62 - 1000])
+def test_sums_that_do_not_fit_are_refused_before_any_noise_is_drawn(extreme):
+    mechanism, generator = GridGaussian(1.0, 64.0, 1.0), stream(4)
+    with pytest.raises(ParameterError, match=r"tick=1\.0 is too fine for a value of 2 entries"):
+        mechanism.release(np.array([0, extreme], dtype=np.int64), generator)
+    assert np.array_equal(generator.standard_normal(4), stream(4).standard_normal(4))
+
+
+def test_sums_that_just_fit_do_not_wrap():
+    mechanism = GridGaussian(1.0, 64.0, 1.0)
+    for value in (2**62 - 4096, -(2**62) + 4096):
+        released, _ = mechanism.release(np.full(1000, value, dtype=np.int64), stream(1))
+        assert np.all(np.abs(released - value) < 64.0 * 40.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint64, bool])
+def test_only_ticks_are_released(dtype):
+    with pytest.raises(ParameterError, match="ticks must be an int64 array; got"):
+        GridGaussian(1.0, 1.0, 2.0**-10).release(np.zeros(3, dtype=dtype), stream(1))
+
+
+def test_shapes_are_kept_and_the_input_is_left_alone():
+    mechanism = GridGaussian(1.0, 1.0, 2.0**-10)
+    for shape in ((), (0,), (3,), (2, 5), (0, 4)):
+        ticks = np.zeros(shape, dtype=np.int64)
+        assert mechanism.release(ticks, stream(1))[0].shape == shape
+        assert not ticks.any()
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(min_value=5e-324, max_value=1.7e308))
+def test_power_of_two_below(value):
+    power = power_of_two_below(value)
+    assert math.frexp(power)[0] == 0.5
+    assert power <= value
+    assert power * 2.0 > value
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, None])
+def test_power_of_two_below_nothing(bad):
+    with pytest.raises(ParameterError, match="value"):
+        power_of_two_below(bad)
+
+
+VECTORS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=8).map(np.array)
+
+
+@given(VECTORS, st.integers(-20, 3))
+def test_rounding_adds_at_most_the_rounding_norm(pair, exponent):
+    tick = 2.0**exponent
+    one, other = pair[:, 0], pair[:, 1]
+    assert np.all(np.abs(to_ticks(one, tick) * tick - one) <= tick / 2)
+    moved = np.linalg.norm((to_ticks(one, tick) - to_ticks(other, tick)) * tick)
+    assert moved <= (np.linalg.norm(one - other) + rounding_norm(len(one), tick)) * (1 + 1e-12)
+
+
+def test_the_rounding_norm_is_reached():
+    one, other = np.full(9, 0.5 + 1e-9), np.full(9, 0.5 - 1e-9)
+    assert np.linalg.norm(to_ticks(one, 1.0) - to_ticks(other, 1.0)) == rounding_norm(9, 1.0) == 3.0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.0**62, -1e300])
+def test_values_that_are_no_ticks_are_refused(bad):
+    with pytest.raises(ParameterError, match="too fine for the value, or the value is not finite"):
+        to_ticks(np.array([0.0, bad]), 1.0)
+    with pytest.raises(ParameterError, match="too fine for the value"):
+        to_ticks(np.array([1e300]), 2.0**-100)
+
+
+@pytest.mark.parametrize(("size", "tick"), [(0, 1.0), (-1, 1.0), (2.0, 1.0), (1, 0.0), (1, math.nan)])
+def test_bad_rounding_norms(size, tick):
+    with pytest.raises(ParameterError, match=r"size|tick"):
+        rounding_norm(size, tick)

@@ -1,0 +1,39 @@
+"""The relation between neighbouring tables: names, factors, sentences."""
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+
+
+@pytest.mark.parametrize(("name", "factor"), [("zero-out", 1.0), ("add-remove", 1.0), ("replace-one", 2.0)])
+def test_names_and_factors(name, factor):
+    adjacency = Adjacency.parse(name)
+    assert adjacency.value == name
+    assert Adjacency.parse(adjacency) is adjacency
+    assert adjacency.sum_factor == factor
+
+
+def test_factors_are_the_largest_distances():
+    """All neighbours of sums of terms on the unit sphere: a term leaves, or leaves and another comes."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 65)
+    terms = np.column_stack([np.cos(angles), np.sin(angles)])
+    assert Adjacency.ZERO_OUT.sum_factor == pytest.approx(np.linalg.norm(terms, axis=1).max())
+    assert Adjacency.ADD_REMOVE.sum_factor == pytest.approx(np.linalg.norm(terms, axis=1).max())
+    replaced = np.linalg.norm(terms[:, None] - terms[None, :], axis=2).max()
+    assert Adjacency.REPLACE_ONE.sum_factor == pytest.approx(replaced)
+
+
+def test_statements_tell_who_is_a_neighbour():
+    assert "replaced by an all-zero row" in Adjacency.ZERO_OUT.statement
+    assert "the number of rows is public" in Adjacency.ZERO_OUT.statement
+    assert "one row more than the other" in Adjacency.ADD_REMOVE.statement
+    assert "the number of rows is secret" in Adjacency.ADD_REMOVE.statement
+    assert "replaced by any other row" in Adjacency.REPLACE_ONE.statement
+
+
+@pytest.mark.parametrize("value", ["", "ZERO-OUT", "zero_out", None, 0, True, [], np.array(["zero-out", "x"])])
+def test_other_names_are_refused(value):
+    with pytest.raises(ParameterError, match="adjacency must be one of 'zero-out', 'add-remove', 'replace-one'; got"):
+        Adjacency.parse(value)

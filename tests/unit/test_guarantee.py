@@ -1,0 +1,384 @@
+"""The receipt: it states what its event costs, survives storage, and refuses what it cannot stand for."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
+from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, gaussian_epsilon
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    PoissonSampledEvent,
+    RepeatedEvent,
+)
+from sottovoce.privacy.guarantee import Guarantee
+
+DELTA = 1e-5
+EVENT = RepeatedEvent(GaussianEvent(20.0), 25)
+SPENT = gaussian_epsilon(0.25, DELTA)
+FIELDS = {
+    "epsilon": 1.5,
+    "delta": DELTA,
+    "adjacency": "zero-out",
+    "unit": "one row of the table, label included",
+    "mechanism": "a mechanism",
+    "releases": ("the weights", "the scale"),
+    "event": EVENT,
+    "assumptions": ("n = 100",),
+    "not_covered": ("timing", "tuning"),
+    "seeded": False,
+    "accountant": "exact Gaussian DP",
+    "proof": "docs/privacy/page.md",
+    "version": "0.1.0",
+    "parameters": {"steps": 25, "rate": 0.5, "solver": "scd", "limit": math.inf, "warm": False, "nothing": None},
+}
+
+
+def receipt(**changes):
+    return Guarantee(**(FIELDS | changes))
+
+
+# --- what a receipt may say -------------------------------------------------------------------------------------------
+
+
+def test_epsilon_below_the_cost_of_the_event_is_refused():
+    assert receipt(epsilon=SPENT).epsilon == SPENT
+    assert receipt(epsilon=SPENT * (1 - 1e-10)).epsilon < SPENT  # the last digits may differ between machines
+    for epsilon in (SPENT * (1 - 1e-6), 0.5 * SPENT, 0.0):
+        with pytest.raises(AccountingError, match=r"the event costs epsilon=.* more than the epsilon="):
+            receipt(epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NonPrivateEvent(),
+        ComposedEvent((EVENT, NonPrivateEvent())),
+        RepeatedEvent(GaussianEvent(20.0), 1000),
+        ComposedEvent((EVENT, PoissonSampledEvent(0.9, GaussianEvent(0.5)))),
+    ],
+)
+def test_an_event_that_costs_more_is_refused(event):
+    with pytest.raises(AccountingError, match="the receipt does not describe the run"):
+        receipt(event=event)
+
+
+def test_smaller_delta_costs_more():
+    with pytest.raises(AccountingError, match="at delta=1e-300"):
+        receipt(delta=1e-300)
+    with pytest.raises(AccountingError, match="costs epsilon=inf"):
+        receipt(delta=0.0)
+    assert receipt(delta=0.0, epsilon=math.inf).is_private is False
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, math.nan, -math.inf, None, "1", True])
+def test_bad_epsilon(epsilon):
+    with pytest.raises(ParameterError, match="epsilon"):
+        receipt(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan, math.inf, None, "1", True])
+def test_bad_delta(delta):
+    with pytest.raises(ParameterError, match="delta"):
+        receipt(delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("adjacency", "neighbours"),
+        ("adjacency", None),
+        ("unit", None),
+        ("mechanism", 3),
+        ("accountant", b"pld"),
+        ("proof", ["page"]),
+        ("version", 1.0),
+        ("releases", "the weights"),
+        ("releases", None),
+        ("releases", ("the weights", 3)),
+        ("assumptions", {"n": 3}),
+        ("not_covered", [None]),
+        ("event", None),
+        ("event", {"kind": "nothing"}),
+        ("seeded", "no"),
+        ("seeded", None),
+        ("seeded", 0),
+        ("parameters", [("a", 1)]),
+        ("parameters", None),
+    ],
+)
+def test_values_of_the_wrong_kind(name, value):
+    with pytest.raises(ParameterError, match=name):
+        receipt(**{name: value})
+
+
+def test_a_receipt_is_its_own_copy():
+    parameters, releases = {"steps": 25}, ["the weights"]
+    guarantee = receipt(parameters=parameters, releases=releases, adjacency=Adjacency.ADD_REMOVE, epsilon=np.float32(2))
+    parameters["steps"], releases[0] = 1, "nothing"
+    assert guarantee.parameters == {"steps": 25}
+    assert guarantee.releases == ("the weights",)
+    assert guarantee.adjacency == "add-remove"
+    assert type(guarantee.epsilon) is float
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        guarantee.epsilon = 0.1
+
+
+# --- what it answers --------------------------------------------------------------------------------------------------
+
+
+def test_accounted_anew():
+    guarantee = receipt()
+    assert guarantee.epsilon_at(DELTA) == SPENT
+    assert guarantee.epsilon_at(1e-9) == GaussianAccountant().epsilon(EVENT, 1e-9) > SPENT
+    assert guarantee.delta_at(SPENT) == pytest.approx(DELTA, rel=1e-9)
+    assert guarantee.delta_at(1.5) < 1e-8
+    sampled = receipt(event=RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(5.0)), 10), accountant="PLD")
+    assert sampled.epsilon_at(1e-4) == PLDAccountant().epsilon(sampled.event, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "private"),
+    [
+        ({}, True),
+        ({"seeded": True}, False),
+        ({"epsilon": math.inf}, False),
+        ({"epsilon": math.inf, "event": NonPrivateEvent()}, False),
+        ({"epsilon": 0.0, "event": NothingReleased()}, True),
+    ],
+)
+def test_is_private(changes, private):
+    guarantee = receipt(**changes)
+    assert guarantee.is_private is private
+    assert ("NOT PRIVATE" in guarantee.statement()) is not private
+
+
+def test_statement_names_everything():
+    assert receipt().statement() == (
+        "(1.5, 1e-05)-differential privacy for one row of the table, label included, adjacency zero-out."
+    )
+
+
+def test_statement_of_a_seeded_run():
+    statement = receipt(seeded=True).statement()
+    assert statement.startswith("(1.5, 1e-05)-differential privacy")
+    assert "given random_state: NOT PRIVATE against anyone who knows" in statement
+
+
+def test_statement_without_noise_and_without_bound():
+    assert "trained without noise" in receipt(epsilon=math.inf, event=NonPrivateEvent()).statement()
+    mixed = receipt(epsilon=math.inf, event=ComposedEvent((EVENT, NonPrivateEvent()))).statement()
+    assert mixed.startswith("NOT PRIVATE")
+    assert "differential privacy for" not in mixed
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+GUARANTEES = st.builds(
+    receipt,
+    epsilon=st.one_of(st.floats(SPENT, 1e308), st.just(math.inf)),
+    adjacency=st.sampled_from([member.value for member in Adjacency]),
+    unit=st.text(),
+    mechanism=st.text(),
+    releases=st.lists(st.text(), max_size=3).map(tuple),
+    assumptions=st.lists(st.text(), max_size=3).map(tuple),
+    not_covered=st.lists(st.text(), max_size=3).map(tuple),
+    seeded=st.booleans(),
+    parameters=st.dictionaries(
+        st.text(),
+        st.one_of(
+            st.text().filter(lambda text: text != "inf"),
+            st.integers(),
+            st.floats(allow_nan=False).filter(lambda value: value != -math.inf),
+            st.booleans(),
+            st.none(),
+        ),
+        max_size=3,
+    ),
+    event=st.sampled_from([EVENT, NothingReleased(), ComposedEvent((GaussianEvent(8.0), GaussianEvent(math.inf)))]),
+)
+
+
+@given(GUARANTEES)
+@example(receipt())
+def test_round_trip(guarantee):
+    text = guarantee.to_json()
+    again = Guarantee.from_json(text)
+    assert again == guarantee
+    assert again.to_json() == text
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+@pytest.mark.parametrize(
+    "event", [NonPrivateEvent(), RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(5.0)), 10), GaussianEvent(4.0)]
+)
+def test_round_trip_of_other_events(event):
+    guarantee = receipt(event=event, epsilon=math.inf)
+    assert Guarantee.from_json(guarantee.to_json()) == guarantee
+
+
+def stored(**changes):
+    return receipt().to_dict() | changes
+
+
+def test_the_stored_form_is_stable():
+    assert set(stored()) == {
+        "format", "version", "statement", "epsilon", "delta", "adjacency", "unit", "mechanism", "releases",
+        "assumptions", "not_covered", "parameters", "seeded", "accountant", "proof", "sottovoce", "event",
+    }  # fmt: skip
+    assert stored()["format"] == "sottovoce-receipt"
+    assert stored()["version"] == 1
+    assert receipt(epsilon=math.inf).to_dict()["epsilon"] == "inf"
+
+
+def test_a_stored_epsilon_is_checked_against_the_event():
+    """Whoever lowers the epsilon in the file, or adds a release to it, is found out."""
+    with pytest.raises(AccountingError, match="the event costs epsilon="):
+        Guarantee.from_dict(stored(epsilon=0.01))
+    more = ComposedEvent((EVENT, GaussianEvent(0.3))).to_dict()
+    with pytest.raises(AccountingError, match="the event costs epsilon="):
+        Guarantee.from_dict(stored(event=more))
+
+
+@pytest.mark.parametrize("data", [None, 3, "receipt", [], {}, {"format": "other"}, {"format": None}, {"version": 1}])
+def test_foreign_data(data):
+    with pytest.raises(ModelFormatError, match="not a receipt: 'format' must be 'sottovoce-receipt'"):
+        Guarantee.from_dict(data)
+    with pytest.raises(ModelFormatError, match="not a receipt"):
+        Guarantee.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, [1]])
+def test_other_versions(version):
+    with pytest.raises(ModelFormatError, match=r"receipt version .* cannot be read .* update sottovoce"):
+        Guarantee.from_dict(stored(version=version))
+
+
+@pytest.mark.parametrize("key", sorted(set(stored()) - {"format", "version", "statement"}))
+def test_incomplete_receipts(key):
+    data = {name: value for name, value in stored().items() if name != key}
+    with pytest.raises(ModelFormatError, match=f"no .*'{key}'" if key != "event" else "no event .*'event'"):
+        Guarantee.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": None},
+        {"epsilon": "much"},
+        {"epsilon": -1.0},
+        {"epsilon": math.nan},
+        {"epsilon": True},
+        {"epsilon": [1.0]},
+        {"delta": "inf"},
+        {"delta": 2.0},
+        {"delta": None},
+        {"adjacency": "other"},
+        {"unit": 3},
+        {"releases": "abc"},
+        {"releases": None},
+        {"assumptions": [1]},
+        {"not_covered": {"a": 1}},
+        {"parameters": []},
+        {"parameters": "abc"},
+        {"seeded": "false"},
+        {"seeded": None},
+        {"sottovoce": None},
+        {"event": None},
+        {"event": {"kind": "laplace"}},
+        {"event": {"kind": []}},
+        {"event": {"kind": "gaussian"}},
+        {"event": {"kind": "gaussian", "noise_multiplier": 0.0}},
+        {"event": {"kind": "repeated", "count": 10**400, "event": {"kind": "gaussian", "noise_multiplier": 10**400}}},
+    ],
+)
+def test_values_that_cannot_be_read(changes):
+    with pytest.raises(ModelFormatError, match="receipt"):
+        Guarantee.from_dict(stored(**changes))
+
+
+def test_an_event_too_large_to_account_is_an_accounting_error():
+    many = {"kind": "repeated", "count": 10**400, "event": {"kind": "gaussian", "noise_multiplier": 1.0}}
+    with pytest.raises(AccountingError, match="more than 2"):
+        Guarantee.from_dict(stored(event=many))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "nothing",
+        "\x00",
+        '{"format": "sottovoce-receipt"',
+        "[" * 200_000,
+        '{"a":' * 100_000,
+        '{"epsilon": ' + "9" * 5000 + "}",
+        b"\xff\xfe\xfd",
+        None,
+        3,
+    ],
+    ids=lambda text: repr(text)[:20],
+)
+def test_text_that_is_no_json(text):
+    with pytest.raises(ModelFormatError, match="receipt"):
+        Guarantee.from_json(text)
+
+
+JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(["inf", "zero-out"])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(stored())), JSON, min_size=1, max_size=3),
+    st.sets(st.sampled_from(sorted(stored())), max_size=1),
+)
+def test_any_change_gives_a_receipt_or_a_known_error(changes, dropped):
+    data = {key: value for key, value in stored(**changes).items() if key not in dropped}
+    try:
+        guarantee = Guarantee.from_json(json.dumps(data))
+    except (ModelFormatError, AccountingError):
+        return
+    # what was accepted is a receipt in full: it keeps to its event, and prints
+    assert guarantee.epsilon_at(guarantee.delta) <= guarantee.epsilon * (1 + 1e-9) + 1e-12
+    assert isinstance(guarantee.statement() + guarantee._repr_html_(), str)
+
+
+# --- print ------------------------------------------------------------------------------------------------------------
+
+
+def test_html_escapes_every_text():
+    evil = "<script>alert('x')</script> & \"co\""
+    texts = dict.fromkeys(("unit", "mechanism", "accountant", "proof", "version"), evil)
+    lists = dict.fromkeys(("releases", "assumptions", "not_covered"), (evil, evil))
+    page = receipt(**texts, **lists, parameters={evil: evil})._repr_html_()
+    assert "<script" not in page
+    assert "alert('x')" not in page
+    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;co&quot;") == 13
+    assert page.startswith("<table>")
+    assert page.endswith("</table>")
+
+
+def test_rows_hold_the_statement_and_its_evidence():
+    rows = dict(receipt(seeded=True).rows())
+    assert "NOT PRIVATE" in rows["statement"]
+    assert rows["epsilon"] == "1.5"
+    assert rows["delta"] == "1e-05"
+    assert rows["neighbours"] == Adjacency.ZERO_OUT.statement
+    assert rows["released"] == "the weights\nthe scale"
+    assert rows["accounted event"] == "25 times: Gaussian release, noise multiplier 20"
+    assert "steps = 25" in rows["parameters"]

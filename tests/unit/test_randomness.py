@@ -1,0 +1,173 @@
+"""Random streams: seeded by the operating system, one for each purpose, never shared."""
+
+import os
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from randomgen import AESCounter
+from scipy.stats import chi2, kstest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.randomness import Purpose, Streams
+
+SIZE = 2000
+
+
+def bits(streams, purpose, size=SIZE):
+    return streams.generator(purpose).integers(0, 2**64, size=size, dtype=np.uint64)
+
+
+def ones(words):
+    return int(np.unpackbits(words.view(np.uint8)).sum())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**32, 2**63 - 1, np.int64(7), np.uint8(7)])
+def test_a_seed_repeats_every_stream(seed):
+    for purpose in Purpose:
+        assert np.array_equal(bits(Streams(seed), purpose), bits(Streams(int(seed)), purpose))
+
+
+def test_seeds_and_purposes_give_different_streams():
+    seeds = [0, 1, 2, 3, 2**32, 2**32 + 1, (1 << 32) | 2, (2 << 32) | 1, 2**63 - 1]
+    firsts = {tuple(bits(Streams(seed), purpose, 4)) for seed in seeds for purpose in Purpose}
+    assert len(firsts) == len(seeds) * len(Purpose)
+
+
+def test_the_same_stream_at_each_call():
+    streams = Streams(1)
+    assert streams.generator(Purpose.NOISE) is streams.generator(Purpose.NOISE)
+    one, two = bits(streams, Purpose.NOISE), bits(streams, Purpose.NOISE)
+    assert not np.intersect1d(one, two).size
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_purposes_share_no_bits(seed):
+    streams = Streams(seed)
+    drawn = {purpose: bits(streams, purpose) for purpose in Purpose}
+    for first in Purpose:
+        for second in Purpose:
+            if first is second:
+                continue
+            assert not np.intersect1d(drawn[first], drawn[second]).size
+            # bitwise agreement of independent streams: binomial(64 SIZE, 1/2); 6 standard deviations are 2e-9
+            assert abs(ones(drawn[first] ^ drawn[second]) - 32 * SIZE) < 6 * 4 * np.sqrt(SIZE)
+
+
+def test_what_one_purpose_draws_does_not_move_another():
+    quiet, busy = Streams(5), Streams(5)
+    busy.generator(Purpose.SAMPLING).standard_normal(12_345)
+    assert np.array_equal(bits(quiet, Purpose.NOISE), bits(busy, Purpose.NOISE))
+
+
+def test_purposes_keep_their_numbers():
+    """They are part of the derived keys: a change would change every seeded run."""
+    assert {purpose.name: purpose.value for purpose in Purpose} == {"NOISE": 1, "SAMPLING": 2, "SHUFFLING": 3}
+
+
+def test_unseeded_runs_differ():
+    one, two = Streams(), Streams(None)
+    for purpose in Purpose:
+        assert not np.intersect1d(bits(one, purpose), bits(two, purpose)).size
+
+
+def test_no_global_state_is_read_or_moved():
+    """A fixed global seed must not fix the noise, and a fit must not disturb the caller's own numbers."""
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    drawn = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        drawn.append(bits(Streams(), Purpose.NOISE))
+        assert np.array_equal(np.random.get_state()[1], np.random.RandomState(0).get_state()[1])  # noqa: NPY002
+    assert not np.intersect1d(*drawn).size
+    np.random.set_state(("MT19937", state, 624, 0.0, 0.0)[:3])  # noqa: NPY002
+
+
+def test_the_bits_are_cryptographic():
+    for seed in (None, 1):
+        bit_generator = Streams(seed).generator(Purpose.NOISE).bit_generator
+        assert isinstance(bit_generator, AESCounter)
+    keys = {pickle.dumps(Streams().generator(Purpose.NOISE).bit_generator.state["s"]["seed"]) for _ in range(20)}
+    assert len(keys) == 20
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: np.random.default_rng(3), lambda: np.random.RandomState(3)], ids=["Generator", "RandomState"]
+)
+def test_a_generator_gives_a_seed_and_moves_on(make):
+    generator = make()
+    one, two = Streams(generator), Streams(generator)
+    again = make()
+    for streams in (one, two):
+        assert streams.seeded
+        assert np.array_equal(bits(streams, Purpose.NOISE), bits(Streams(again), Purpose.NOISE))
+    assert not np.array_equal(bits(Streams(make()), Purpose.NOISE), bits(Streams(again), Purpose.NOISE))
+
+
+@pytest.mark.parametrize("seed", [0, np.int32(0), 17])
+def test_seeded_runs_are_marked(seed):
+    assert Streams(seed).seeded is True
+
+
+def test_unseeded_runs_are_marked():
+    assert Streams().seeded is False
+    assert Streams(None).seeded is False
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [-1, 2**63, 1.0, np.float64(1), True, False, np.bool_(True), "1", "None", b"1", (), [1, 2], np.array(3), np.random,
+     np.random.SeedSequence(1), np.random.PCG64(1), object()],
+)  # fmt: skip
+def test_other_random_states_are_refused(bad):
+    with pytest.raises(ParameterError, match=r"random_state must be None, a whole number in \[0, 2\*\*63\)") as caught:
+        Streams(bad)
+    assert "Leave it None for a private run" in str(caught.value)
+
+
+def test_a_fork_shares_no_stream():
+    """Parent and child each make their own streams, as each fit does; neither finds the other's bits."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the child only draws and writes
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, b"".join(bits(Streams(), purpose, 100).tobytes() for purpose in Purpose))
+        finally:
+            os._exit(0)
+    os.close(write)
+    streams = Streams()
+    ours = np.concatenate([bits(streams, purpose, 100) for purpose in Purpose])
+    with os.fdopen(read, "rb") as pipe:
+        theirs = np.frombuffer(pipe.read(), dtype=np.uint64)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(theirs) == len(ours) == 300
+    assert not np.intersect1d(ours, theirs).size
+
+
+def serial_correlation(words):
+    values = words.astype(np.float64)
+    values -= values.mean()
+    return float(values[:-1] @ values[1:] / (values @ values))
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_bits_look_random(purpose):
+    """Fixed seed, so no flakiness; each limit has probability about 1e-9 for fair bits, and the biased ones fail."""
+    size = 50_000
+    good = bits(Streams(2024), purpose, size)
+    biased = good | (bits(Streams(2025), purpose, size) & bits(Streams(2026), purpose, size) & np.uint64(0xFF << 20))
+    repeated = np.repeat(good[: size // 2], 2)
+    limit = chi2.isf(1e-9, 255)
+
+    def uneven(words):
+        counts = np.bincount(words.view(np.uint8), minlength=256)
+        expected = counts.sum() / 256
+        return float(((counts - expected) ** 2).sum() / expected)
+
+    assert uneven(good) < limit < uneven(biased)
+    assert abs(ones(good) - 32 * size) < 6 * 4 * np.sqrt(size) < abs(ones(biased) - 32 * size)
+    assert abs(serial_correlation(good)) < 6 / np.sqrt(size) < abs(serial_correlation(repeated))
+    assert kstest(good / 2.0**64, "uniform").pvalue > 1e-9
