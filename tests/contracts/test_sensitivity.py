@@ -24,28 +24,28 @@ wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 
 
-def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, minibatch):
+def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, kind):
     raw = np.array([row], dtype=dtype)
     rows = make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
     tick = power_of_two_below(clip) * 2.0**-23
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
-    if minibatch:
+    if kind == "minibatch":
         passes.batch_pass(
             rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, 3.0, 2.0, clip, 1.0 / tick, loss,
             np.array([0]), 0, 1, total,
         )  # fmt: skip
     else:
         passes.accelerated_pass(
-            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, before, 0.7, w, 10.0, clip, 1.0 / tick, loss, 0, 1,
-            total,
+            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, before, 0.7, w, 10.0,
+            0.3 if kind == "damped" else 0.0, clip, 1.0 / tick, loss, 0, 1, total,
         )  # fmt: skip
     assert np.isfinite(a).all()
     return float(np.linalg.norm(total.astype(np.float64))) * tick
 
 
-@pytest.mark.parametrize("minibatch", [False, True], ids=["accelerated", "minibatch"])
+@pytest.mark.parametrize("kind", ["exact", "damped", "minibatch"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -60,16 +60,16 @@ def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, c
     clip=st.sampled_from([1e-7, 0.3, 1.0, 64.0]),
 )
 def test_one_row_moves_the_sum_by_at_most_the_clip(
-    loss, dtype, sparse, minibatch, row, positive, number, memory, weights, constant, clip
+    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip
 ):
     label = (1.0 if positive else -1.0) if loss.is_classification else number
-    length = length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, minibatch)
+    length = length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, kind)
     assert length <= clip * ROUNDING_SLACK
 
 
 def test_the_bound_is_reached():
     """A row that is pulled hard moves the sum by the whole clip, so the test above could fail."""
-    length = length_of_term([0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, False)
+    length = length_of_term([0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, "exact")
     assert length == pytest.approx(1e-3, rel=1e-5)
 
 

@@ -7,6 +7,7 @@ find the violation, or it proves nothing. All seeds are fixed, so the outcome is
 """
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,20 +67,18 @@ def verdict(recorder, bound_by, scores, neighbour_scores):
         assert bound > EPSILON
 
 
-def tables(canary_row, n):
-    """A table whose other rows live in the first column, and its neighbour without the canary in the second."""
-    X = np.zeros((n, 2))
-    X[:-1, 0] = np.linspace(-0.1, 0.1, n - 1)
-    y = np.where(np.arange(n) % 3 == 0, 1, -1)
-    y[-1] = 1
-    with_canary = X.copy()
-    with_canary[-1] = canary_row
-    return with_canary, X, y
-
-
 def test_default_fit(recorder):
-    """The default: nearly every pass moves by the whole clip along the canary, and lambda_max as far as it can."""
-    with_canary, without, y = tables([0.0, 1.0], n=100)
+    """The default: every pass moves by the whole clip along the canary, and lambda_max as far as it can.
+
+    The other rows are alike and pull the other way, so that the canary's prediction stays wrong and its step clipped.
+    The adversary follows their memory and the canary's: both are functions of what was released.
+    """
+    n, short = 100, 0.1
+    without = np.zeros((n, 2))
+    without[:-1, 0] = short
+    with_canary = without.copy()
+    with_canary[-1, 0] = 1.0
+    y = np.where(np.arange(n) == n - 1, 1, -1)
     scores = {"in": [], "out": []}
     for name, X in (("in", with_canary), ("out", without)):
         for seed in range(4000 if recorder.factor > 0.5 else 800):
@@ -87,33 +86,34 @@ def test_default_fit(recorder):
             sv.DPLogisticRegression(
                 epsilon=EPSILON, delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False, random_state=seed
             ).fit(X, y)
-            scores[name].append(_likelihood_of_default(recorder.releases, 1e-5, with_canary))
+            scores[name].append(_likelihood_of_default(recorder.releases, 5e-5, n, short))
     # Gaussian mechanisms only, adaptively composed: the bound for those needs fewer runs
     verdict(recorder, gaussian_lower_bound, scores["in"], scores["out"])
 
 
-def _likelihood_of_eigenvalue(release, X):
-    """Log-likelihood ratio of the first release, and the estimate that the solver made of it."""
-    value, std, _ = release
-    alone, others = np.linalg.norm(X[:, 1]) ** 2, np.linalg.norm(X[:, 0]) ** 2
-    ratio = ((value[0] - others) ** 2 - (value[0] - max(alone, others)) ** 2) / (2 * std**2)
-    return ratio, min(1.0, max(0.5, (value[0] + 2.0 * std) / len(X)))
-
-
-def _likelihood_of_default(releases, alpha, X):
-    """Log-likelihood ratio: the adversary follows the canary's memory, a function of what was released."""
-    score, eigenvalue = _likelihood_of_eigenvalue(releases[0], X)
+def _likelihood_of_default(releases, alpha, n, short):
+    value, std, _ = releases[0]
+    others = (n - 1) * short**2
+    score = ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2 * std**2)
+    eigenvalue = min(1.0, max(0.5, (value[0] + 2.0 * std) / n))
+    damping = 0.5 / (1.0 + 0.25 * eigenvalue / alpha)
     clip = releases[1][2]
-    a = a_before = v = v_before = 0.0
+    assert clip == pytest.approx(0.5 * damping, rel=1e-5)  # the adversary's algebra is the solver's
+    v = v_before = 0.0
+    other, canary = [0.0, 0.0], [0.0, 0.0]  # dual variable, and the one before
     for step, (value, std, _) in enumerate(releases[1:]):
         momentum = step / (step + 3.0)
         v, v_before = v + momentum * (v - v_before), v
-        centre = a + momentum * (a - a_before)
-        zeta = dual_step(Logistic(), centre, 1.0, v / (alpha * len(X)), eigenvalue / alpha)
-        zeta = min(max(zeta, -clip), clip)
-        a, a_before = centre + zeta, a
-        score += (value[1] * zeta - 0.5 * zeta**2) / std**2
-        v += value[1]
+        w = v / (alpha * n)
+        moves = []
+        for memory, label, x in ((other, -1.0, short), (canary, 1.0, 1.0)):
+            centre = memory[0] + momentum * (memory[0] - memory[1])
+            zeta = -damping * (-label / (1.0 + math.exp(label * x * w)) + centre)
+            zeta = min(max(zeta, -clip / x), clip / x)
+            memory[0], memory[1] = centre + zeta, memory[0]
+            moves.append(zeta * x)
+        score += ((value[0] - (n - 1) * moves[0]) * moves[1] - 0.5 * moves[1] ** 2) / std**2
+        v += value[0]
     return score
 
 
@@ -123,8 +123,12 @@ def test_minibatch_fit_with_memory(recorder):
     The step of a row depends on its own memory, that is on how often it was sampled before, which the adversary cannot
     see; he weighs every history by its probability. This is the adversary with memory of Theorem 2.
     """
-    with_canary, without, y = tables([0.0, 1.0], n=40)
-    alpha, steps, size = 0.01, 6, 16.0
+    alpha, steps, size, n = 0.01, 6, 16.0, 40
+    without = np.zeros((n, 2))
+    without[:-1, 0] = np.linspace(-0.1, 0.1, n - 1)
+    with_canary = without.copy()
+    with_canary[-1, 1] = 1.0
+    y = np.where((np.arange(n) % 3 == 0) | (np.arange(n) == n - 1), 1, -1)
     histories = np.array(list(itertools.product([0, 1], repeat=steps)), dtype=bool)
     scores = {"in": [], "out": []}
     for name, X in (("in", with_canary), ("out", without)):
@@ -132,7 +136,7 @@ def test_minibatch_fit_with_memory(recorder):
             recorder.releases.clear()
             model = sv.DPLogisticRegression(
                 epsilon=EPSILON, delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False, alpha=alpha,
-                solver="minibatch-scd", solver_options={"batch_size": size, "epochs": size / 40 * steps},
+                solver="minibatch-scd", solver_options={"batch_size": size, "epochs": size / n * steps},
                 random_state=seed,
             ).fit(X, y)  # fmt: skip
             assert model.n_iter_ == steps
@@ -150,7 +154,10 @@ def _steps_of(memories, m, ratio, clip, loss):
 
 def _likelihood_of_minibatch(releases, alpha, size, histories, X):
     n, rate = len(X), size / len(X)
-    score, eigenvalue = _likelihood_of_eigenvalue(releases[0], X)
+    value, std, _ = releases[0]
+    alone, others = np.linalg.norm(X[:, 1]) ** 2, np.linalg.norm(X[:, 0]) ** 2
+    score = ((value[0] - others) ** 2 - (value[0] - max(alone, others)) ** 2) / (2 * std**2)
+    eigenvalue = min(1.0, max(0.5, (value[0] + 2.0 * std) / n))
     clip = releases[1][2]
     a, log_weight, v = np.zeros(len(histories)), np.zeros(len(histories)), 0.0
     for step, (value, std, _) in enumerate(releases[1:]):

@@ -32,9 +32,8 @@ class DPLogisticRegression(DPLinearClassifier):
     classes : list or None, default None
         Public list of the classes. A label outside it is an error; a class that is absent from the data is fine. None
         reads the list from y, with a warning, and the receipt says so.
-    alpha : float, > 0, default 3e-5
-        Strength of the L2 penalty for rows in units of ``data_norm``. At small epsilon a larger one (1e-4) gives better
-        probabilities, a smaller one somewhat more accuracy.
+    alpha : float, > 0, default 5e-5
+        Strength of the L2 penalty for rows in units of ``data_norm``.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
     intercept_scaling : float, > 0, default 0.2
@@ -107,7 +106,7 @@ class DPLogisticRegression(DPLinearClassifier):
         delta: float | None = None,
         data_norm: float | None = None,
         classes: Any = None,
-        alpha: float = 3e-5,
+        alpha: float = 5e-5,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.2,
         solver: str = "auto",

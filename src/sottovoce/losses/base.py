@@ -12,6 +12,7 @@ Conventions, for one record with label y and prediction m = x.w:
 * ``dual_step(loss, a, y, m, r)`` (compiled) is the zeta that minimises l*(-(a + zeta)) + m zeta + r zeta^2 / 2: the
   exact coordinate step of stochastic dual coordinate ascent [1]_ when r = |x|^2 / (alpha n), and its parallel form when
   r carries an aggregation constant [2]_. For any centre a, also an infeasible one, a + zeta lies in the domain.
+* ``slope(loss, y, m)`` (compiled) is the derivative of one record, for steps that move a toward -l'(y, m).
 
 References
 ----------
@@ -27,7 +28,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Loss", "dual_step", "provides_dual_step"]
+__all__ = ["Array", "Loss", "dual_step", "provides_dual_step", "provides_slope", "slope"]
 
 Array = NDArray[np.float64]
 
@@ -74,6 +75,7 @@ class Loss(Protocol):
 
 
 _STEPS: dict[type, Callable[..., float]] = {}
+_SLOPES: dict[type, Callable[..., float]] = {}
 
 
 def provides_dual_step(loss: type) -> Callable[[Callable[..., float]], Callable[..., float]]:
@@ -99,5 +101,32 @@ def _compiled_dual_step(loss, a, y, m, r):  # type: ignore[no-untyped-def]
 
     def apply(loss, a, y, m, r):  # type: ignore[no-untyped-def]
         return step(loss, a, y, m, r)
+
+    return apply
+
+
+def provides_slope(loss: type) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a compiled scalar function ``slope(loss, y, m)`` as the derivative of the class ``loss``."""
+
+    def register(function: Callable[..., float]) -> Callable[..., float]:
+        _SLOPES[loss] = function
+        return function
+
+    return register
+
+
+def slope(loss: Any, y: float, m: float) -> float:
+    """Return the derivative of one record's loss; in compiled code the loss is resolved while compiling."""
+    return _SLOPES[type(loss)](loss, y, m)
+
+
+@overload(slope)
+def _compiled_slope(loss, y, m):  # type: ignore[no-untyped-def]
+    function = _SLOPES.get(getattr(loss, "instance_class", object))
+    if function is None:
+        return None
+
+    def apply(loss, y, m):  # type: ignore[no-untyped-def]
+        return function(loss, y, m)
 
     return apply

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sottovoce.losses.base import Array, provides_dual_step
+from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
 __all__ = ["Hinge"]
 
@@ -60,3 +60,9 @@ def _step(loss: Hinge, a: float, y: float, m: float, r: float) -> float:
     # r = 0 is a row of zeros: a full step toward the side that its margin asks for
     moved = b + (gap / r if r > 0.0 else math.copysign(math.inf, gap) if gap != 0.0 else 0.0)
     return y * (min(max(moved, 0.0), 1.0) - b)
+
+
+@provides_slope(Hinge)
+@njit(inline="always")
+def _slope(loss: Hinge, y: float, m: float) -> float:
+    return -y if y * m < 1.0 else 0.0

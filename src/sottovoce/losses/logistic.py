@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from scipy.special import expit, xlogy
 
-from sottovoce.losses.base import Array, provides_dual_step
+from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
 __all__ = ["Logistic"]
 
@@ -96,7 +96,7 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
     else:
         u = high if high < 40.0 else min(high, max(low, 30.0))
     p = _sigmoid(u)
-    change = high - low
+    change = 2.0 * (high - low)
     for _ in range(_MAX_NEWTON):
         f = u + ym + r * (p - b)
         if f > 0.0:
@@ -113,3 +113,9 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
         u += step
         p = _sigmoid(u)
     return y * (p - b)
+
+
+@provides_slope(Logistic)
+@njit(inline="always")
+def _slope(loss: Logistic, y: float, m: float) -> float:
+    return -y * _sigmoid(-y * m)

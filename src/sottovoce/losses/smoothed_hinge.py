@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from sottovoce._validation import number
-from sottovoce.losses.base import Array, provides_dual_step
+from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
 __all__ = ["SmoothedHinge"]
 
@@ -65,3 +65,9 @@ def _step(loss: SmoothedHinge, a: float, y: float, m: float, r: float) -> float:
     b = a * y
     moved = b + (1.0 - y * m - loss.smoothing * b) / (loss.smoothing + r)
     return y * (min(max(moved, 0.0), 1.0) - b)
+
+
+@provides_slope(SmoothedHinge)
+@njit(inline="always")
+def _slope(loss: SmoothedHinge, y: float, m: float) -> float:
+    return -y * min(max((1.0 - y * m) / loss.smoothing, 0.0), 1.0)

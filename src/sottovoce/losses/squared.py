@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sottovoce.losses.base import Array, provides_dual_step
+from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
 __all__ = ["Squared"]
 
@@ -56,3 +56,9 @@ class Squared(NamedTuple):
 def _step(loss: Squared, a: float, y: float, m: float, r: float) -> float:
     # stationarity: a + zeta = y - (m + r zeta)
     return (y - a - m) / (1.0 + r)
+
+
+@provides_slope(Squared)
+@njit(inline="always")
+def _slope(loss: Squared, y: float, m: float) -> float:
+    return m - y

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from sottovoce.central.kernels.rows import add_ticks, axpy, buffer_size, dot, flush, row_norm
-from sottovoce.losses.base import dual_step
+from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
 
@@ -55,12 +55,13 @@ def _shortened(f):  # type: ignore[no-untyped-def]
 
 @njit(**_JIT)
 def accelerated_pass(  # type: ignore[no-untyped-def]
-    X, scale, norm, constant, y, a, a_before, momentum, w, ratio, clip, ticks_per_unit, loss, lo, hi, total
+    X, scale, norm, constant, y, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
 ):
     """Do one full pass of accelerated DP-SCD: extrapolate each dual variable, step, clip, and sum the terms in ticks.
 
-    ``ratio`` is s'/(alpha n) with the aggregation constant s' = n lambda_max; |zeta| times the row's norm is at most
-    ``clip``. ``total`` receives sum_i zeta_i x_i in whole ticks.
+    The step is ``damping`` of the way to -l'(m) when ``damping`` > 0, else the exact coordinate step, with ``ratio`` =
+    s'/(alpha n) for the aggregation constant s' = n lambda_max. |zeta| times the row's norm is at most ``clip``.
+    ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
     buffer = np.zeros(buffer_size(X), np.int32)
     last = total.shape[0] - 1
@@ -70,7 +71,8 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
         if constant > 0.0:
             m += constant * np.float64(w[last])
         centre = a[i] + momentum * (a[i] - a_before[i])
-        zeta = _clipped(dual_step(loss, centre, y[i], m, ratio), clip / norm[i])
+        step = -damping * (slope(loss, y[i], m) + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m, ratio)
+        zeta = _clipped(step, clip / norm[i])
         a_before[i] = a[i]
         a[i] = centre + zeta
         add_ticks(X, i, _shortened(zeta * scale[i] * ticks_per_unit), buffer, total)

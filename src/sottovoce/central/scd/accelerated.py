@@ -3,22 +3,26 @@ r"""Accelerated full-batch DP-SCD, the default: T noisy passes over all rows, du
 With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n), pass t = 0, 1, ... does
 
 1. extrapolate with beta_t = t / (t + 3): a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
-2. for each row the exact coordinate step zeta_i at m = x_i.w with aggregation constant s' = n lambda_max, clipped to
-   |zeta_i| |x_i| <= C, C = r / (1 + lambda_max / alpha); a_i <- a_i + zeta_i;
+2. for each row a step zeta_i at m = x_i.w, clipped to |zeta_i| |x_i| <= C; a_i <- a_i + zeta_i;
 3. release v <- v + sum_i zeta_i x_i + N(0, (s C)^2 I), s = sqrt(T n_models) / mu.
 
-The model is the average of the last w's. It is accelerated proximal gradient on the dual problem (s' makes the step
-safe), with the record's own memory a_i never released; given the released v's the sum moves by at most C between
-neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow from public facts and
-from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification; for ridge a quantile of
-the distances of the labels from a median, which also centres them).
+The step is safe for all rows at once because of the aggregation constant s' = n lambda_max. For losses whose derivative
+is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the way to the dual variable that the
+prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = (1/2) / (1 + L lambda_max / alpha), and C = d / 2. For the
+others (hinge, squared loss) it is the exact coordinate step, C = r / (1 + lambda_max / alpha).
+
+The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
+by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
+from public facts and from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification;
+for ridge a quantile of the distances of the labels from a median, which also centres them).
 
 Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
-batches, acceleration, averaging; exact steps; s' = n lambda_max in place of the batch size.
+batches, acceleration, averaging; s' = n lambda_max in place of the batch size; the steps.
 
 References
 ----------
 .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1.
+.. [2] Shalev-Shwartz (2016). SDCA without Duality, Regularization, and Individual Convexity. ICML 2016; Algorithm 1.
 """
 
 import math
@@ -42,7 +46,8 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["AcceleratedPlan"]
 
-_CLIP: Final = 1.0  # clip in units of the gradient
+_DAMPING: Final = 0.5  # share of the largest safe step, for steps toward -l'(m)
+_DAMPED_CLIP: Final = 0.5  # their clip over the longest that they can be: most are shorter, and the noise is halved
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 400
 _AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
@@ -115,6 +120,12 @@ class AcceleratedPlan(ScaledPlan):
         most = min(float(_MAX_PASSES), 4.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
 
+    def damping(self, eigenvalue: float) -> float:
+        """Return the share of the way to -l'(m) that a step goes; 0 means exact coordinate steps."""
+        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
+            return 0.0
+        return _DAMPING / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
+
     def solve(
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
@@ -122,9 +133,13 @@ class AcceleratedPlan(ScaledPlan):
         noise = streams.generator(Purpose.NOISE)
         scales = self.release_scales(rows, targets, noise)
         n_passes = self.passes_for(scales.eigenvalue)
-        clip = _CLIP * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        damping = self.damping(scales.eigenvalue)
+        if damping > 0.0:
+            clip = _DAMPED_CLIP * damping * self.loss.lipschitz
+        else:
+            clip = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         mechanism = sum_mechanism(self.adjacency, clip, math.sqrt(n_passes * self.n_models) / self.mu_steps)
-        run = _Run(self, rows, scales.eigenvalue, clip, n_passes, mechanism, noise, team)
+        run = _Run(self, rows, scales.eigenvalue, damping, clip, n_passes, mechanism, noise, team)
         weights = []
         for model, y in enumerate(targets):
 
@@ -145,7 +160,7 @@ def _pass_factor(loss: Loss) -> float:
     """Return the constant of the rule for the number of passes; measured once, on public data."""
     if not math.isfinite(loss.lipschitz):
         return 8.0
-    return 25.0 if math.isfinite(loss.smoothness) else 15.0
+    return 12.0 if math.isfinite(loss.smoothness) else 15.0
 
 
 @dataclass(frozen=True)
@@ -155,6 +170,7 @@ class _Run:
     plan: AcceleratedPlan
     rows: Rows
     eigenvalue: float
+    damping: float
     clip: float
     n_passes: int
     mechanism: GridGaussian
@@ -179,8 +195,8 @@ class _Run:
             def one_range(part: int, lo: int, hi: int, w: NDArray[Any] = w, momentum: float = momentum) -> None:
                 passes.accelerated_pass(
                     rows.kernel, rows.scale, rows.norm, rows.constant, y, a, a_before, momentum, w,
-                    self.eigenvalue / plan.alpha_scaled, self.clip, 1.0 / self.mechanism.tick, plan.loss, lo, hi,
-                    sums[part],
+                    self.eigenvalue / plan.alpha_scaled, self.damping, self.clip, 1.0 / self.mechanism.tick,
+                    plan.loss, lo, hi, sums[part],
                 )  # fmt: skip
 
             self.team.run(one_range, ranges)

@@ -1,0 +1,54 @@
+"""Damped steps toward the slope against exact coordinate steps in the passes of DPLogisticRegression (decision 7).
+
+    python benchmarks/steps.py [--seeds 5]
+
+The exact steps are run as designed: clip 1 / (1 + lambda_max / alpha), alpha 1e-5, and 25 in the rule for the passes.
+"""
+
+import argparse
+from functools import cache
+from unittest import mock
+
+import numpy as np
+from sklearn.metrics import log_loss
+
+import sottovoce as sv
+from _common import EPSILONS, a9a, keep, phishing, show
+from sottovoce.central.scd import accelerated
+
+
+def measure(load, epsilon, seeds, alpha):
+    """Return mean accuracy, mean log loss and the number of passes."""
+    scores, losses, passes = [], [], 0
+    for seed in range(seeds):
+        X, y, X_test, y_test, public = load(seed)
+        model = sv.DPLogisticRegression(epsilon=epsilon, delta=1e-3, alpha=alpha, **public).fit(X, y)
+        scores.append(model.score(X_test, y_test))
+        losses.append(log_loss(y_test, model.predict_proba(X_test)))
+        passes = model.n_iter_
+    return float(np.mean(scores)), float(np.mean(losses)), passes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    seeds = parser.parse_args().seeds
+    rows, results = [], {}
+    for name, load in (("a9a", cache(a9a)), ("phishing", cache(phishing))):
+        for epsilon in EPSILONS:
+            damped = measure(load, epsilon, seeds, 5e-5)
+            with (
+                mock.patch.object(accelerated.AcceleratedPlan, "damping", lambda plan, eigenvalue: 0.0),
+                mock.patch.object(accelerated, "_pass_factor", lambda loss: 25.0),
+            ):
+                exact = measure(load, epsilon, seeds, 1e-5)
+            results[f"{name} {epsilon:g}"] = {"damped": damped, "exact": exact}
+            rows.append((
+                name, f"{epsilon:g}", *(f"{one:.4f} / {other:.4f}" for one, other in zip(damped, exact, strict=True))
+            ))  # fmt: skip
+    show(f"damped / exact, means of {seeds} seeds", ("data", "epsilon", "accuracy", "log loss", "passes"), rows)
+    keep("steps", results)
+
+
+if __name__ == "__main__":
+    main()
