@@ -197,6 +197,16 @@ def test_a_class_list_read_from_the_data_warns(monkeypatch):
     assert any("READ FROM THE DATA" in line for line in model.guarantee_.assumptions)
 
 
+def test_a_refused_fit_leaves_an_earlier_model_as_it_was(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.undo()
+        model = sv.DPLinearSVC(epsilon=math.inf, data_norm=2.0, alpha=0.1).fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(ParameterError, match="epsilon must be"):
+        model.set_params(epsilon=-1.0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
 def test_random_state_is_checked_before_the_data_are_read():
     with pytest.raises(ParameterError, match="random_state"):
         classifier(random_state=1.5).fit("not a table", None)

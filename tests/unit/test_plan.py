@@ -152,12 +152,12 @@ def test_plan_summary_says_what_is_spent():
     assert sv.plan(logistic(solver="minibatch-scd"), 1000, 5).summary()["noise multiplier of a step"] > 0.5
 
 
-@pytest.mark.parametrize("epsilon", [1e-8, 1e-4, 100.0, 1e6])
-@pytest.mark.parametrize("solver", ["scd", "minibatch-scd"])
+@pytest.mark.parametrize(
+    ("solver", "epsilon"),
+    [("scd", 1e-8), ("scd", 1e-4), ("scd", 100.0), ("scd", 1e6), ("minibatch-scd", 1e-8), ("minibatch-scd", 100.0)],
+)
 def test_tiny_and_huge_budgets_train(epsilon, solver):
     options = {"epochs": 3.0} if solver == "minibatch-scd" else None
-    if solver == "minibatch-scd" and epsilon == 1e-8:
-        pytest.skip("the grid of the accountant cannot resolve epsilon = 1e-8; least_noise says so")
     model = logistic(epsilon=epsilon, solver=solver, solver_options=options).fit(X, SIGN)
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon_at(1e-5) <= epsilon * (1 + 1e-9)

@@ -90,6 +90,9 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ParameterError
             If a parameter is missing, out of range or does not fit another one.
         """
+        return self._plan(n_samples, n_features, self._n_models())
+
+    def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
         whole_number("n_samples", n_samples, at_least=1)
         whole_number("n_features", n_features, at_least=1)
         epsilon = number(
@@ -128,7 +131,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             loss=self._make_loss(),
             n_samples=int(n_samples),
             n_features=int(n_features),
-            n_models=self._n_models(),
+            n_models=n_models,
             alpha=alpha,
             intercept=intercept,
             epsilon=epsilon,
@@ -153,7 +156,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> Streams:
         """Check every parameter before the data are looked at, and open the random streams of this fit."""
-        self.plan(1, 1)
+        self._plan(1, 1, 1)
         return Streams(self.random_state)
 
     def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams) -> Solution:

@@ -61,8 +61,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         self
         """
         known = self._public_classes()
-        if known is not None or hasattr(self, "classes_"):
-            self.__dict__.pop("classes_", None)
         streams = self._check_parameters()
         X, y = self._read_rows(X, y)
         check_classification_targets(y)
@@ -76,10 +74,10 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         else:
             _refuse_unknown(y, known)
         self.classes_ = known
-        plan = self.plan(X.shape[0], X.shape[1])
+        positive = known[1:] if len(known) == 2 else known
+        plan = self._plan(X.shape[0], X.shape[1], len(positive))
         if self.classes is None and plan.is_private:
             warn_if_classes_were_read(known)
-        positive = known[1:] if len(known) == 2 else known
         self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan, streams)
         return self
 

@@ -170,7 +170,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         streams = self._check_parameters()
         X, y = self._read_rows(X, y)
         targets = _labels(y, self._bounds()) - self._middle()
-        plan = self.plan(X.shape[0], X.shape[1])
+        plan = self._plan(X.shape[0], X.shape[1], 1)
         solution = self._fit_models(X, [targets], plan, streams)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0]) + solution.offset + self._middle()
