@@ -44,7 +44,8 @@ def main() -> None:
                 exact = measure(load, epsilon, seeds, 1e-5)
             results[f"{name} {epsilon:g}"] = {"damped": damped, "exact": exact}
             rows.append((
-                name, f"{epsilon:g}", *(f"{one:.4f} / {other:.4f}" for one, other in zip(damped, exact, strict=True))
+                name, f"{epsilon:g}", f"{damped[0]:.4f} / {exact[0]:.4f}", f"{damped[1]:.4f} / {exact[1]:.4f}",
+                f"{damped[2]} / {exact[2]}",
             ))  # fmt: skip
     show(f"damped / exact, means of {seeds} seeds", ("data", "epsilon", "accuracy", "log loss", "passes"), rows)
     keep("steps", results)
