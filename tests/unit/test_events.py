@@ -164,6 +164,7 @@ def test_the_stored_form_never_changes():
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
     assert event_from_dict({"kind": "gaussian", "noise_multiplier": "inf"}) == GaussianEvent(math.inf)
+    assert GaussianEvent(math.inf).to_dict() == {"kind": "gaussian", "noise_multiplier": "inf"}  # JSON has no infinity
     for stored in STORED.values():
         assert event_from_dict(stored).to_dict() == stored
 
