@@ -222,7 +222,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return math.inf
     while gaussian_delta(mu, high) > delta:
         high *= 2.0
-    epsilon = float(brentq(lambda value: gaussian_delta(mu, value) - delta, 0.0, high, xtol=1e-14, rtol=1e-14))
+    epsilon = float(brentq(lambda value: gaussian_delta(mu, value) - delta, 0.0, high, xtol=1e-30, rtol=1e-14))
     return nudge(epsilon, lambda value: gaussian_delta(mu, value) <= delta, up=True)
 
 
@@ -290,11 +290,11 @@ def _sampled_variance(event: PoissonSampledEvent) -> float:
 
 
 def _shift_squared(counts: "Counter[Basic]") -> float:
-    """Return mu^2 of the Gaussian that the composition is like, roughly; sampling never makes it more."""
+    """Return mu^2 of the Gaussian that the composition is like, or twice its mean loss where noise is low; roughly."""
     total = 0.0
     for basic, times in counts.items():
         if isinstance(basic, PoissonSampledEvent):
-            total += times * min(_inverse_square(basic.event), _sampled_variance(basic))
+            total += times * min(basic.sampling_rate * _inverse_square(basic.event), _sampled_variance(basic))
         elif isinstance(basic, GaussianEvent):
             total += times * _inverse_square(basic)
     return total
@@ -331,8 +331,8 @@ class RenyiAccountant(Accountant):
         Renyi orders, each above 1. None takes a dense list up to 1024.
     conversion : {"tight", "moments"}
         From Renyi DP to epsilon: the tight one [1]_ together with delta <= sqrt(1 - exp(-divergence)) [2]_, as in
-        dp-accounting, or log(1/delta)/(order - 1) as in the moments accountant, whose published form uses the whole
-        orders 2 to 129.
+        dp-accounting, or log(1/delta)/(order - 1) as in the moments accountant, here with the
+        whole orders 2 to 129.
 
     References
     ----------

@@ -125,7 +125,7 @@ class Guarantee:
             else ""
         )
         return (
-            f"({self.epsilon:.6g}, {self.delta:.6g})-differential privacy for {self.unit}, "
+            f"({_rounded_up(self.epsilon)}, {_rounded_up(self.delta)})-differential privacy for {self.unit}, "
             f"adjacency {self.adjacency}.{seeded}"
         )
 
@@ -212,8 +212,8 @@ class Guarantee:
         """Return (heading, text) pairs for a readable table; lists have one item a line."""
         return [
             ("statement", self.statement()),
-            ("epsilon", f"{self.epsilon:.6g}"),
-            ("delta", f"{self.delta:.6g}"),
+            ("epsilon", _rounded_up(self.epsilon)),
+            ("delta", _rounded_up(self.delta)),
             ("neighbours", Adjacency.parse(self.adjacency).statement),
             ("mechanism", self.mechanism),
             ("released", "\n".join(self.releases)),
@@ -241,6 +241,12 @@ def _plain(value: object) -> object:
 
 def _number(value: object) -> float:
     return math.inf if value == "inf" else value  # type: ignore[return-value]  # Guarantee checks it
+
+
+def _rounded_up(value: float) -> str:
+    """Return six digits where these are not less than the value, else all of them: a promise is not rounded down."""
+    short = f"{value:.6g}"
+    return short if float(short) >= value else repr(value)
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 __all__ = ["ScaledPlan", "Scales", "sum_mechanism"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
-_USEFUL_BITS: Final = 40  # of the noise; more would show the steps of double precision
+_USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
 
 
