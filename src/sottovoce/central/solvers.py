@@ -17,7 +17,12 @@ from sottovoce.privacy.adjacency import Adjacency
 
 __all__ = ["SOLVERS", "make_plan"]
 
-SOLVERS: Final = ("auto", "scd", "minibatch-scd", "paper-scd")
+_KINDS: Final[dict[str, type[Plan]]] = {
+    "scd": AcceleratedPlan,
+    "minibatch-scd": MinibatchPlan,
+    "paper-scd": PaperPlan,
+}
+SOLVERS: Final = ("auto", *_KINDS)
 
 
 def make_plan(
@@ -58,13 +63,8 @@ def make_plan(
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
     choice("solver", solver, SOLVERS)
-    kinds: dict[str, type[Plan]] = {
-        "auto": AcceleratedPlan,
-        "scd": AcceleratedPlan,
-        "minibatch-scd": MinibatchPlan,
-        "paper-scd": PaperPlan,
-    }
-    own = _options(solver, kinds[solver], options)
+    kind = AcceleratedPlan if solver == "auto" else _KINDS[solver]
+    own = _options(solver, kind, options)
     facts: dict[str, Any] = {
         "loss": loss,
         "n_samples": n_samples,
@@ -79,7 +79,7 @@ def make_plan(
     }
     if math.isinf(epsilon):
         return NonPrivatePlan(**facts, tol=tol, max_iter=max_iter)
-    return kinds[solver](**facts, **own)
+    return kind(**facts, **own)
 
 
 def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:
