@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from scipy.special import expit, xlogy
 
+from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 
 __all__ = ["Logistic"]
@@ -67,14 +68,6 @@ class Logistic(NamedTuple):
         return y * np.clip(a * y, 0.0, 1.0)
 
 
-@njit(inline="always")
-def _sigmoid(u: float) -> float:
-    if u >= 0.0:
-        return 1.0 / (1.0 + math.exp(-u))
-    e = math.exp(u)
-    return e / (1.0 + e)
-
-
 @provides_dual_step(Logistic)
 @njit()
 def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
@@ -95,7 +88,7 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
         u = low if low > -40.0 else max(low, min(high, -30.0))
     else:
         u = high if high < 40.0 else min(high, max(low, 30.0))
-    p = _sigmoid(u)
+    p = sigmoid(u)
     change = 2.0 * (high - low)
     for _ in range(_MAX_NEWTON):
         f = u + ym + r * (p - b)
@@ -105,17 +98,17 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
             low = u
         step = -f / (1.0 + r * p * (1.0 - p))
         if abs(step) < 1e-5 * (1.0 + abs(u)):  # Newton squares the error: the next change would be below 1e-9
-            p = _sigmoid(u + step)
+            p = sigmoid(u + step)
             break
         if not (low < u + step < high and abs(step) < 0.5 * change):  # bisect where Newton leaves, creeps or cycles
             step = 0.5 * (low + high) - u
         change = abs(step)
         u += step
-        p = _sigmoid(u)
+        p = sigmoid(u)
     return y * (p - b)
 
 
 @provides_slope(Logistic)
 @njit(inline="always")
 def _slope(loss: Logistic, y: float, m: float) -> float:
-    return -y * _sigmoid(-y * m)
+    return -y * sigmoid(-y * m)

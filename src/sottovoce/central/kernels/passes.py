@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sottovoce.central.kernels.rows import add_ticks, axpy, buffer_size, dot, flush, row_norm
+from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, dot_block, row_norm, tick_buffer
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
 
 _JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-_CARRY = 64  # rows between two carries of the 32-bit ticks
 _LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
 
 
@@ -41,16 +40,22 @@ def margins(X, scale, constant, w, lo, hi, out):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def _clipped(zeta, bound):  # type: ignore[no-untyped-def]
     """Clip to [-bound, bound]; total: NaN becomes 0."""
-    if zeta > bound:
-        return bound
-    if zeta < -bound:
-        return -bound
-    return zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
+    kept = zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
+    return min(max(kept, -bound), bound)
 
 
 @njit(inline="always")
 def _shortened(f):  # type: ignore[no-untyped-def]
     return min(max(f, -_LARGEST_FACTOR), _LARGEST_FACTOR)
+
+
+@njit(inline="always")
+def _predict(X, scale, constant, w, rows, count, m):  # type: ignore[no-untyped-def]
+    """Write the predictions of the (scaled) rows to ``m``."""
+    dot_block(X, rows, count, w, m)
+    offset = constant * np.float64(w[w.shape[0] - 1]) if constant > 0.0 else 0.0
+    for k in range(count):
+        m[k] = scale[rows[k]] * m[k] + offset
 
 
 @njit(**_JIT)
@@ -63,26 +68,33 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     s'/(alpha n) for the aggregation constant s' = n lambda_max. |zeta| times the row's norm is at most ``clip``.
     ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
-    buffer = np.zeros(buffer_size(X), np.int32)
+    buffer = tick_buffer(X)
+    rows = np.empty(BLOCK, np.int64)
+    m = np.empty(BLOCK)
+    factor = np.empty(BLOCK, w.dtype)
     last = total.shape[0] - 1
-    waiting = 0
-    for i in range(lo, hi):
-        m = scale[i] * np.float64(dot(X, i, w))
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            rows[k] = first + k
+        _predict(X, scale, constant, w, rows, count, m)
+        if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
+            labels = y[first : first + count]
+            for k in range(count):
+                m[k] = slope(loss, labels[k], m[k])
+        constants = np.int64(0)
+        for k in range(count):
+            i = first + k
+            centre = a[i] + momentum * (a[i] - a_before[i])
+            step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
+            zeta = _clipped(step, clip / norm[i])
+            a_before[i] = a[i]
+            a[i] = centre + zeta
+            factor[k] = _shortened(zeta * scale[i] * ticks_per_unit)
+            constants += np.int64(zeta * constant * ticks_per_unit)
+        add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:
-            m += constant * np.float64(w[last])
-        centre = a[i] + momentum * (a[i] - a_before[i])
-        step = -damping * (slope(loss, y[i], m) + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m, ratio)
-        zeta = _clipped(step, clip / norm[i])
-        a_before[i] = a[i]
-        a[i] = centre + zeta
-        add_ticks(X, i, _shortened(zeta * scale[i] * ticks_per_unit), buffer, total)
-        if constant > 0.0:
-            total[last] += np.int64(zeta * constant * ticks_per_unit)
-        waiting += 1
-        if waiting == _CARRY:
-            flush(buffer, total)
-            waiting = 0
-    flush(buffer, total)
+            total[last] += constants
 
 
 @njit(**_JIT)
@@ -93,25 +105,26 @@ def batch_pass(  # type: ignore[no-untyped-def]
 
     The aggregation constant over alpha n is ``ratio + ratio_norm |x|^2``.
     """
-    buffer = np.zeros(buffer_size(X), np.int32)
+    buffer = tick_buffer(X)
+    rows = np.empty(BLOCK, np.int64)
+    m = np.empty(BLOCK)
+    factor = np.empty(BLOCK, w.dtype)
     last = total.shape[0] - 1
-    waiting = 0
-    for p in range(lo, hi):
-        i = batch[p]
-        m = scale[i] * np.float64(dot(X, i, w))
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        rows[:count] = batch[first : first + count]
+        _predict(X, scale, constant, w, rows, count, m)
+        constants = np.int64(0)
+        for k in range(count):
+            i = rows[k]
+            step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * norm[i] * norm[i])
+            zeta = _clipped(step, clip / norm[i])
+            a[i] += zeta
+            factor[k] = _shortened(zeta * scale[i] * ticks_per_unit)
+            constants += np.int64(zeta * constant * ticks_per_unit)
+        add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:
-            m += constant * np.float64(w[last])
-        step = dual_step(loss, a[i], y[i], m, ratio + ratio_norm * norm[i] * norm[i])
-        zeta = _clipped(step, clip / norm[i])
-        a[i] += zeta
-        add_ticks(X, i, _shortened(zeta * scale[i] * ticks_per_unit), buffer, total)
-        if constant > 0.0:
-            total[last] += np.int64(zeta * constant * ticks_per_unit)
-        waiting += 1
-        if waiting == _CARRY:
-            flush(buffer, total)
-            waiting = 0
-    flush(buffer, total)
+            total[last] += constants
 
 
 @njit(**_JIT)

@@ -10,7 +10,11 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-__all__ = ["CSR", "add_ticks", "axpy", "buffer_size", "dot", "flush", "row_norm"]
+from sottovoce.central.kernels.vectors import ROWS, VECTOR_BYTES, add_four_rows, dot_four_rows
+
+__all__ = ["BLOCK", "CSR", "add_block", "axpy", "dot", "dot_block", "row_norm", "tick_buffer"]
+
+BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
 
 # What a sum of products may be reordered by; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
@@ -30,7 +34,7 @@ def _is_csr(X: Any) -> bool:
 
 
 def _is_dense(X: Any) -> bool:
-    return isinstance(X, types.Array) and X.ndim == 2
+    return isinstance(X, types.Array) and X.ndim == 2 and X.layout == "C"
 
 
 @njit(fastmath=_REORDER)
@@ -91,58 +95,102 @@ def _overload_axpy(X, i, f, w):  # type: ignore[no-untyped-def]
 
 # Whole ticks. Each entry of f x is cut toward zero to a whole number, which can only shorten the row's term, and the
 # sum is a sum of integers: exact, in any order, on any number of threads. Dense rows are added in 32 bits, which the
-# processor does on whole vectors, and carried over to 64 bits every 64 rows (64 x 2^24 < 2^31); sparse rows go straight
-# to 64 bits.
+# processor does on whole vectors, and carried over to 64 bits after every block of 64 rows (64 x 2^24 < 2^31); sparse
+# rows go straight to 64 bits.
 
 
-@njit
-def _add_ticks_dense(x, f, buffer):  # type: ignore[no-untyped-def]
-    for k in range(x.shape[0]):
-        buffer[k] += np.int32(f * x[k])
+def dot_block(X: Any, rows: Any, count: int, w: Any, out: Any) -> None:
+    """Write the products of ``rows[:count]`` with w to ``out``.
 
-
-@njit
-def _add_ticks_sparse(data, indices, lo, hi, f, total):  # type: ignore[no-untyped-def]
-    for p in range(lo, hi):
-        total[indices[p]] += np.int64(f * data[p])
-
-
-def add_ticks(X: Any, i: int, f: float, buffer: Any, total: Any) -> None:
-    """Add f times row i, cut to whole ticks, to ``buffer`` (dense) or ``total`` (sparse)."""
+    ``rows`` and ``out`` hold `BLOCK` entries; some of those after ``count`` are overwritten.
+    """
     raise NotImplementedError("for compiled code only")
 
 
-@overload(add_ticks)
-def _overload_add_ticks(X, i, f, buffer, total):  # type: ignore[no-untyped-def]
+@overload(dot_block)
+def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
     if _is_csr(X):
-        return lambda X, i, f, buffer, total: _add_ticks_sparse(
-            X.data, X.indices, X.indptr[i], X.indptr[i + 1], X.data.dtype.type(f), total
-        )
+
+        def sparse(X, rows, count, w, out):  # type: ignore[no-untyped-def]
+            for k in range(count):
+                i = rows[k]
+                out[k] = _dot_sparse(X.data, X.indices, X.indptr[i], X.indptr[i + 1], w)
+
+        return sparse
     if _is_dense(X):
-        return lambda X, i, f, buffer, total: _add_ticks_dense(X[i], X.dtype.type(f), buffer)
+        lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
+
+        def dense(X, rows, count, w, out):  # type: ignore[no-untyped-def]
+            if X.shape[1] < lanes:
+                for k in range(count):
+                    out[k] = _dot_dense(X[rows[k]], w)
+                return
+            rows[count : min(count + ROWS - 1, BLOCK)] = rows[count - 1]
+            for k in range(0, count, ROWS):
+                dot_four_rows(X, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], w, out, k)  # type: ignore[call-arg]
+
+        return dense
     return None
 
 
-def buffer_size(X: Any) -> int:
-    """Return the length of the 32-bit buffer that `add_ticks` needs."""
+def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: Any) -> None:
+    """Add factor[k] times row rows[k], k < count, cut to whole ticks, to ``total``.
+
+    ``rows`` and ``factor`` (of the dtype of X) hold `BLOCK` entries; ``buffer`` comes from `tick_buffer`.
+    """
     raise NotImplementedError("for compiled code only")
 
 
-@overload(buffer_size)
-def _overload_buffer_size(X):  # type: ignore[no-untyped-def]
+@overload(add_block)
+def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
     if _is_csr(X):
-        return lambda X: 0
+
+        def sparse(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
+            for k in range(count):
+                i = rows[k]
+                for p in range(X.indptr[i], X.indptr[i + 1]):
+                    total[X.indices[p]] += np.int64(factor[k] * X.data[p])
+
+        return sparse
     if _is_dense(X):
-        return lambda X: X.shape[1]
+        lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
+
+        def dense(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
+            width = X.shape[1]
+            if width < lanes:
+                for k in range(count):
+                    for c in range(width):
+                        total[c] += np.int64(factor[k] * X[rows[k], c])
+                return
+            end = min(count + ROWS - 1, BLOCK)
+            rows[count:end] = rows[count - 1]
+            factor[count:end] = 0.0
+            for k in range(0, count, ROWS):
+                add_four_rows(X, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], factor, k, buffer)  # type: ignore[call-arg]
+            whole = width // lanes * lanes
+            for c in range(whole):
+                total[c] += buffer[c]
+            for c in range(whole, width):  # the last, overlapping vector ends with the last column
+                total[c] += buffer[whole + lanes - (width - c)]
+            buffer[:] = 0
+
+        return dense
     return None
 
 
-@njit
-def flush(buffer, total):  # type: ignore[no-untyped-def]
-    """Carry the 32-bit buffer over to the 64-bit total."""
-    for k in range(buffer.shape[0]):
-        total[k] += buffer[k]
-        buffer[k] = 0
+def tick_buffer(X: Any) -> Any:
+    """Return the buffer that `add_block` needs."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(tick_buffer)
+def _overload_tick_buffer(X):  # type: ignore[no-untyped-def]
+    if _is_csr(X):
+        return lambda X: np.zeros(0, np.int32)
+    if _is_dense(X):
+        lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
+        return lambda X: np.zeros((X.shape[1] // lanes + 1) * lanes, np.int32)
+    return None
 
 
 @njit

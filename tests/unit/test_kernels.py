@@ -1,0 +1,73 @@
+"""The block kernels against the same sums in numpy: every width around a whole vector, every count of rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import njit
+from scipy.special import expit
+
+from sottovoce.central.kernels.rows import BLOCK, CSR, add_block, dot_block, tick_buffer
+from sottovoce.losses._sigmoid import sigmoid
+
+
+@njit
+def _dots(X, rows, count, w, out):
+    dot_block(X, rows, count, w, out)
+
+
+@njit
+def _add(X, rows, count, factor, total):
+    buffer = tick_buffer(X)
+    for _ in range(2):  # the buffer is left empty for the next block
+        add_block(X, rows, count, factor, buffer, total)
+
+
+def _block(rng, n, count):
+    rows = np.full(BLOCK, -(10**6))
+    rows[:count] = rng.integers(n, size=count)
+    return rows
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 90, 128])
+def test_block_sums(dtype, sparse, width):
+    rng = np.random.default_rng(width)
+    X = rng.standard_normal((200, width)).astype(dtype)
+    if sparse:
+        X[rng.random(X.shape) < 0.7] = 0.0
+    csr = sp.csr_array(X)
+    kernel = CSR(csr.data, csr.indices, csr.indptr, width) if sparse else X
+    w = rng.standard_normal(width).astype(dtype)
+    for count in (1, 2, 3, 4, 5, 63, 64):
+        rows = _block(rng, 200, count)
+        chosen = rows[:count].copy()
+        out = np.full(BLOCK, np.nan)
+        _dots(kernel, rows, count, w, out)
+        np.testing.assert_allclose(out[:count], X[chosen] @ w, rtol=0, atol=2e-5 if dtype == np.float32 else 1e-13)
+        factor = np.full(BLOCK, np.nan, dtype)
+        factor[:count] = rng.uniform(-(2**22), 2**22, count)
+        cut = np.trunc(factor[:count, None] * X[chosen]).astype(np.int64)
+        total = np.arange(width)
+        _add(kernel, rows, count, factor, total)
+        np.testing.assert_array_equal(total, np.arange(width) + 2 * cut.sum(axis=0))
+
+
+@njit
+def _sigmoids(u):
+    for k in range(u.shape[0]):
+        u[k] = sigmoid(u[k])
+
+
+def test_sigmoid():
+    u = np.concatenate([np.linspace(-700, 700, 20001), np.random.default_rng(0).normal(0, 4, 10**5), [0.0, 1e-300]])
+    got = u.copy()
+    _sigmoids(got)
+    np.testing.assert_allclose(got, expit(u), rtol=1e-15, atol=0)
+    ends = np.array([np.inf, 1e308, -np.inf, -1e308, -750.0])
+    _sigmoids(ends)
+    assert (ends[:2] == 1.0).all()
+    assert ((ends[2:] >= 0.0) & (ends[2:] < 1e-300)).all()
+    unknown = np.array([np.nan])
+    _sigmoids(unknown)
+    assert np.isnan(unknown[0])
