@@ -4,5 +4,6 @@ from sottovoce.central.plan import Plan
 from sottovoce.estimators import DPLinearSVC, DPLogisticRegression, DPRidge
 from sottovoce.planning import plan
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.tables.parquet import ParquetTable
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge", "Guarantee", "Plan", "plan"]
+__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge", "Guarantee", "ParquetTable", "Plan", "plan"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["check_writable", "write_whole"]
+__all__ = ["check_writable", "whole_file", "write_whole"]
 
 
 def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
@@ -46,15 +48,25 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` as UTF-8, so that the path holds the old file or the new one and never a part.
+    """Write ``text`` to ``path`` as UTF-8, whole or not at all; see `whole_file`."""
+    with whole_file(path) as file:
+        file.write(text.encode())
 
-    The text goes to a new file in the same folder, to the disk, and then in the place of the old one. A link is
-    followed; the permissions of an existing file are kept.
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing, so that the path holds the old file or the new one and never a part.
+
+    What is written goes to a new file in the same folder, at the end to the disk, and then in the place of the old one;
+    an error in between leaves the old one. A link is followed; the permissions of an existing file are kept.
 
     Parameters
     ----------
     path : str or Path
-    text : str
+
+    Yields
+    ------
+    binary file
 
     Raises
     ------
@@ -64,8 +76,8 @@ def write_whole(path: str | Path, text: str) -> None:
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(_mode(target))

@@ -25,6 +25,7 @@ def test_public_names():
         "DPLogisticRegression",
         "DPRidge",
         "Guarantee",
+        "ParquetTable",
         "Plan",
         "plan",
     ]

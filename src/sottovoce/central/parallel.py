@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Team", "team"]
+__all__ = ["Team", "default_threads", "team"]
 
 _SMALL = 200_000  # entries below which a second thread costs more than it saves
 
@@ -44,7 +44,7 @@ class Team:
 def team(n_threads: int | None = None) -> Iterator[Team]:
     """Open a team of ``n_threads`` (default: ``SOTTOVOCE_NUM_THREADS``, else the processors of this process)."""
     if n_threads is None:
-        n_threads = _default_threads()
+        n_threads = default_threads()
     if n_threads == 1:
         yield Team(1, None)
         return
@@ -52,7 +52,8 @@ def team(n_threads: int | None = None) -> Iterator[Team]:
         yield Team(n_threads, pool)
 
 
-def _default_threads() -> int:
+def default_threads() -> int:
+    """Return ``SOTTOVOCE_NUM_THREADS``, or the number of processors of this process."""
     text = os.environ.get("SOTTOVOCE_NUM_THREADS")
     if text is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

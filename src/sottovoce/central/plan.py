@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,9 @@ class Plan(ABC):
     label_bound : float or None
         Public bound on |y| after centring (squared loss).
     """
+
+    # Whether the solver visits rows in order, by `Rows.sweep` and `Rows.blocks` alone: then tables on disk will do.
+    in_order: ClassVar[bool] = False
 
     loss: Loss
     n_samples: int

@@ -1,5 +1,11 @@
-"""The rows as the solvers see them: each at most 1 long, whatever the data are, without a copy of the matrix."""
+"""The rows as the solvers see them: each at most 1 long, whatever the data are, without a copy of the matrix.
 
+A matrix in memory (or mapped into it) is one block; a table on disk is read block by block in each pass. `Rows.sweep`
+hides the difference: what a solver adds up in whole ticks is the same, bit by bit, whatever the blocks are.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +16,12 @@ from numpy.typing import NDArray
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
+from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
 __all__ = ["Rows", "make_rows"]
 
-Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of that shape
+Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
 
 # Below this a computed norm may be zero for a row that is not; using the floor in its place only shortens its term.
 _NORM_FLOOR = 1e-140
@@ -31,7 +38,7 @@ class Rows:
     raw : Matrix
         The user's matrix, untouched.
     kernel : ndarray or CSR
-        The same memory as the kernels take it.
+        The same memory as the kernels take it; None for a table on disk, whose blocks come from `sweep`.
     scale : ndarray of shape (n,)
     norm : ndarray of shape (n,)
         Upper bound on the norm of each row, in (0, 1].
@@ -66,13 +73,46 @@ class Rows:
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
+    def blocks(self, n_threads: int | None = None) -> "Generator[tuple[slice, Rows]]":
+        """Yield consecutive blocks of all rows, each in memory, with their places."""
+        if not isinstance(self.raw, StreamedTable):
+            yield slice(0, self.n_samples), self
+            return
+        with closing(self.raw.blocks(n_threads)) as blocks:
+            for place, raw in blocks:
+                yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
+
+    def n_parts(self, team: Team) -> int:
+        """Return the number of parts that `sweep` counts at most."""
+        return len(team.split(self.n_samples, self.work))
+
+    def sweep(self, team: Team, task: Callable[..., None], *vectors: NDArray[Any]) -> None:
+        """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.
+
+        Parameters
+        ----------
+        team : Team
+            Runs the ranges of a block at once.
+        task : callable
+            ``part`` < `n_parts` differs between calls that run at once; ``block`` is a Rows in memory; lo and hi count
+            from its start, as do the views.
+        *vectors : ndarray of shape (n,)
+            What there is for each row; a task gets the block's part of it, and may write there.
+        """
+        with closing(self.blocks(team.n_threads)) as blocks:
+            for place, block in blocks:
+                views = [vector[place] for vector in vectors]
+                call = _bound(task, block, views)
+                team.run(call, team.split(block.n_samples, block.work))
+
     def margins(self, w: NDArray[np.float64], team: Team) -> NDArray[np.float64]:
         """Return x_i . w of every row, in double precision."""
         out = np.empty(self.n_samples)
-        team.run(
-            lambda part, lo, hi: passes.margins(self.kernel, self.scale, self.constant, w, lo, hi, out),
-            team.split(self.n_samples, self.work),
-        )
+
+        def task(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
+            passes.margins(block.kernel, block.scale, block.constant, w, lo, hi, out)
+
+        self.sweep(team, task, out)
         return out
 
 
@@ -81,7 +121,7 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
 
     Parameters
     ----------
-    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
+    raw : ndarray, CSR matrix or StreamedTable of shape (n, d), float32 or float64
     data_norm : float, > 0
         Public bound on the norm of a raw row.
     constant : float, >= 0
@@ -95,9 +135,13 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
     DataError
         If an entry is NaN or infinite; the message names the first one.
     """
-    kernel = CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
     length = np.empty(raw.shape[0])
-    team.run(lambda part, lo, hi: passes.norms(kernel, lo, hi, length), team.split(raw.shape[0], _entries(raw)))
+
+    def measure(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
+        passes.norms(block.kernel, lo, hi, out)
+
+    kernel = _kernel(raw)
+    Rows(raw, kernel, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
     bad = np.flatnonzero(np.isnan(length))
     if bad.size:
         raise DataError(_describe(raw, int(bad[0]), bad.size, names))
@@ -110,6 +154,16 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
     return Rows(raw, kernel, scale, np.clip(norm, _NORM_FLOOR, 1.0), entry)
 
 
+def _bound(task: Callable[..., None], block: Rows, views: list[NDArray[Any]]) -> Callable[[int, int, int], None]:
+    return lambda part, lo, hi: task(part, lo, hi, block, *views)
+
+
+def _kernel(raw: Matrix) -> Any:
+    if isinstance(raw, StreamedTable):
+        return None
+    return CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
+
+
 def _is_sparse(raw: Matrix) -> bool:
     return bool(sp.issparse(raw))
 
@@ -119,12 +173,12 @@ def _entries(raw: Matrix) -> float:
 
 
 def _describe(raw: Matrix, row: int, count: int, names: "list[str] | None") -> str:
-    values = raw[[row], :].toarray().ravel() if _is_sparse(raw) else np.asarray(raw[row])
-    column = int(np.flatnonzero(~np.isfinite(values))[0])
-    kind = "NaN" if np.isnan(values[column]) else "infinity"
-    name = f"column {names[column]!r}" if names is not None else f"column {column}"
+    if isinstance(raw, StreamedTable):
+        values = raw.row(row)
+    else:
+        values = raw[[row], :].toarray().ravel() if _is_sparse(raw) else np.asarray(raw[row])
     return (
-        f"Input X contains {kind}: row {row}, {name} ({count} row(s) hold NaN or infinity). Replace missing values by "
-        "a public constant, or drop those rows, before fit; a value computed from the data would need a share of the "
+        f"{not_finite(values, row, names, f' ({count} row(s) hold NaN or infinity)')} Replace missing values by a "
+        "public constant, or drop those rows, before fit; a value computed from the data would need a share of the "
         "budget."
     )

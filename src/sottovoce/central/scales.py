@@ -11,6 +11,7 @@ Proofs: ``docs/privacy/dp_scd.md``.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -73,27 +74,46 @@ def release_largest_eigenvalue(
 
 
 def _gram(rows: Rows) -> NDArray[np.float64]:
-    """Return X'X of the scaled rows in double precision, block by block."""
+    """Return X'X of the scaled rows in double precision, piece by piece: the same however the rows are stored."""
     width = rows.n_weights
     features = rows.raw.shape[1]
     gram = np.zeros((width, width))
-    for lo in range(0, rows.n_samples, _BLOCK):
-        factor = rows.scale[lo : lo + _BLOCK]
-        block: Any = rows.raw[lo : lo + _BLOCK].astype(np.float64)
-        if isinstance(block, np.ndarray):
-            scaled = block * factor[:, None]
+    for scaled in _scaled_pieces(rows):
+        if isinstance(scaled, np.ndarray):
             gram[:features, :features] += scaled.T @ scaled
-            sums = scaled.sum(axis=0)
         else:
-            scaled = sp.diags_array(factor) @ block
             gram[:features, :features] += (scaled.T @ scaled).toarray()
-            sums = np.asarray(scaled.sum(axis=0)).ravel()
         if rows.constant > 0.0:
-            gram[-1, :features] += rows.constant * sums
-            gram[-1, -1] += rows.constant**2 * len(factor)
+            gram[-1, :features] += rows.constant * np.asarray(scaled.sum(axis=0)).ravel()
+            gram[-1, -1] += rows.constant**2 * scaled.shape[0]
     if rows.constant > 0.0:
         gram[:features, -1] = gram[-1, :features]
     return gram
+
+
+def _scaled_pieces(rows: Rows) -> Iterator[Any]:
+    """Yield the scaled rows in pieces of ``_BLOCK`` rows, the last one shorter; a dense piece is gone with the next."""
+    raw: Any = rows.raw
+    if hasattr(raw, "indptr"):
+        for lo in range(0, rows.n_samples, _BLOCK):
+            part = raw[lo : lo + _BLOCK].astype(np.float64)
+            scaled: Any = sp.diags_array(rows.scale[lo : lo + _BLOCK]) @ part
+            yield scaled
+        return
+    piece = np.empty((min(_BLOCK, rows.n_samples), rows.raw.shape[1]))
+    filled = 0
+    for _, block in rows.blocks():
+        lo = 0
+        while lo < block.n_samples:
+            hi = min(lo + len(piece) - filled, block.n_samples)
+            np.multiply(block.raw[lo:hi], block.scale[lo:hi, None], out=piece[filled : filled + hi - lo])
+            filled += hi - lo
+            lo = hi
+            if filled == len(piece):
+                yield piece
+                filled = 0
+    if filled:
+        yield piece[:filled]
 
 
 def release_label_location_and_scale(

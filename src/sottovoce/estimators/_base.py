@@ -3,10 +3,12 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import closing
 from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -18,6 +20,8 @@ from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import make_rows
 from sottovoce.central.solvers import make_plan
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.losses import Loss
@@ -30,6 +34,7 @@ __all__ = ["DPLinearEstimator"]
 
 _VERSION = version("sottovoce")
 _MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
+_ROWS = 8192  # predicted at a time
 _NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
@@ -144,9 +149,15 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return X as a C-contiguous float array or a canonical CSR matrix, and y as it is."""
+        """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is."""
         # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+        if isinstance(X, StreamedTable):
+            self._check_columns(X, reset=True)
+            y = column_or_1d(X.labels() if y is None else y, warn=True)
+            check_consistent_length(X, y)
+            return X, y
+        refuse_copy_of_map(X, row_by_row=True)
         if y is None:
             validate_data(self, X, y, **checks)  # says that y is missing
         X = validate_data(self, X, **checks)
@@ -154,12 +165,23 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_consistent_length(X, y)
         return (_canonical(X) if sp.issparse(X) else X), y
 
+    def _check_columns(self, X: StreamedTable, *, reset: bool) -> None:
+        """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
+        header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names))
+        validate_data(self, header, reset=reset, ensure_min_samples=0)
+
     def _check_parameters(self) -> Streams:
         """Check every parameter before the data are looked at, and open the random streams of this fit."""
         self._plan(1, 1, 1)
         return Streams(self.random_state)
 
     def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams) -> Solution:
+        if isinstance(X, StreamedTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
+                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
+                "the memory map that it returns serves every solver."
+            )
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         assert self.data_norm is not None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
@@ -222,8 +244,18 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _decision(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
+        weights = np.atleast_2d(self.coef_).T
+        if isinstance(X, StreamedTable):
+            self._check_columns(X, reset=False)
+            scores = np.empty((X.shape[0], weights.shape[1]))
+            with closing(X.finite_blocks()) as blocks:
+                for place, block in blocks:
+                    scores[place] = _products(block, weights)
+            return np.asarray(scores + self.intercept_)
+        refuse_copy_of_map(X, row_by_row=False)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_)
+        scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else _products(X, weights)
+        return np.asarray(scores + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -234,7 +266,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         )
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y; see the subclass."""
         raise NotImplementedError
 
@@ -247,6 +279,14 @@ def warn_if_classes_were_read(classes: NDArray[Any]) -> None:
         PrivacyWarning,
         stacklevel=3,
     )
+
+
+def _products(X: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix."""
+    out = np.empty((len(X), weights.shape[1]))
+    for lo in range(0, len(X), _ROWS):
+        np.matmul(X[lo : lo + _ROWS], weights, out=out[lo : lo + _ROWS])
+    return out
 
 
 def _canonical(X: Any) -> Any:

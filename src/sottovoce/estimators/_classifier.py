@@ -46,15 +46,15 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             )
         return tuple(lines)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy.
         y : array of shape (n_samples,)
-            Private. Class labels, each in ``classes``.
+            Private. Class labels, each in ``classes``. May be left out for a ParquetTable that names its target.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
 
         Returns
         -------
@@ -100,7 +100,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
 
         Returns
         -------

@@ -153,15 +153,15 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     def _assumptions(self) -> tuple[str, ...]:
         return (f"label_bounds = {self.label_bounds}",)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy.
         y : array of shape (n_samples,)
-            Private. Numbers within ``label_bounds``.
+            Private. Numbers within ``label_bounds``. May be left out for a ParquetTable that names its target.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
 
         Returns
         -------

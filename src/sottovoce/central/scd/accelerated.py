@@ -28,7 +28,7 @@ References
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ class AcceleratedPlan(ScaledPlan):
     n_passes : int or None
         Public number of passes; None follows the rule `passes_for`.
     """
+
+    in_order: ClassVar[bool] = True
 
     n_passes: int | None = None
 
@@ -146,7 +148,8 @@ class AcceleratedPlan(ScaledPlan):
             def report(step: int, done: int = model * n_passes) -> None:
                 progress(done + step, n_passes * self.n_models)
 
-            weights.append(run.train(y - scales.location, report))
+            # a classifier's location is 0: no second copy of its labels
+            weights.append(run.train(y - scales.location if scales.location else y, report))
         return Solution(
             np.stack(weights),
             n_passes,
@@ -183,8 +186,7 @@ class _Run:
         alpha_n = plan.alpha_scaled * plan.n_samples
         a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
         v, v_before, total = np.zeros(plan.n_weights), np.zeros(plan.n_weights), np.zeros(plan.n_weights)
-        ranges = self.team.split(rows.n_samples, rows.work)
-        sums = np.empty((len(ranges), plan.n_weights), np.int64)
+        sums = np.empty((rows.n_parts(self.team), plan.n_weights), np.int64)
         averaged = max(1, round(_AVERAGED * self.n_passes))
         for step in range(self.n_passes):
             momentum = step / (step + 3.0)
@@ -192,14 +194,17 @@ class _Run:
             w = (v / alpha_n).astype(rows.dtype)
             sums[:] = 0
 
-            def one_range(part: int, lo: int, hi: int, w: NDArray[Any] = w, momentum: float = momentum) -> None:
+            def one_range(
+                part: int, lo: int, hi: int, block: Rows, y: NDArray[Any], a: NDArray[Any], a_before: NDArray[Any],
+                w: NDArray[Any] = w, momentum: float = momentum,
+            ) -> None:  # fmt: skip
                 passes.accelerated_pass(
-                    rows.kernel, rows.scale, rows.norm, rows.constant, y, a, a_before, momentum, w,
+                    block.kernel, block.scale, block.norm, block.constant, y, a, a_before, momentum, w,
                     self.eigenvalue / plan.alpha_scaled, self.damping, self.clip, 1.0 / self.mechanism.tick,
                     plan.loss, lo, hi, sums[part],
                 )  # fmt: skip
 
-            self.team.run(one_range, ranges)
+            rows.sweep(self.team, one_range, y, a, a_before)
             noisy, _ = self.mechanism.release(sums.sum(axis=0), self.noise)
             v = v + noisy
             if step >= self.n_passes - averaged:

@@ -1,0 +1,124 @@
+"""Tables on disk: a matrix that is read in blocks of rows, in order, once for each pass of a solver."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.parallel import default_threads
+from sottovoce.exceptions import DataError
+
+__all__ = ["StreamedTable", "not_finite"]
+
+
+class StreamedTable(ABC):
+    """A matrix that need not fit into memory.
+
+    Subclasses read; this class checks the shape of what comes and reads ahead: the next block is made on a thread of
+    its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries: float32 or float64."""
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+
+    @abstractmethod
+    def labels(self) -> NDArray[Any]:
+        """Return the target of each row."""
+
+    @abstractmethod
+    def _read(self, n_threads: int) -> Iterator[NDArray[Any]]:
+        """Read the table once: yield fresh C-contiguous blocks of rows, of any sizes, in order.
+
+        It must yield the same rows each time, or raise: the solvers rely on it for the privacy of the result.
+        """
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.shape[0] * self.shape[1]
+
+    def blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Read the table once, in order.
+
+        Parameters
+        ----------
+        n_threads : int or None
+            Threads for decoding; None means ``SOTTOVOCE_NUM_THREADS``, else all processors of this process.
+
+        Yields
+        ------
+        slice
+            The rows of the block.
+        ndarray of shape (n_rows_of_the_block, n_columns)
+            C-contiguous.
+
+        Raises
+        ------
+        DataError
+            If the table cannot be read, or is not the one that was opened.
+        """
+        start = 0
+        reader = self._read(default_threads() if n_threads is None else n_threads)
+        with ThreadPoolExecutor(1, thread_name_prefix="sottovoce-read") as ahead:
+            coming = ahead.submit(next, reader, None)
+            while (block := coming.result()) is not None:
+                coming = ahead.submit(next, reader, None)
+                place = slice(start, start + len(block))
+                start = place.stop
+                if start > self.shape[0]:
+                    break
+                yield place, block
+        if start != self.shape[0]:
+            raise DataError(f"{self!r} gave other than its {self.shape[0]} rows: it changed while it was read.")
+
+    def finite_blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Read the table as `blocks` does, and refuse the first entry that is NaN or infinite.
+
+        Raises
+        ------
+        DataError
+            Naming the row and the column.
+        """
+        with closing(self.blocks(n_threads)) as blocks:
+            for place, block in blocks:
+                good = np.isfinite(block).all(axis=1)
+                if not good.all():
+                    at = int(np.argmin(good))
+                    raise DataError(not_finite(block[at], place.start + at, self.feature_names))
+                yield place, block
+
+    def row(self, number: int) -> NDArray[Any]:
+        """Return one row; reads the table up to it."""
+        with closing(self.blocks()) as blocks:
+            for place, block in blocks:
+                if number < place.stop:
+                    found: NDArray[Any] = block[number - place.start].copy()
+                    return found
+        raise IndexError(number)
+
+
+def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None", tail: str = "") -> str:
+    """Return the message about the first entry of a row that is NaN or infinite."""
+    column = int(np.flatnonzero(~np.isfinite(values))[0])
+    kind = "NaN" if np.isnan(values[column]) else "infinity"
+    name = f"column {names[column]!r}" if names is not None else f"column {column}"
+    return f"Input X contains {kind}: row {row}, {name}{tail}."

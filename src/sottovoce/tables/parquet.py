@@ -1,0 +1,331 @@
+"""ParquetTable: columns of Parquet files as a matrix that is read from disk in each pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from sottovoce._files import check_writable, whole_file
+from sottovoce._validation import choice
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.tables._entries import nearest
+from sottovoce.tables.table import refuse_repeated_names
+
+__all__ = ["ParquetTable"]
+
+_BLOCK_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 22  # decoded at once
+_BUFFER_BYTES = 1 << 16  # of each column while it is read: without it a whole row group would be read at once
+_NAMED = 8
+
+_Stamp = tuple[int, int, int, int]
+
+
+class ParquetTable(StreamedTable):
+    """Numeric columns of one or several Parquet files, for training and prediction from disk.
+
+    The files are never held in memory: each pass reads them again in order, a few thousand rows at a time (large row
+    groups are cut), decodes only the chosen columns, and reads ahead while the solver works. Estimators take the
+    table in place of X and release the same model, bit by bit, as for the same numbers in memory.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of them
+        A file, a folder (its ``*.parquet`` files in the order of their names), or several of them, one after another.
+    features : sequence of str or None, default=None
+        The columns of the matrix, in this order. None: all but the target, in the order of the first file.
+    target : str or None, default=None
+        The column that `labels` reads.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the entries. Columns may be of any width of integers, floats and booleans.
+
+    Raises
+    ------
+    TableError
+        If a file is missing, empty or no Parquet, or a column is missing or not numeric.
+    ParameterError
+        If another argument is wrong.
+
+    Notes
+    -----
+    The training is private only if each pass sees the same table. A file whose size, date or row count is not what it
+    was when the table was opened is refused, at the start of a pass and again at its end.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+    >>> import sottovoce as sv
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "people.parquet"
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (3, 5000))
+    >>> pq.write_table(pa.table({"a": x[0], "b": x[1], "id": x[2], "old": x[0] > x[1]}), path)
+    >>> table = sv.ParquetTable(path, features=["a", "b"], target="old")
+    >>> table.shape
+    (5000, 2)
+    >>> model = sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=2**0.5, classes=[False, True], random_state=0)
+    >>> model.fit(table).score(table, table.labels()) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
+        self._paths = _files(path)
+        self._target = target
+        self._features = tuple(features) if features is not None else self._all_but_target()
+        _check_names(self._features, target)
+        self._stamps = {file_path: _stamp(file_path) for file_path in self._paths}
+        self._counts: dict[Path, int] = {}
+        for file_path in self._paths:
+            with _opened(file_path) as file:
+                self._counts[file_path] = file.metadata.num_rows
+                _check_columns(file.schema_arrow, file_path, self._features, target)
+        self._n_rows = sum(self._counts[file_path] for file_path in self._paths)
+        if self._n_rows == 0:
+            raise TableError(f"{self._paths[0]}: the table has columns, but no row of data.")
+
+    def __repr__(self) -> str:
+        more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
+        return f"ParquetTable({str(self._paths[0])!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of feature columns."""
+        return self._n_rows, len(self._features)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        return self._dtype
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the feature columns, in order."""
+        return self._features
+
+    @property
+    def target(self) -> str | None:
+        """Name of the column that `labels` reads."""
+        return self._target
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Read the target column into memory.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers, booleans or texts, as they are in the files. Texts take 4 bytes a character of the longest one,
+            for each row: whole numbers are better for large tables.
+
+        Raises
+        ------
+        ParameterError
+            If the table was made without ``target``.
+        TableError
+            If a label is missing; the message names the first such row.
+        """
+        if self._target is None:
+            raise ParameterError(
+                "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
+            )
+        parts = [column for (column,) in self._columns((self._target,), batch_rows=_BATCH_BYTES // 8, n_threads=1)]
+        column = pa.chunked_array([_plain(part) for part in parts])
+        if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise TableError(
+                f"column {self._target!r}: row {row} has no label ({column.null_count} row(s) in all). Drop those rows "
+                "before."
+            )
+        return _texts(column) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
+
+    def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
+        """Write the matrix as a ``.npy`` file, decoded once and for all, and return it as a memory map.
+
+        The map takes less time a pass than Parquet, and serves every solver. It takes 4 bytes an entry on disk
+        (float64: 8).
+
+        Parameters
+        ----------
+        path : str or Path
+            Written whole or not at all; an existing file is replaced.
+
+        Returns
+        -------
+        numpy.memmap of shape (n_rows, n_columns)
+            Read-only; the same as ``numpy.load(path, mmap_mode="r")``.
+
+        Raises
+        ------
+        DataError
+            If an entry is missing, NaN or infinite, naming row and column; nothing is written then.
+        ParameterError
+            If the path cannot be written to, or is one of the table's files.
+        """
+        check_writable("path", path, overwrite=True)
+        if Path(path).resolve() in (source.resolve() for source in self._paths):
+            raise ParameterError(f"path {path}: this is a file to read from. Choose another path.")
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": self.shape}
+        with whole_file(path) as file, closing(self.finite_blocks()) as blocks:
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, block in blocks:
+                file.write(block.data)
+        mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+        return mapped
+
+    def _read(self, n_threads: int) -> Iterator[npt.NDArray[Any]]:
+        width = len(self._features) * self._dtype.itemsize
+        most, left = max(1, _BLOCK_BYTES // width), self._n_rows
+        block = np.empty((min(most, left), len(self._features)), self._dtype)
+        filled = 0
+        batch_rows = max(64, _BATCH_BYTES // width)
+        for batch in self._columns(self._features, batch_rows=batch_rows, n_threads=n_threads):
+            columns = [_numbers(column) for column in batch]
+            lo = 0
+            while lo < len(columns[0]) and left > 0:
+                count = min(len(columns[0]) - lo, len(block) - filled)
+                into = block[filled : filled + count]
+                with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
+                    for k, column in enumerate(columns):
+                        into[:, k] = column[lo : lo + count]
+                lo, filled = lo + count, filled + count
+                if filled == len(block):
+                    left -= filled
+                    yield block
+                    block, filled = np.empty((min(most, left), len(self._features)), self._dtype), 0
+
+    def _columns(self, names: tuple[str, ...], *, batch_rows: int, n_threads: int) -> Iterator[list[Any]]:
+        """Yield some rows of these columns, as Arrow arrays, until the end of the last file."""
+        # Arrow has one pool of threads for the whole process, which is not ours to resize
+        use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
+        for path in self._paths:
+            self._refuse_changed(path)
+            with _opened(path) as file:
+                if file.metadata.num_rows != self._counts[path]:
+                    raise _changed(path)
+                for batch in file.iter_batches(batch_rows, columns=list(names), use_threads=use_threads):
+                    yield [batch.column(name) for name in names]
+            self._refuse_changed(path)
+
+    def _refuse_changed(self, path: Path) -> None:
+        if _stamp(path) != self._stamps[path]:
+            raise _changed(path)
+
+    def _all_but_target(self) -> tuple[str, ...]:
+        with _opened(self._paths[0]) as file:
+            refuse_repeated_names(file.schema_arrow.names, str(self._paths[0]))
+            return tuple(name for name in file.schema_arrow.names if name != self._target)
+
+
+def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the files to read, in order."""
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found: list[Path] = []
+    for entry in map(Path, given):
+        inside = sorted(entry.glob("*.parquet")) if entry.is_dir() else [entry]
+        if not inside:
+            raise TableError(f"{entry}: the folder holds no file with the ending .parquet.")
+        found += inside
+    if not found:
+        raise ParameterError(f"path must name at least one Parquet file; got {path!r}.")
+    return found
+
+
+def _check_names(features: tuple[str, ...], target: str | None) -> None:
+    if not features:
+        raise ParameterError("features must name at least one column besides the target; got none.")
+    if len(set(features)) != len(features):
+        raise ParameterError(f"features must not repeat a column; got {list(features)!r}.")
+    if target in features:
+        raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
+
+
+def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: str | None) -> None:
+    refuse_repeated_names(schema.names, str(path))
+    for name in (*features, *(() if target is None else (target,))):
+        if name not in schema.names:
+            names = schema.names
+            shown = ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
+            raise TableError(
+                f"{path}: there is no column {name!r} among its {len(names)} ({shown}).{nearest(name, names)}"
+            )
+    for name in features:
+        kind = schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise TableError(
+                f"{path}, column {name!r}: values of type {kind} are not numbers. Name the columns to use in features, "
+                "or encode text and categories first (sottovoce.tables.Encoder)."
+            )
+    if target is not None:
+        kind = schema.field(target).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_primitive(kind) or _is_text(kind)) or pa.types.is_temporal(kind):
+            raise TableError(f"{path}, column {target!r}: values of type {kind} cannot be labels. Convert them before.")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
+    try:
+        with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        text = str(error).partition("\n")[0].rstrip(".")
+        raise TableError(f"{path}: cannot be read as Parquet: {text}.") from None
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        known = path.stat()
+    except OSError as error:
+        raise TableError(f"{path}: cannot read the file: {error.strerror}.") from None
+    return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
+
+
+def _changed(path: Path) -> TableError:
+    return TableError(
+        f"{path}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
+        "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
+    )
+
+
+def _numbers(column: Any) -> npt.NDArray[Any]:
+    """Return an Arrow array as numpy's, missing values as NaN."""
+    if pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.uint8())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _plain(column: Any) -> Any:
+    """Return labels without a dictionary, all kinds of text as one."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    return pc.cast(column, pa.string()) if _is_text(column.type) else column
+
+
+def _texts(column: Any) -> npt.NDArray[Any]:
+    """Return a column of texts, of which few differ."""
+    coded = column.dictionary_encode().unify_dictionaries()
+    names: npt.NDArray[Any] = np.array(coded.chunk(0).dictionary.to_pylist())
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in coded.chunks])
+    texts: npt.NDArray[Any] = names[codes]
+    return texts

@@ -1,0 +1,293 @@
+"""Parquet read in blocks: the same numbers, the same model, and clear errors."""
+
+import math
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+
+import sottovoce as sv
+from sottovoce.central import parallel
+from sottovoce.exceptions import DataError, ParameterError, TableError
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.tables import parquet
+
+rng = np.random.default_rng(0)
+N, D = 17_000, 7  # several of the 8,192-row pieces that the largest eigenvalue is summed over
+X = rng.normal(size=(N, D)).astype(np.float32)
+X /= 1.1 * np.linalg.norm(X, axis=1, keepdims=True)
+Y = np.where(X[:, 0] + 0.1 * rng.normal(size=N) > 0, 1, -1)
+NAMES = [f"x{k}" for k in range(D)]
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 4}}
+
+
+def columns(X=X, **more):
+    return {f"x{k}": X[:, k] for k in range(X.shape[1])} | more
+
+
+def write(path, columns, **options):
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The same table in one row group, in many, and in three files."""
+    folder = tmp_path_factory.mktemp("parquet")
+    write(folder / "whole.parquet", columns(y=Y))
+    write(folder / "cut.parquet", columns(y=Y), row_group_size=777)
+    (folder / "parts").mkdir()
+    for number, rows in enumerate((slice(0, 1), slice(1, 9000), slice(9000, N))):
+        write(folder / "parts" / f"{number}.parquet", columns(X[rows], y=Y[rows]), row_group_size=5000)
+    return folder
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 1,003 rows from batches of 300, on several threads however small they are."""
+    monkeypatch.setattr(parquet, "_BLOCK_BYTES", 1003 * D * 4)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 300 * D * 4)
+    monkeypatch.setattr(parallel, "_SMALL", 0)
+
+
+ESTIMATORS = [
+    sv.DPLogisticRegression(**PUBLIC, classes=[-1, 1]),
+    sv.DPLinearSVC(**PUBLIC, classes=[-1, 0, 1]),
+    sv.DPRidge(**PUBLIC, label_bounds=(-2, 1)),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("name", ["whole.parquet", "cut.parquet", "parts"])
+def test_the_released_model_is_the_same_bit_by_bit(folder, estimator, threads, name, small_blocks, monkeypatch):
+    plain = clone(estimator).fit(X, Y)
+    monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
+    table = sv.ParquetTable(folder / name, target="y")
+    streamed = clone(estimator).fit(table)
+    np.testing.assert_array_equal(streamed.coef_, plain.coef_)
+    np.testing.assert_array_equal(streamed.intercept_, plain.intercept_)
+    assert streamed.guarantee_.to_json() == plain.guarantee_.to_json()
+    np.testing.assert_allclose(streamed.predict(table), plain.predict(X), rtol=1e-12)
+    assert streamed.score(table, table.labels()) == pytest.approx(plain.score(X, Y))
+
+
+def test_double_precision_and_a_given_y(folder, small_blocks):
+    table = sv.ParquetTable(folder / "cut.parquet", features=NAMES, dtype="float64")
+    model = sv.DPLogisticRegression(**PUBLIC, classes=[-1, 1])
+    streamed, plain = clone(model).fit(table, Y), clone(model).fit(X.astype(np.float64), Y)
+    np.testing.assert_array_equal(streamed.coef_, plain.coef_)
+    np.testing.assert_allclose(streamed.predict_proba(table), plain.predict_proba(X.astype(float)), rtol=1e-12)
+
+
+def test_blocks_are_the_rows_in_order(folder, small_blocks):
+    table = sv.ParquetTable(folder / "parts", features=["x3", "x0"], target="y")
+    assert (table.shape, len(table), table.dtype, table.feature_names) == ((N, 2), N, np.float32, ("x3", "x0"))
+    places, blocks = zip(*table.blocks(), strict=True)
+    assert [place.start for place in places[1:]] == [place.stop for place in places[:-1]]
+    assert len(blocks) > 3
+    assert all(block.flags.c_contiguous for block in blocks)
+    np.testing.assert_array_equal(np.concatenate(blocks), X[:, [3, 0]])
+    np.testing.assert_array_equal(table.labels(), Y)
+    np.testing.assert_array_equal(table.row(9001), X[9001, [3, 0]])
+
+
+def test_no_more_than_a_few_blocks_are_alive(folder, monkeypatch, small_blocks):
+    """The reader is at most one block ahead of the one in use."""
+    table = sv.ParquetTable(folder / "whole.parquet", target="y")
+    made = []
+    original = table._read
+
+    def count(n_threads):
+        for block in original(n_threads):
+            made.append(len(made))
+            yield block
+
+    monkeypatch.setattr(table, "_read", count)
+    for used, _ in enumerate(table.blocks(), start=1):
+        assert len(made) <= used + 1
+
+
+def test_integers_and_booleans_are_numbers(tmp_path):
+    kinds = {
+        "i": np.array([1, -2, 3], np.int8),
+        "u": np.array([7, 8, 9], np.uint64),
+        "b": np.array([True, False, True]),
+        "h": np.array([0.5, 1.5, -2.0], np.float16),
+    }
+    table = sv.ParquetTable(write(tmp_path / "a.parquet", kinds), dtype="float64")
+    (_, block), *_ = table.blocks()
+    np.testing.assert_array_equal(block, [[1, 7, 1, 0.5], [-2, 8, 0, 1.5], [3, 9, 1, -2]])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_text_labels(tmp_path, kind):
+    words = np.where(Y > 0, "yes", "no")
+    path = write(tmp_path / "a.parquet", columns(word=pa.array(words).cast(kind)), row_group_size=6000)
+    table = sv.ParquetTable(path, target="word")
+    np.testing.assert_array_equal(table.labels(), words)
+    model = sv.DPLinearSVC(**PUBLIC, classes=["no", "yes"]).fit(table)
+    np.testing.assert_array_equal(model.coef_, sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(X, Y).coef_)
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 1e300])
+def test_a_missing_number_is_named(tmp_path, value, small_blocks, no_noise):
+    height = pa.array([value if row in (1500, 1700) else 0.1 for row in range(N)])
+    table = sv.ParquetTable(write(tmp_path / "a.parquet", columns(height=height, y=Y)), target="y")
+    kind = "NaN" if value is None or math.isnan(value) else "infinity"
+    with pytest.raises(
+        DataError, match=rf"Input X contains {kind}: row 1500, column 'height' \(2 row.*public constant"
+    ):
+        sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(table)
+    with pytest.raises(DataError, match=rf"Input X contains {kind}: row 1500, column 'height'\."):
+        table.to_npy(tmp_path / "a.npy")
+    assert not (tmp_path / "a.npy").exists()
+
+
+def test_a_missing_number_in_prediction(folder, tmp_path):
+    model = sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(folder / "whole.parquet", target="y"))
+    holed = columns() | {"x2": pa.array([None if row == 5 else 0.1 for row in range(N)])}
+    with pytest.raises(DataError, match="contains NaN: row 5, column 'x2'"):
+        model.predict(sv.ParquetTable(write(tmp_path / "a.parquet", holed)))
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """Any release makes the test fail: these inputs must be refused before one."""
+
+    def refuse(self, ticks, noise):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(GridGaussian, "release", refuse)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": ["x0", "X1"]}, r"there is no column 'X1' among its 9 \('x0'.*Did you mean 'x1'\?"),
+        ({"features": ["x0"], "target": "z"}, "there is no column 'z'"),
+        ({}, r"column 'word': values of type string are not numbers\..*encode text and categories first"),
+        ({"features": []}, "features must name at least one column"),
+        ({"features": ["x0", "x0"]}, "features must not repeat a column"),
+        ({"features": ["x0", "y"], "target": "y"}, "target 'y' is also among features"),
+        ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64'; got 'int8'"),
+    ],
+)
+def test_arguments(tmp_path, arguments, message):
+    path = write(tmp_path / "a.parquet", columns(y=Y, word=np.full(N, "a")))
+    with pytest.raises((ParameterError, TableError), match=message):
+        sv.ParquetTable(path, **arguments)
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(TableError, match="No such file"):
+        sv.ParquetTable(tmp_path / "none.parquet")
+    with pytest.raises(TableError, match=r"holds no file with the ending \.parquet"):
+        sv.ParquetTable(tmp_path)
+    with pytest.raises(ParameterError, match="at least one Parquet file"):
+        sv.ParquetTable([])
+    (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
+    with pytest.raises(TableError, match="cannot be read as Parquet"):
+        sv.ParquetTable(tmp_path / "text.parquet")
+    with pytest.raises(TableError, match="no row of data"):
+        sv.ParquetTable(write(tmp_path / "empty.parquet", {"a": np.empty(0)}))
+    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(TableError, match="two columns are named 'a'"):
+        sv.ParquetTable(tmp_path / "twice.parquet")
+    files = [write(tmp_path / "one.parquet", {"a": [1.0]}), write(tmp_path / "two.parquet", {"b": [1.0]})]
+    with pytest.raises(TableError, match=r"two\.parquet: there is no column 'a'"):
+        sv.ParquetTable(files)
+
+
+def test_labels_that_are_not_there(tmp_path, folder):
+    path = write(tmp_path / "a.parquet", {"a": [1.0, 2.0, 3.0], "y": pa.array([1, None, None])})
+    with pytest.raises(TableError, match=r"column 'y': row 1 has no label \(2 row"):
+        sv.ParquetTable(path, target="y").labels()
+    with pytest.raises(ParameterError, match="y is missing, and the ParquetTable names no target"):
+        sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(path, features=["a"]))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(folder / "parts", target="y"), Y[:-1])
+    with pytest.raises(TableError, match=r"column 'y': values of type timestamp.* cannot be labels"):
+        day = np.array(["2020-01-01"], "datetime64[s]")
+        sv.ParquetTable(write(tmp_path / "day.parquet", {"a": [1.0], "y": day}), target="y")
+
+
+@pytest.mark.parametrize(
+    ("solver", "epsilon", "named"),
+    [("minibatch-scd", 1.0, "minibatch-scd"), ("paper-scd", 1.0, "paper-scd"), ("auto", math.inf, "sdca")],
+)
+def test_solvers_that_jump_refuse(folder, no_noise, solver, epsilon, named):
+    model = sv.DPLinearSVC(**{**PUBLIC, "epsilon": epsilon, "solver_options": None}, solver=solver, classes=[-1, 1])
+    with pytest.raises(ParameterError, match=rf"solver='{named}.* random order.*Use solver='scd'.*to_npy"):
+        model.fit(sv.ParquetTable(folder / "whole.parquet", target="y"))
+
+
+def append(path):
+    write(path, columns(np.vstack([X, X[:1]]), y=np.append(Y, 1)))
+
+
+def replace(path):
+    other = path.with_name("other")
+    write(other, columns(X[::-1], y=Y))
+    other.replace(path)
+
+
+CHANGES = [append, replace, lambda path: os.utime(path, ns=(1, 1)), lambda path: path.unlink()]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=["appended to", "replaced", "other date", "removed"])
+@pytest.mark.parametrize("moment", ["before fit", "between passes"])
+def test_a_file_that_changes_is_refused(tmp_path, change, moment, monkeypatch):
+    path = write(tmp_path / "a.parquet", columns(y=Y))
+    table = sv.ParquetTable(path, target="y")
+    if moment == "before fit":
+        change(path)
+    else:
+        original = GridGaussian.release
+        calls = []
+
+        def release(self, ticks, noise):
+            calls.append(1)
+            if len(calls) == 2:
+                change(path)
+            return original(self, ticks, noise)
+
+        monkeypatch.setattr(GridGaussian, "release", release)
+    with pytest.raises(TableError, match=r"a\.parquet: (the file is not the one that was opened|cannot read the file)"):
+        sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(table, Y)
+
+
+def test_a_file_that_changes_within_a_pass_is_refused(tmp_path, small_blocks):
+    path = write(tmp_path / "a.parquet", columns())
+    table = sv.ParquetTable(path)
+    with pytest.raises(TableError, match="is not the one that was opened"):
+        for _ in table.blocks():
+            os.utime(path, ns=(1, 1))
+
+
+def test_to_npy(folder, tmp_path, small_blocks):
+    table = sv.ParquetTable(folder / "cut.parquet", target="y")
+    mapped = table.to_npy(tmp_path / "x.npy")
+    assert isinstance(mapped, np.memmap)
+    assert not mapped.flags.writeable
+    np.testing.assert_array_equal(mapped, X)
+    # a solver that needs random access
+    model = sv.DPLinearSVC(epsilon=math.inf, data_norm=1.0, alpha=1e-2, random_state=0, classes=[-1, 1])
+    np.testing.assert_array_equal(clone(model).fit(mapped, table.labels()).coef_, clone(model).fit(X, Y).coef_)
+    with pytest.raises(ParameterError, match="a file to read from"):
+        table.to_npy(folder / "cut.parquet")
+    with pytest.raises(ParameterError, match="does not exist"):
+        table.to_npy(tmp_path / "nowhere" / "x.npy")
+
+
+def test_other_columns_at_prediction_are_named(folder):
+    model = sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(folder / "whole.parquet", target="y"))
+    assert list(model.feature_names_in_) == NAMES
+    with pytest.raises(ValueError, match=r"(?s)feature names.*x6"):
+        model.predict(sv.ParquetTable(folder / "whole.parquet", features=NAMES[:-1]))
+    with pytest.raises(ValueError, match="order"):
+        model.predict(sv.ParquetTable(folder / "whole.parquet", features=NAMES[::-1]))
