@@ -163,12 +163,6 @@ def test_tiny_and_huge_budgets_train(epsilon, solver):
     assert model.guarantee_.epsilon_at(1e-5) <= epsilon * (1 + 1e-9)
 
 
-def test_wide_tables_use_the_public_bound_of_the_eigenvalue():
-    plan = sv.plan(logistic(), 100, 5000)
-    assert not plan.estimates_eigenvalue
-    assert plan.mu_steps == plan.mu
-
-
 def test_no_noise_says_so():
     receipt = logistic(epsilon=math.inf, alpha=1e-3).fit(X, SIGN).guarantee_
     assert receipt.epsilon == math.inf

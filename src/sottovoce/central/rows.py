@@ -4,7 +4,7 @@ A matrix in memory (or mapped into it) is one block; a table on disk is read blo
 hides the difference: what a solver adds up in whole ticks is the same, bit by bit, whatever the blocks are.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,9 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
-__all__ = ["Rows", "make_rows"]
+__all__ = ["PIECE", "Rows", "make_rows"]
+
+PIECE = 8192  # rows that are turned into double precision at a time
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
 
@@ -81,6 +83,31 @@ class Rows:
         with closing(self.raw.blocks(n_threads)) as blocks:
             for place, raw in blocks:
                 yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
+
+    def scaled_pieces(self) -> Iterator[Any]:
+        """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.
+
+        The pieces are the same however the rows are stored. A dense piece is overwritten by the next one.
+        """
+        raw: Any = self.raw
+        if _is_sparse(raw):
+            for lo in range(0, self.n_samples, PIECE):
+                yield sp.diags_array(self.scale[lo : lo + PIECE]) @ raw[lo : lo + PIECE].astype(np.float64)
+            return
+        piece = np.empty((min(PIECE, self.n_samples), raw.shape[1]))
+        filled = 0
+        for _, block in self.blocks():
+            lo = 0
+            while lo < block.n_samples:
+                hi = min(lo + len(piece) - filled, block.n_samples)
+                np.multiply(block.raw[lo:hi], block.scale[lo:hi, None], out=piece[filled : filled + hi - lo])
+                filled += hi - lo
+                lo = hi
+                if filled == len(piece):
+                    yield piece
+                    filled = 0
+        if filled:
+            yield piece[:filled]
 
     def n_parts(self, team: Team) -> int:
         """Return the number of parts that `sweep` counts at most."""

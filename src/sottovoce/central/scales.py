@@ -2,7 +2,8 @@ r"""Two scales of the data that the solvers need, each released with a small sha
 
 *Largest eigenvalue.* With rows |x_i| <= 1, lambda_max(X'X)/n moves by at most 1/n when a row is added, removed, zeroed
 or replaced (Weyl's inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for
-a replacement both tables lie within [lambda, lambda + 1] of the table without the row).
+a replacement both tables lie within [lambda, lambda + 1] of the table without the row). Wide tables use a sketch of the
+Frobenius norm of X'X in its place, which is at least as large.
 
 *Location and scale of the labels.* A count of rows moves by at most one for every adjacency. Two bisections of a fixed
 number of noisy counts find a median and a quantile of the distances from it, inside the public bounds.
@@ -11,23 +12,21 @@ Proofs: ``docs/privacy/dp_scd.md``.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce.central.rows import Rows
+from sottovoce.central.rows import PIECE, Rows
+from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
 __all__ = ["MAX_GRAM", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
-# Above this width the Gram matrix costs more than the training; the bound 1, which needs no data, is used instead.
-MAX_GRAM: Final = 2048
-_BLOCK: Final = 8192
+MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
 _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
 _LOCATION_STEPS: Final = 12
@@ -36,15 +35,18 @@ _QUANTILE: Final = 0.9
 
 
 def release_largest_eigenvalue(
-    rows: Rows, *, n_public: int, mu: float, noise: np.random.Generator
+    rows: Rows, *, n_public: int, adjacency: Adjacency, mu: float, noise: np.random.Generator
 ) -> tuple[float, GaussianEvent]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
+
+    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sketch`) beyond.
 
     Parameters
     ----------
     rows : Rows
     n_public : int
         Public number of rows.
+    adjacency : Adjacency
     mu : float, > 0
         Gaussian-DP parameter to spend.
     noise : numpy.random.Generator
@@ -52,24 +54,26 @@ def release_largest_eigenvalue(
     Returns
     -------
     float
-        Noisy eigenvalue plus two standard deviations, within the public bounds.
+        Noisy value plus two standard deviations, within the public bounds.
     GaussianEvent
         What it cost.
     """
-    gram = _gram(rows)
-    width = gram.shape[0]
-    exact = float(eigh(gram, eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
-    # In the unit of X'X. Double rounding of the sums and of the eigenvalue is within this bound (Higham 2002, section
-    # 3.5).
+    width = rows.n_weights
+    # Double rounding of a sum over all rows, in the unit of X'X (Higham 2002, section 3.5), with a factor 4 to spare.
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    rounding = 4.0 * (_BLOCK + n_public / _BLOCK + width) * 2.0**-53 * n_public
-    tick = power_of_two_below((1.0 + rounding) / mu / 2**20)
-    sensitivity = 1.0 + 2.0 * rounding + rounding_norm(1, tick)
-    mechanism = GridGaussian(sensitivity, 1.0 / mu, tick)
+    rounding = 4.0 * (PIECE + n_public / PIECE + width) * 2.0**-53 * n_public
+    if width <= MAX_GRAM:
+        exact = float(eigh(_gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
+        sensitivity = 1.0 + 2.0 * rounding  # of lambda_max, for every adjacency
+    else:
+        exact = sketched_norm(rows)
+        sensitivity = adjacency.sum_factor * sketch_sensitivity(width) + 2.0 * rounding * math.sqrt(width)
+    tick = power_of_two_below(sensitivity / mu / 2**20)
+    mechanism = GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
     noisy, event = mechanism.release(to_ticks(np.array([exact]), tick), noise)
     estimate = (float(noisy[0]) + _INFLATION * mechanism.noise_std) / n_public
     # the column of the intercept alone has the eigenvalue constant^2
-    lowest = max(1.0 / rows.n_weights, rows.constant**2)
+    lowest = max(1.0 / width, rows.constant**2)
     return min(1.0, max(lowest, estimate)), event
 
 
@@ -78,7 +82,7 @@ def _gram(rows: Rows) -> NDArray[np.float64]:
     width = rows.n_weights
     features = rows.raw.shape[1]
     gram = np.zeros((width, width))
-    for scaled in _scaled_pieces(rows):
+    for scaled in rows.scaled_pieces():
         if isinstance(scaled, np.ndarray):
             gram[:features, :features] += scaled.T @ scaled
         else:
@@ -89,31 +93,6 @@ def _gram(rows: Rows) -> NDArray[np.float64]:
     if rows.constant > 0.0:
         gram[:features, -1] = gram[-1, :features]
     return gram
-
-
-def _scaled_pieces(rows: Rows) -> Iterator[Any]:
-    """Yield the scaled rows in pieces of ``_BLOCK`` rows, the last one shorter; a dense piece is gone with the next."""
-    raw: Any = rows.raw
-    if hasattr(raw, "indptr"):
-        for lo in range(0, rows.n_samples, _BLOCK):
-            part = raw[lo : lo + _BLOCK].astype(np.float64)
-            scaled: Any = sp.diags_array(rows.scale[lo : lo + _BLOCK]) @ part
-            yield scaled
-        return
-    piece = np.empty((min(_BLOCK, rows.n_samples), rows.raw.shape[1]))
-    filled = 0
-    for _, block in rows.blocks():
-        lo = 0
-        while lo < block.n_samples:
-            hi = min(lo + len(piece) - filled, block.n_samples)
-            np.multiply(block.raw[lo:hi], block.scale[lo:hi, None], out=piece[filled : filled + hi - lo])
-            filled += hi - lo
-            lo = hi
-            if filled == len(piece):
-                yield piece
-                filled = 0
-    if filled:
-        yield piece[:filled]
 
 
 def release_label_location_and_scale(

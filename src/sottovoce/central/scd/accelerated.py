@@ -48,6 +48,7 @@ __all__ = ["AcceleratedPlan"]
 
 _DAMPING: Final = 0.5  # share of the largest safe step, for steps toward -l'(m)
 _DAMPED_CLIP: Final = 0.5  # their clip over the longest that they can be: most are shorter, and the noise is halved
+_EXACT_CLIP: Final = 1.0
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 400
 _AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
@@ -85,7 +86,7 @@ class AcceleratedPlan(ScaledPlan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for lambda_max": self.mu_scale if self.estimates_eigenvalue else 0.0,
+            "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
             "mu for the passes of each model": self.mu_steps / math.sqrt(self.n_models),
@@ -139,7 +140,7 @@ class AcceleratedPlan(ScaledPlan):
         if damping > 0.0:
             clip = _DAMPED_CLIP * damping * self.loss.lipschitz
         else:
-            clip = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+            clip = _EXACT_CLIP * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         mechanism = sum_mechanism(self.adjacency, clip, math.sqrt(n_passes * self.n_models) / self.mu_steps)
         run = _Run(self, rows, scales.eigenvalue, damping, clip, n_passes, mechanism, noise, team)
         weights = []

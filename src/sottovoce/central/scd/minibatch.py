@@ -127,7 +127,7 @@ class MinibatchPlan(ScaledPlan):
     def details(self) -> dict[str, object]:
         """Return the sampling and the noise."""
         return {
-            "mu for lambda_max": self.mu_scale if self.estimates_eigenvalue else 0.0,
+            "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "expected batch size": self.expected_size,
             "sampling rate": self.sampling_rate,
