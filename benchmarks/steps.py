@@ -39,7 +39,7 @@ def main() -> None:
             damped = measure(load, epsilon, seeds, 5e-5)
             with (
                 mock.patch.object(accelerated.AcceleratedPlan, "damping", lambda plan, eigenvalue: 0.0),
-                mock.patch.object(accelerated, "_pass_factor", lambda loss: 25.0),
+                mock.patch.object(accelerated, "_rule", lambda loss: (1.0, 25.0)),
             ):
                 exact = measure(load, epsilon, seeds, 1e-5)
             results[f"{name} {epsilon:g}"] = {"damped": damped, "exact": exact}

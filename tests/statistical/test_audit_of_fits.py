@@ -96,9 +96,9 @@ def _likelihood_of_default(releases, alpha, n, short):
     others = (n - 1) * short**2
     score = ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2 * std**2)
     eigenvalue = min(1.0, max(0.5, (value[0] + 2.0 * std) / n))
-    damping = 0.5 / (1.0 + 0.25 * eigenvalue / alpha)
+    damping = 1.0 / (1.0 + 0.25 * eigenvalue / alpha)
     clip = releases[1][2]
-    assert clip == pytest.approx(0.5 * damping, rel=1e-5)  # the adversary's algebra is the solver's
+    assert clip == pytest.approx(0.25 * damping, rel=1e-5)  # the adversary's algebra is the solver's
     v = v_before = 0.0
     other, canary = [0.0, 0.0], [0.0, 0.0]  # dual variable, and the one before
     for step, (value, std, _) in enumerate(releases[1:]):

@@ -8,8 +8,10 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n
 
 The step is safe for all rows at once because of the aggregation constant s' = n lambda_max. For losses whose derivative
 is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the way to the dual variable that the
-prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = (1/2) / (1 + L lambda_max / alpha), and C = d / 2. For the
-others (hinge, squared loss) it is the exact coordinate step, C = r / (1 + lambda_max / alpha).
+prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = 1 / (1 + L lambda_max / alpha). For the others (hinge, squared
+loss) it is the exact coordinate step. The clip C is a fixed share of the step that a row takes from zero: half of
+d |l'(0)| or of 1 / (1 + lambda_max / alpha) for the hinge, a quarter of r / (1 + lambda_max / alpha) for squared loss.
+Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
 
 The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
@@ -46,9 +48,6 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["AcceleratedPlan"]
 
-_DAMPING: Final = 0.5  # share of the largest safe step, for steps toward -l'(m)
-_DAMPED_CLIP: Final = 0.5  # their clip over the longest that they can be: most are shorter, and the noise is halved
-_EXACT_CLIP: Final = 1.0
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 400
 _AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
@@ -118,7 +117,7 @@ class AcceleratedPlan(ScaledPlan):
         if self.n_passes is not None:
             return self.n_passes
         mu = self.mu_steps / math.sqrt(self.n_models)
-        wanted = _pass_factor(self.loss) * math.sqrt(eigenvalue * mu * self.n_samples / math.sqrt(self.n_weights))
+        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * mu * self.n_samples) / self.n_weights**0.125
         # after 4 sqrt(condition number) passes acceleration has nothing left to gain
         most = min(float(_MAX_PASSES), 4.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
@@ -127,7 +126,7 @@ class AcceleratedPlan(ScaledPlan):
         """Return the share of the way to -l'(m) that a step goes; 0 means exact coordinate steps."""
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
             return 0.0
-        return _DAMPING / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
+        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
 
     def solve(
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
@@ -138,9 +137,10 @@ class AcceleratedPlan(ScaledPlan):
         n_passes = self.passes_for(scales.eigenvalue)
         damping = self.damping(scales.eigenvalue)
         if damping > 0.0:
-            clip = _DAMPED_CLIP * damping * self.loss.lipschitz
+            first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
         else:
-            clip = _EXACT_CLIP * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+            first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        clip = _rule(self.loss)[0] * first_step
         mechanism = sum_mechanism(self.adjacency, clip, math.sqrt(n_passes * self.n_models) / self.mu_steps)
         run = _Run(self, rows, scales.eigenvalue, damping, clip, n_passes, mechanism, noise, team)
         weights = []
@@ -160,11 +160,11 @@ class AcceleratedPlan(ScaledPlan):
         )
 
 
-def _pass_factor(loss: Loss) -> float:
-    """Return the constant of the rule for the number of passes; measured once, on public data."""
+def _rule(loss: Loss) -> tuple[float, float]:
+    """Return the clip as a share of the first step, and the factor in the number of passes; measured on public data."""
     if not math.isfinite(loss.lipschitz):
-        return 8.0
-    return 12.0 if math.isfinite(loss.smoothness) else 15.0
+        return 0.25, 6.5
+    return (0.5, 10.0) if math.isfinite(loss.smoothness) else (0.5, 11.0)
 
 
 @dataclass(frozen=True)
