@@ -380,7 +380,10 @@ class RenyiAccountant(Accountant):
         return max(0.0, float(np.min(epsilons)))
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        orders, divergences = np.array(self._orders), self._divergences(counts)
+        return self._delta_of(self._divergences(counts), epsilon)
+
+    def _delta_of(self, divergences: "np.ndarray[tuple[int], np.dtype[np.float64]]", epsilon: float) -> float:
+        orders = np.array(self._orders)
         logarithms = (orders - 1) * (divergences - epsilon)
         if self._conversion == "moments":
             return math.exp(min(0.0, float(np.min(logarithms))))
@@ -397,9 +400,9 @@ class RenyiAccountant(Accountant):
         return total
 
     def _search_divergences(self, event: RepeatAndSelectEvent) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        one = flatten(event.event)
+        one = self._divergences(flatten(event.event))
         best: np.ndarray[tuple[int], np.dtype[np.float64]] = TrialCount(event.mean, event.shape).divergences(
-            np.array(self._orders), self._divergences(one), lambda epsilon: self._delta(one, epsilon)
+            np.array(self._orders), one, lambda epsilon: self._delta_of(one, epsilon)
         )
         return best
 
@@ -441,9 +444,9 @@ class SelectionAccountant(Accountant):
 
     def _trial(self, counts: "Counter[Basic]") -> tuple[RepeatAndSelectEvent, Accountant, float]:
         (event, times), *others = counts.items()
-        if others or times > 1 or not isinstance(event, RepeatAndSelectEvent):
+        if others or times > 1 or not isinstance(event, RepeatAndSelectEvent) or _searches(flatten(event.event)):
             raise AccountingError(
-                f"SelectionAccountant covers one RepeatAndSelectEvent by itself, not {dict(counts)!r}; use "
+                f"SelectionAccountant covers one search by itself, without a search inside, not {dict(counts)!r}; use "
                 "RenyiAccountant."
             )
         trial = accountant_for(event.event)
@@ -460,7 +463,9 @@ def accountant_for(event: Event) -> Accountant:
     counts = flatten(event)
     searches = _searches(counts)
     if searches:
-        return SelectionAccountant() if counts.total() == 1 else RenyiAccountant()
+        (first, *_), alone = searches, counts.total() == 1
+        assert isinstance(first, RepeatAndSelectEvent)
+        return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
     sampled = [times for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)]
     if not sampled:
         return GaussianAccountant()
