@@ -1,18 +1,26 @@
 """What a fit would spend, before any data are read."""
 
+from typing import overload
+
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.search import DPSearchCV
+from sottovoce.estimators.search_plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["plan"]
 
 
-def plan(estimator: DPLinearEstimator, n_samples: int, n_features: int) -> Plan:
+@overload
+def plan(estimator: DPLinearEstimator, n_samples: int, n_features: int) -> Plan: ...
+@overload
+def plan(estimator: DPSearchCV, n_samples: int, n_features: int) -> SearchPlan: ...
+def plan(estimator: DPLinearEstimator | DPSearchCV, n_samples: int, n_features: int) -> Plan | SearchPlan:
     """Return the frozen plan that ``estimator.fit`` would follow on a table of this public size.
 
     Parameters
     ----------
-    estimator : DPRidge, DPLogisticRegression or DPLinearSVC
+    estimator : DPRidge, DPLogisticRegression, DPLinearSVC or DPSearchCV
         Its parameters are read, nothing else. For more than two classes, give it ``classes``.
     n_samples : int
         Public number of rows.
@@ -20,7 +28,7 @@ def plan(estimator: DPLinearEstimator, n_samples: int, n_features: int) -> Plan:
 
     Returns
     -------
-    Plan
+    Plan or SearchPlan
         ``.event`` is what would be accounted, ``.summary()`` the whole in words and numbers.
 
     Raises
@@ -35,6 +43,6 @@ def plan(estimator: DPLinearEstimator, n_samples: int, n_features: int) -> Plan:
     >>> plan(model, n_samples=10_000, n_features=20).summary()["adjacency"]
     'zero-out'
     """
-    if not isinstance(estimator, DPLinearEstimator):
+    if not isinstance(estimator, (DPLinearEstimator, DPSearchCV)):
         raise ParameterError(f"estimator must be one of sottovoce's estimators; got {type(estimator).__name__}.")
     return estimator.plan(n_samples, n_features)

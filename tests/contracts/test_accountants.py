@@ -38,6 +38,7 @@ from sottovoce.privacy.events import (
     NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
+    RepeatAndSelectEvent,
     RepeatedEvent,
 )
 
@@ -69,10 +70,22 @@ SAMPLED_RUNS = {
     "sampled steps": lambda noise: sampled(0.2, noise, 15),
     "steps and a release": lambda noise: ComposedEvent((sampled(0.2, noise, 15), GaussianEvent(4 * noise))),
 }
+SEARCHES = {  # more in test_private_selection.py
+    "a search": lambda noise: RepeatAndSelectEvent(GaussianEvent(1.2 * noise), 1.2, 1.0),
+    "a search and a release": lambda noise: ComposedEvent(
+        (RepeatAndSelectEvent(GaussianEvent(2 * noise), 1.1, 0.0), GaussianEvent(2 * noise))
+    ),
+}
+COVERED = {
+    "exact": PLAIN_RUNS,
+    "pld": PLAIN_RUNS | SAMPLED_RUNS,
+    "renyi": PLAIN_RUNS | SAMPLED_RUNS | SEARCHES,
+    "moments": PLAIN_RUNS | SAMPLED_RUNS | SEARCHES,
+}
 PAIRS = [
     pytest.param(accountant, make, id=f"{name}, {run}")
     for name, accountant in ALL.items()
-    for run, make in (PLAIN_RUNS if name == "exact" else PLAIN_RUNS | SAMPLED_RUNS).items()
+    for run, make in COVERED[name].items()
 ]
 each_pair = pytest.mark.parametrize(("accountant", "make"), PAIRS)
 each_accountant = pytest.mark.parametrize("accountant", [pytest.param(value, id=key) for key, value in ALL.items()])

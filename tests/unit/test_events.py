@@ -18,6 +18,7 @@ from sottovoce.privacy.events import (
     NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
+    RepeatAndSelectEvent,
     RepeatedEvent,
     compose,
     describe,
@@ -68,6 +69,8 @@ def test_bad_counts(count):
 def test_inner_events_have_the_right_type(inner):
     with pytest.raises(ParameterError, match="event must be an Event"):
         RepeatedEvent(inner, 2)
+    with pytest.raises(ParameterError, match="event must be an Event"):
+        RepeatAndSelectEvent(inner, 2.0, 1.0)
     with pytest.raises(ParameterError, match="event must be a GaussianEvent"):
         PoissonSampledEvent(0.5, inner)
     with pytest.raises(ParameterError, match="events must hold Event objects only"):
@@ -122,6 +125,7 @@ EVENTS = st.recursive(
     ),
     lambda inner: st.one_of(
         st.builds(RepeatedEvent, inner, st.integers(0, 2**70)),
+        st.builds(RepeatAndSelectEvent, inner, st.floats(1.0, 1e6), st.one_of(st.floats(0.0, 1e6), st.just(math.inf))),
         st.builds(ComposedEvent, st.lists(inner, max_size=4).map(tuple)),
     ),
     max_leaves=15,
@@ -154,6 +158,7 @@ STORED = {
     },
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
     "composed": {"kind": "composed", "events": [{"kind": "non-private"}]},
+    "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "shape": "inf", "event": {"kind": "nothing"}},
 }
 
 
@@ -163,6 +168,7 @@ def test_the_stored_form_never_changes():
     assert event_from_dict(STORED["poisson-sampled"]) == PoissonSampledEvent(0.5, GaussianEvent(2.0))
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
+    assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0, math.inf)
     assert event_from_dict({"kind": "gaussian", "noise_multiplier": "inf"}) == GaussianEvent(math.inf)
     assert GaussianEvent(math.inf).to_dict() == {"kind": "gaussian", "noise_multiplier": "inf"}  # JSON has no infinity
     for stored in STORED.values():
@@ -196,7 +202,7 @@ def test_missing_keys_are_named(kind, key):
     ],
 )
 def test_unknown_kinds_are_refused(data):
-    known = "composed, gaussian, non-private, nothing, poisson-sampled, repeated"
+    known = "composed, gaussian, non-private, nothing, poisson-sampled, repeat-and-select, repeated"
     with pytest.raises(AccountingError, match=rf"not an event of a known kind \({known}\)"):
         event_from_dict(data)
     with pytest.raises(AccountingError, match="not an event of a known kind"):
@@ -222,6 +228,11 @@ def test_unknown_kinds_are_refused(data):
         (STORED["composed"] | {"events": {"kind": "nothing"}}, "'events' of a composed event must be a list"),
         (STORED["composed"] | {"events": "abc"}, "'events' of a composed event must be a list"),
         (STORED["composed"] | {"events": ["nothing"]}, "not an event"),
+        (STORED["repeat-and-select"] | {"mean": 0.5}, "mean must be a finite number >= 1"),
+        (STORED["repeat-and-select"] | {"mean": "inf"}, "mean must be a finite number >= 1"),
+        (STORED["repeat-and-select"] | {"shape": -0.5}, "shape must be a number >= 0"),
+        (STORED["repeat-and-select"] | {"shape": 1e7}, "shape must be at most"),
+        (STORED["repeat-and-select"] | {"event": "gaussian"}, "not an event"),
     ],
 )
 def test_wrong_values_are_refused(data, message):

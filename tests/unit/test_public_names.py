@@ -24,6 +24,7 @@ def test_public_names():
         "DPLinearSVC",
         "DPLogisticRegression",
         "DPRidge",
+        "DPSearchCV",
         "Guarantee",
         "ParquetTable",
         "Plan",

@@ -3,5 +3,6 @@
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.search import DPSearchCV
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge"]
+__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge", "DPSearchCV"]

@@ -1,6 +1,6 @@
 r"""Accountants: from events to epsilon and delta, never too small.
 
-Three of them, each right for every event it accepts, refusing the others:
+Four of them, each right for every event it accepts, refusing the others:
 
 * `GaussianAccountant`: exact, for Gaussian releases without sampling. k releases with noise multipliers s_i compose to
   one Gaussian of mean shift mu = sqrt(sum 1/s_i^2), whose curve is [1]_
@@ -12,7 +12,8 @@ Three of them, each right for every event it accepts, refusing the others:
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
   compositions with Poisson sampling.
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
-  one of the moments accountant [3]_, which is kept to reproduce older papers.
+  one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
+* `SelectionAccountant`: the privacy profile of one private search, from the profile of one trial.
 
 Before anything is computed an event is flattened to "how often each basic event happened". Order and nesting are
 therefore gone by construction, and n-fold composition is n times the single one.
@@ -52,20 +53,23 @@ from sottovoce.privacy.events import (
     NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
+    RepeatAndSelectEvent,
     RepeatedEvent,
 )
+from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
     "Accountant",
     "GaussianAccountant",
     "PLDAccountant",
     "RenyiAccountant",
+    "SelectionAccountant",
     "accountant_for",
     "gaussian_delta",
     "gaussian_epsilon",
 ]
 
-Basic = GaussianEvent | PoissonSampledEvent | NonPrivateEvent
+Basic = GaussianEvent | PoissonSampledEvent | RepeatAndSelectEvent | NonPrivateEvent
 
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 _MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
@@ -102,6 +106,15 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
         case GaussianEvent():
             if math.isfinite(event.noise_multiplier):
                 counts[event] += times
+        case RepeatAndSelectEvent():
+            inner = flatten(event.event)
+            if NonPrivateEvent() in inner:
+                counts[NonPrivateEvent()] += times
+            elif event.mean == 1.0:  # one run, always
+                counts.update({basic: times * often for basic, often in inner.items()})
+            elif inner:
+                runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
+                counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
         case NonPrivateEvent():
             counts[event] += times
         case _:
@@ -169,8 +182,9 @@ class GaussianAccountant(Accountant):
         shifts = []
         for basic, times in counts.items():
             if not isinstance(basic, GaussianEvent):
+                others = "" if isinstance(basic, RepeatAndSelectEvent) else "PLDAccountant or "
                 raise AccountingError(
-                    f"exact Gaussian accounting does not cover {basic!r}; use PLDAccountant or RenyiAccountant."
+                    f"exact Gaussian accounting does not cover {basic!r}; use {others}RenyiAccountant."
                 )
             shifts.append(math.sqrt(times) / basic.noise_multiplier)
         return math.hypot(*sorted(shifts))
@@ -366,7 +380,10 @@ class RenyiAccountant(Accountant):
         return max(0.0, float(np.min(epsilons)))
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        orders, divergences = np.array(self._orders), self._divergences(counts)
+        return self._delta_of(self._divergences(counts), epsilon)
+
+    def _delta_of(self, divergences: "np.ndarray[tuple[int], np.dtype[np.float64]]", epsilon: float) -> float:
+        orders = np.array(self._orders)
         logarithms = (orders - 1) * (divergences - epsilon)
         if self._conversion == "moments":
             return math.exp(min(0.0, float(np.min(logarithms))))
@@ -374,7 +391,23 @@ class RenyiAccountant(Accountant):
         return min(math.exp(min(0.0, float(np.min(logarithms)))), math.sqrt(-math.expm1(-float(np.min(divergences)))))
 
     def _divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        """Return the Renyi divergence at each order, with what double precision may have taken off added again."""
+        """Return the Renyi divergence at each order."""
+        searches = _searches(counts)
+        total = self._plain_divergences(Counter({key: often for key, often in counts.items() if key not in searches}))
+        for basic, times in _ordered(searches):
+            assert isinstance(basic, RepeatAndSelectEvent)
+            total = total + times * self._search_divergences(basic)
+        return total
+
+    def _search_divergences(self, event: RepeatAndSelectEvent) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        one = self._divergences(flatten(event.event))
+        best: np.ndarray[tuple[int], np.dtype[np.float64]] = TrialCount(event.mean, event.shape).divergences(
+            np.array(self._orders), one, lambda epsilon: self._delta_of(one, epsilon)
+        )
+        return best
+
+    def _plain_divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        """Return the divergences without searches, with what double precision may have taken off added again."""
         if _shift_squared(counts) > _MOST_SHIFT:
             return np.full(len(self._orders), np.inf)
         with _quiet():
@@ -388,15 +421,59 @@ class RenyiAccountant(Accountant):
         return np.maximum(divergences, 0.0) * (1.0 + 1e-12) + 1e-14 * math.fsum(sorted(sampled))
 
 
+class SelectionAccountant(Accountant):
+    r"""The privacy profile of one private search, by itself, from the profile of one trial.
+
+    .. math:: \delta_{search}(\varepsilon) \le E[K] \, \delta_{trial}(\varepsilon - r),
+
+    where r bounds the logarithm of the ratio of the slopes that the choice of the best trial has under the two tables
+    (`sottovoce.privacy.trials.TrialCount.log_ratio`). Tighter than Renyi DP, but it does not compose.
+    """
+
+    name = "privacy profile of private selection"
+
+    def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
+        event, trial, shift = self._trial(counts)
+        return shift + trial.epsilon(event.event, delta / event.mean * (1.0 - 1e-12))
+
+    def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
+        event, trial, shift = self._trial(counts)
+        if epsilon < shift:
+            return 1.0
+        return event.mean * trial.delta(event.event, (epsilon - shift) * (1.0 - 1e-12)) * (1.0 + 1e-12)
+
+    def _trial(self, counts: "Counter[Basic]") -> tuple[RepeatAndSelectEvent, Accountant, float]:
+        (event, times), *others = counts.items()
+        if others or times > 1 or not isinstance(event, RepeatAndSelectEvent) or _searches(flatten(event.event)):
+            raise AccountingError(
+                f"SelectionAccountant covers one search by itself, without a search inside, not {dict(counts)!r}; use "
+                "RenyiAccountant."
+            )
+        trial = accountant_for(event.event)
+        law = TrialCount(event.mean, event.shape)
+        return event, trial, law.log_ratio(lambda epsilon: trial.delta(event.event, epsilon))
+
+
 def accountant_for(event: Event) -> Accountant:
     """Return the tightest accountant that covers ``event``: exact where nothing is sampled, else PLD.
 
-    Above 2 million sampled steps of one kind it is Renyi DP, whose work does not grow with them.
+    Above 2 million sampled steps of one kind it is Renyi DP, whose work does not grow with them. A private search by
+    itself has an accountant of its own; together with other releases it is Renyi DP.
     """
-    sampled = [times for basic, times in flatten(event).items() if isinstance(basic, PoissonSampledEvent)]
+    counts = flatten(event)
+    searches = _searches(counts)
+    if searches:
+        (first, *_), alone = searches, counts.total() == 1
+        assert isinstance(first, RepeatAndSelectEvent)
+        return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
+    sampled = [times for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)]
     if not sampled:
         return GaussianAccountant()
     return PLDAccountant() if max(sampled) <= _MOST_STEPS else RenyiAccountant()
+
+
+def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":
+    return Counter({basic: times for basic, times in counts.items() if isinstance(basic, RepeatAndSelectEvent)})
 
 
 def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":
@@ -411,6 +488,8 @@ def _translate(basic: Basic) -> dp_event.DpEvent:
         case PoissonSampledEvent():
             inner = dp_event.GaussianDpEvent(min(basic.event.noise_multiplier, _MOST_NOISE))
             return dp_event.PoissonSampledDpEvent(basic.sampling_rate, inner)
+        case RepeatAndSelectEvent():
+            raise AccountingError(f"privacy loss distributions do not cover {basic!r}; use RenyiAccountant.")
         case _:
             raise AccountingError(f"no translation of {basic!r} for this accountant.")
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
     "ComposedEvent",
@@ -25,6 +26,7 @@ __all__ = [
     "NonPrivateEvent",
     "NothingReleased",
     "PoissonSampledEvent",
+    "RepeatAndSelectEvent",
     "RepeatedEvent",
     "compose",
     "describe",
@@ -140,6 +142,38 @@ class RepeatedEvent(Event):
 
 
 @dataclass(frozen=True)
+class RepeatAndSelectEvent(Event):
+    """The best of K runs of the same mechanism; K is random and secret, and the other runs are not released.
+
+    Parameters
+    ----------
+    event : Event
+        One run, its score included.
+    mean : float, in [1, 1e6]
+        Expected number of runs.
+    shape : float, >= 0
+        Law of K, never 0: truncated negative binomial of this shape (0 logarithmic, 1 geometric), or the
+        zero-truncated Poisson distribution for ``inf``; see `sottovoce.privacy.trials.TrialCount`.
+    """
+
+    event: Event
+    mean: float
+    shape: float
+    kind: ClassVar[str] = "repeat-and-select"
+
+    def __post_init__(self) -> None:
+        law = TrialCount(self.mean, self.shape)
+        object.__setattr__(self, "mean", law.mean)
+        object.__setattr__(self, "shape", law.shape)
+        if not isinstance(self.event, Event):
+            raise ParameterError(f"event must be an Event; got {self.event!r}.")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "mean": self.mean, "shape": _plain(self.shape), "event": self.event.to_dict()}
+
+
+@dataclass(frozen=True)
 class ComposedEvent(Event):
     """Several releases about the same table, each chosen with the results of those before it in sight.
 
@@ -190,6 +224,10 @@ def describe(event: Event) -> str:
             if "\n" not in inner:
                 return f"{event.count} times: {inner}"
             return f"{event.count} times all of:\n{textwrap.indent(inner, '  ')}"
+        case RepeatAndSelectEvent():
+            law = "Poisson" if math.isinf(event.shape) else f"negative binomial of shape {event.shape:g}"
+            head = f"the best of a random, secret number of runs ({law}, never 0, mean {event.mean:g}), each:"
+            return f"{head}\n{textwrap.indent(describe(event.event), '  ')}"
         case ComposedEvent():
             return "\n".join(describe(part) for part in event.events)
         case _:
@@ -235,6 +273,10 @@ def _repeated(data: Mapping[str, object]) -> RepeatedEvent:
     return RepeatedEvent(event_from_dict(data["event"]), data["count"])  # type: ignore[arg-type]
 
 
+def _repeat_and_select(data: Mapping[str, object]) -> RepeatAndSelectEvent:
+    return RepeatAndSelectEvent(event_from_dict(data["event"]), _number(data["mean"]), _number(data["shape"]))
+
+
 def _composed(data: Mapping[str, object]) -> ComposedEvent:
     events = data["events"]
     if not isinstance(events, list):
@@ -248,6 +290,7 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
     GaussianEvent.kind: _gaussian,
     PoissonSampledEvent.kind: _poisson,
     RepeatedEvent.kind: _repeated,
+    RepeatAndSelectEvent.kind: _repeat_and_select,
     ComposedEvent.kind: _composed,
 }
 

@@ -1,0 +1,131 @@
+"""The frozen plan of a search: from public facts to the noise of one trial."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu, least_noise
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, describe
+
+__all__ = ["DISTRIBUTIONS", "SearchPlan"]
+
+DISTRIBUTIONS: Final = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
+_EXACT = GaussianAccountant()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """Public facts and privacy parameters of a search, and how the budget becomes that of one trial.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the whole search.
+    adjacency : Adjacency
+    n_iter : float
+        Expected number of trials.
+    distribution : str
+        A key of `DISTRIBUTIONS`.
+    scoring : str
+    score_bound : float
+        Bound on a row's loss.
+    validation_size : float
+        Probability with which a row is held out.
+    n_samples : int
+        Public number of rows (a stand-in for it under add-remove adjacency), held-out rows included.
+    n_features : int
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    n_iter: float
+    distribution: str
+    scoring: str
+    score_bound: float
+    validation_size: float
+    n_samples: int
+    n_features: int
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise over sensitivity of the one Gaussian release that a trial costs as much as."""
+        return _calibrate(self.epsilon, self.delta, self.n_iter, DISTRIBUTIONS[self.distribution])
+
+    @property
+    def event(self) -> Event:
+        """What the search costs."""
+        return self.event_of(GaussianEvent(self.noise_multiplier))
+
+    def event_of(self, trial: Event) -> Event:
+        """Return the event of a search whose trials cost ``trial``."""
+        return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter that no trial may exceed, neither in training nor in scoring."""
+        return _EXACT.mu(GaussianEvent(self.noise_multiplier))
+
+    @property
+    def trial_delta(self) -> float:
+        """Delta for the estimator of a trial: that of the search, unless it is too large for a positive epsilon."""
+        return min(self.delta, 0.5 * gaussian_delta(self.mu, 0.0))
+
+    @cached_property
+    def trial_epsilon(self) -> float:
+        """Epsilon that goes with `trial_delta`: the estimator turns the pair into its mu again, never above `mu`."""
+        mu, delta = self.mu * (1.0 - 1e-12), self.trial_delta  # a trial composes its parts in double precision
+        return nudge(gaussian_epsilon(mu, delta), lambda epsilon: gaussian_mu(epsilon, delta) <= mu, up=False)
+
+    @property
+    def n_train(self) -> int:
+        """Public stand-in for the number of training rows."""
+        return max(1, round(self.n_samples * (1.0 - self.validation_size)))
+
+    def keeps_budget(self, event: Event) -> bool:
+        """Tell whether a trial's ``event`` costs at most `mu`; events that are not Gaussian raise AccountingError."""
+        return _EXACT.mu(event) <= self.mu
+
+    def details(self) -> dict[str, object]:
+        """Return the parameters of the search for summary and receipt."""
+        return {
+            "expected number of trials": self.n_iter,
+            "distribution of the number of trials": self.distribution,
+            "scoring": self.scoring,
+            "bound on the loss of a row": self.score_bound,
+            "validation_size": self.validation_size,
+            "mu (Gaussian DP) of a trial": self.mu,
+            "epsilon of a trial": self.trial_epsilon,
+            "delta of a trial": self.trial_delta,
+            "standard deviation of the noise in a score, about": self.score_noise,
+        }
+
+    @property
+    def score_noise(self) -> float:
+        """Standard deviation of the noise in the score of a trial, in the unit of the score."""
+        held_out = max(1.0, self.n_samples * self.validation_size)
+        return 0.5 * self.score_bound * self.adjacency.sum_factor * self.noise_multiplier / held_out
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers."""
+        return {
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            **self.details(),
+            "event": describe(self.event),
+        }
+
+
+@lru_cache(maxsize=256)
+def _calibrate(epsilon: float, delta: float, n_iter: float, shape: float) -> float:
+    def make(noise_multiplier: float) -> Event:
+        return RepeatAndSelectEvent(GaussianEvent(noise_multiplier), n_iter, shape)
+
+    start = 1.5 / gaussian_mu(epsilon, delta)
+    return least_noise(make, accountant_for(make(1.0)), epsilon, delta, start=start, tolerance=1e-6)
