@@ -50,7 +50,7 @@ _TOLERANCE: Final = 1e-6
 _TICKS: Final = 2.0**-20  # of the output noise
 _WIDTH: Final = 16.0
 _CURVATURE_SHARE: Final = 0.15
-_MOST_ROWS: Final = 64  # true number of rows over its public stand-in, up to which rounding is provably below tau
+_MOST_ROWS: Final = 10  # true number of rows over its public stand-in, up to which tau is above the rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +131,8 @@ class ObjectivePlan(Plan):
         loss, n = self.trained_loss, self.n_samples * (_MOST_ROWS if self.adjacency is Adjacency.ADD_REMOVE else 1)
         linear_norm = self.linear_std * (math.sqrt(self.n_weights) + 9.0)  # exceeded with probability below 1e-17
         at_zero = float(loss.value(np.array(1.0), np.array(0.0)))
-        # J(w) <= J(0) bounds |w|; the last steps may go twice as far
-        norm = 2.0 * (2.0 * linear_norm / self.total_penalty + math.sqrt(2.0 * n * at_zero / self.total_penalty))
+        # J(w) <= J(0) bounds |w|; gradient steps may go three times as far
+        norm = 3.0 * (2.0 * linear_norm / self.total_penalty + math.sqrt(2.0 * n * at_zero / self.total_penalty))
         least = 4.0 * gradient_rounding(
             loss,
             n_rows=n,
