@@ -42,6 +42,25 @@ def phishing(seed: int) -> tuple[Any, ...]:
     return X, y, X_test, y_test, {"data_norm": 1.0, "classes": [0.0, 1.0]}
 
 
+def mnist_4v9(seed: int) -> tuple[Any, ...]:
+    """MNIST digits 4 and 9 with their own test part, dense, rows scaled to norm 1; the seed changes nothing."""
+    return _own_test_part("mnist_4v9", 784, dense=True)
+
+
+def reuters(seed: int) -> tuple[Any, ...]:
+    """Reuters-21578, earn or acq against the rest, its own test part, rows of norm 1; the seed changes nothing."""
+    return _own_test_part("reuters21578_corp", 11521, dense=False)
+
+
+def _own_test_part(name: str, n_features: int, *, dense: bool) -> tuple[Any, ...]:
+    parts: list[Any] = []
+    for suffix in ("", ".t"):
+        X, y = load_svmlight_file(str(data_folder() / f"{name}{suffix}.bz2"), n_features=n_features)
+        X = normalize(X)
+        parts += [X.toarray() if dense else X, y]
+    return (*parts, {"data_norm": 1.0, "classes": [-1.0, 1.0]})
+
+
 def adult(seed: int) -> tuple[Any, ...]:
     """Raw UCI Adult through examples/adult.toml, its own test part; the seed changes nothing."""
     schema = Schema.from_toml(ROOT.parent / "examples" / "adult.toml")

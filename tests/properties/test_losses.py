@@ -68,6 +68,23 @@ def test_derivative_is_the_slope_of_the_value(loss, sign, number, m):
 
 
 @each_loss
+@given(sign=SIGNS, number=NUMBERS, m=st.floats(-20.0, 20.0))
+def test_curvature_is_the_slope_of_the_derivative(loss, sign, number, m):
+    y, step = label(loss, sign, number), 1e-5
+    assume(all(abs(m - kink) > 2 * step for kink in kinks(loss, y)))
+    rise = scalar(loss.derivative(y, m + step)) - scalar(loss.derivative(y, m - step))
+    assert scalar(loss.curvature(y, m)) == pytest.approx(rise / (2 * step), rel=1e-5, abs=1e-9)
+    assert 0.0 <= scalar(loss.curvature(y, m)) <= loss.smoothness
+
+
+@classifiers
+@given(sign=SIGNS, m=SCORES)
+def test_the_slope_of_a_classification_loss_has_one_sign(loss, sign, m):
+    """The privacy curve of objective perturbation rests on it."""
+    assert sign * scalar(loss.derivative(sign, m)) <= 0.0
+
+
+@each_loss
 @given(sign=SIGNS, number=NUMBERS, one=SCORES, other=SCORES, weight=st.floats(0.0, 1.0))
 def test_convex(loss, sign, number, one, other, weight):
     y = label(loss, sign, number)

@@ -17,6 +17,7 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
+    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
@@ -43,6 +44,19 @@ def test_noise_out_of_range(noise):
 def test_noise_that_is_no_number(noise):
     with pytest.raises(ParameterError, match="noise_multiplier"):
         GaussianEvent(noise)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, 10**400, *NOT_NUMBERS])
+def test_noise_of_a_perturbed_objective(noise):
+    """Infinite noise is refused too: the curvature would still show."""
+    with pytest.raises(ParameterError, match="noise_multiplier"):
+        ObjectivePerturbationEvent(noise, 0.1)
+
+
+@pytest.mark.parametrize("ratio", [-1e-9, math.nan, math.inf, *NOT_NUMBERS])
+def test_curvature_ratio_out_of_range(ratio):
+    with pytest.raises(ParameterError, match="curvature_ratio"):
+        ObjectivePerturbationEvent(1.0, ratio)
 
 
 @pytest.mark.parametrize("rate", [-1e-9, 1.0000001, 1.7, math.nan, math.inf, -math.inf])
@@ -78,7 +92,13 @@ def test_inner_events_have_the_right_type(inner):
 
 
 @pytest.mark.parametrize(
-    "inner", [NonPrivateEvent(), NothingReleased(), RepeatedEvent(GAUSSIAN, 2), PoissonSampledEvent(0.5, GAUSSIAN)]
+    "inner",
+    [
+        NonPrivateEvent(),
+        ObjectivePerturbationEvent(1.0, 0.1),
+        RepeatedEvent(GAUSSIAN, 2),
+        PoissonSampledEvent(0.5, GAUSSIAN),
+    ],
 )
 def test_only_gaussian_releases_are_amplified(inner):
     with pytest.raises(ParameterError, match="amplification by sampling is accounted for no other"):
@@ -121,6 +141,7 @@ EVENTS = st.recursive(
         st.just(NothingReleased()),
         st.just(NonPrivateEvent()),
         RELEASES,
+        st.builds(ObjectivePerturbationEvent, st.floats(1e-300, 1e300), st.floats(0.0, 1e300)),
         st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), RELEASES),
     ),
     lambda inner: st.one_of(
@@ -156,6 +177,7 @@ STORED = {
         "sampling_rate": 0.5,
         "event": {"kind": "gaussian", "noise_multiplier": 2.0},
     },
+    "objective-perturbation": {"kind": "objective-perturbation", "noise_multiplier": 2.0, "curvature_ratio": 0.1},
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
     "composed": {"kind": "composed", "events": [{"kind": "non-private"}]},
     "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "shape": "inf", "event": {"kind": "nothing"}},
@@ -166,6 +188,7 @@ def test_the_stored_form_never_changes():
     """Old receipts must stay readable: a new meaning is a new kind."""
     assert event_from_dict(STORED["gaussian"]) == GaussianEvent(2.0)
     assert event_from_dict(STORED["poisson-sampled"]) == PoissonSampledEvent(0.5, GaussianEvent(2.0))
+    assert event_from_dict(STORED["objective-perturbation"]) == ObjectivePerturbationEvent(2.0, 0.1)
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
     assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0, math.inf)
@@ -202,7 +225,9 @@ def test_missing_keys_are_named(kind, key):
     ],
 )
 def test_unknown_kinds_are_refused(data):
-    known = "composed, gaussian, non-private, nothing, poisson-sampled, repeat-and-select, repeated"
+    known = (
+        "composed, gaussian, non-private, nothing, objective-perturbation, poisson-sampled, repeat-and-select, repeated"
+    )
     with pytest.raises(AccountingError, match=rf"not an event of a known kind \({known}\)"):
         event_from_dict(data)
     with pytest.raises(AccountingError, match="not an event of a known kind"):
@@ -221,6 +246,8 @@ def test_unknown_kinds_are_refused(data):
         (STORED["poisson-sampled"] | {"sampling_rate": True}, "sampling_rate"),
         (STORED["poisson-sampled"] | {"event": {"kind": "nothing"}}, "expected an event of kind 'gaussian'"),
         (STORED["poisson-sampled"] | {"event": 3}, "expected an event of kind 'gaussian'"),
+        (STORED["objective-perturbation"] | {"noise_multiplier": "inf"}, "noise_multiplier"),
+        (STORED["objective-perturbation"] | {"curvature_ratio": -0.1}, "curvature_ratio"),
         (STORED["repeated"] | {"count": 2.0}, "count"),
         (STORED["repeated"] | {"count": -2}, "count"),
         (STORED["repeated"] | {"count": "2"}, "count"),
@@ -256,7 +283,9 @@ JSON_LEAVES = st.one_of(
     st.text(max_size=5),
     st.sampled_from(["gaussian", "composed", "repeated", "poisson-sampled", "nothing", "non-private", "inf", 10**400]),
 )
-KEYS = st.sampled_from(["kind", "noise_multiplier", "sampling_rate", "event", "events", "count", "other"])
+KEYS = st.sampled_from(
+    ["kind", "noise_multiplier", "curvature_ratio", "sampling_rate", "event", "events", "count", "other"]
+)
 JSON = st.recursive(
     JSON_LEAVES,
     lambda inner: st.one_of(
@@ -299,6 +328,9 @@ def test_describe():
     assert describe(NothingReleased()) == "nothing"
     assert describe(NonPrivateEvent()) == "a release without protection"
     assert describe(GaussianEvent(1.25)) == "Gaussian release, noise multiplier 1.25"
+    assert describe(ObjectivePerturbationEvent(2.5, 0.125)) == (
+        "minimiser of a perturbed objective, noise multiplier 2.5, curvature ratio 0.125"
+    )
     assert describe(RepeatedEvent(step, 40)) == (
         "40 times: Gaussian release, noise multiplier 1.25, on a secret Poisson sample at rate 0.01"
     )

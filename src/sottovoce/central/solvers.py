@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sottovoce._validation import choice
+from sottovoce.central.objective_perturbation import ObjectivePlan
 from sottovoce.central.plan import Plan
 from sottovoce.central.scd.accelerated import AcceleratedPlan
 from sottovoce.central.scd.minibatch import MinibatchPlan
@@ -21,6 +22,7 @@ _KINDS: Final[dict[str, type[Plan]]] = {
     "scd": AcceleratedPlan,
     "minibatch-scd": MinibatchPlan,
     "paper-scd": PaperPlan,
+    "objective": ObjectivePlan,
 }
 SOLVERS: Final = ("auto", *_KINDS)
 

@@ -35,13 +35,15 @@ class DPLinearSVC(DPLinearClassifier):
     intercept_scaling : float, > 0, default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
-    solver : {"auto", "scd", "minibatch-scd", "paper-scd"}, default "auto"
+    solver : {"auto", "scd", "minibatch-scd", "objective", "paper-scd"}, default "auto"
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
-        secret dual variables; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
+        secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser of the smoothed
+        hinge; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
         epsilon that is larger than the one asked for.
     solver_options : dict or None
         Public parameters of the solver: ``{"n_passes": 100}`` for ``"scd"``, ``batch_size`` and ``epochs`` for
-        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"``. None follows measured rules.
+        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"``, ``penalty``, ``tolerance``
+        and ``smoothing`` for ``"objective"``. None follows measured rules.
     adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
         Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.
     n_public : int or None

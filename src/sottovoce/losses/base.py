@@ -65,6 +65,10 @@ class Loss(Protocol):
         """Return the derivative of each loss in its prediction (a subgradient where it jumps)."""
         ...
 
+    def curvature(self, y: Array, m: Array) -> Array:
+        """Return the second derivative of each loss in its prediction (0 where the first jumps)."""
+        ...
+
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return the conjugate at -a of each record; ``inf`` outside the domain."""
         ...

@@ -42,6 +42,10 @@ class Hinge(NamedTuple):
         """Return -y where y m < 1, else 0."""
         return np.where(y * m < 1.0, -y, 0.0)
 
+    def curvature(self, y: Array, m: Array) -> Array:
+        """Return 0."""
+        return np.zeros(np.broadcast_shapes(np.shape(y), np.shape(m)))
+
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return -a y on its domain, 0 <= a y <= 1."""
         b = a * y

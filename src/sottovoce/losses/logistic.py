@@ -56,6 +56,10 @@ class Logistic(NamedTuple):
         """Return -y / (1 + exp(y m))."""
         return -y * expit(-y * m)
 
+    def curvature(self, y: Array, m: Array) -> Array:
+        """Return p (1 - p), p = 1 / (1 + exp(y m))."""
+        return expit(-y * m) * expit(y * m)
+
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return b log b + (1 - b) log(1 - b), b = a y, on its domain."""
         b = a * y

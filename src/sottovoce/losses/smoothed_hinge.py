@@ -49,6 +49,11 @@ class SmoothedHinge(NamedTuple):
         """Return -y times the clipped slope."""
         return -y * np.clip((1.0 - y * m) / self.smoothing, 0.0, 1.0)
 
+    def curvature(self, y: Array, m: Array) -> Array:
+        """Return 1 / g on the parabola, else 0."""
+        gap = 1.0 - y * m
+        return np.where((gap > 0.0) & (gap < self.smoothing), 1.0 / self.smoothing, 0.0)
+
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return -b + g b^2 / 2, b = a y, on its domain."""
         b = a * y

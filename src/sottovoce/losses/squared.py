@@ -42,6 +42,10 @@ class Squared(NamedTuple):
         """Negative residual m - y."""
         return m - y
 
+    def curvature(self, y: Array, m: Array) -> Array:
+        """Return 1."""
+        return np.ones(np.broadcast_shapes(np.shape(y), np.shape(m)))
+
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return a^2 / 2 - a y."""
         return 0.5 * a**2 - a * y

@@ -10,7 +10,7 @@ Four of them, each right for every event it accepts, refusing the others:
   rounded up in the last digits.
 
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
-  compositions with Poisson sampling.
+  compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.objective_profile`).
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
   one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
 * `SelectionAccountant`: the privacy profile of one private search, from the profile of one trial.
@@ -52,10 +52,12 @@ from sottovoce.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
+    ObjectivePerturbationEvent,
     PoissonSampledEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
+from sottovoce.privacy.objective_profile import objective_divergences, objective_loss_distribution
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
@@ -69,12 +71,13 @@ __all__ = [
     "gaussian_epsilon",
 ]
 
-Basic = GaussianEvent | PoissonSampledEvent | RepeatAndSelectEvent | NonPrivateEvent
+Basic = GaussianEvent | ObjectivePerturbationEvent | PoissonSampledEvent | RepeatAndSelectEvent | NonPrivateEvent
 
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 _MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
 _MOST_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
+_ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -115,7 +118,7 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
             elif inner:
                 runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
                 counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
-        case NonPrivateEvent():
+        case NonPrivateEvent() | ObjectivePerturbationEvent():
             counts[event] += times
         case _:
             raise AccountingError(f"no accountant knows events of type {type(event).__name__}: {event!r}.")
@@ -250,19 +253,20 @@ def nudge(value: float, good: Callable[[float], bool], *, up: bool) -> float:
 
 
 class PLDAccountant(Accountant):
-    """Privacy loss distributions, rounded up, for Gaussian releases with and without Poisson sampling.
+    """Privacy loss distributions, rounded up: Gaussian releases with and without sampling, objective perturbation.
 
     Parameters
     ----------
     grid : float or None
         Step of the privacy loss grid. None takes 1e-4, or finer where a step's own loss is finer: a tenth of the
-        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6; coarser where
-        epsilon is large, about 1e-5 of it.
+        standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6, or a fiftieth
+        of the width of a perturbed objective's loss where nothing is sampled; coarser where epsilon is large, about
+        1e-5 of it.
 
     Notes
     -----
     Compositions that are far from private (epsilon of some 5e4 and more) are given epsilon = inf and delta = 1. More
-    than 2 million sampled steps of one kind are refused.
+    than 2 million steps of one kind (other than plain Gaussians) are refused.
     """
 
     name = "privacy loss distribution"
@@ -283,18 +287,24 @@ class PLDAccountant(Accountant):
     def _step(self, counts: "Counter[Basic]") -> float:
         if self._grid is not None:
             return self._grid
-        step, coarse = 1e-4, max(2e-6, 1e-6 * _shift_squared(counts))
+        coarse = 1e-6 * _shift_squared(counts)
+        widths = [
+            max(0.02 / min(basic.noise_multiplier, _MOST_NOISE), 1e-4 * math.log1p(basic.curvature_ratio))
+            for basic in counts
+            if isinstance(basic, ObjectivePerturbationEvent)
+        ]
+        step = min(widths, default=1e-4)
         for basic, times in counts.items():
             if isinstance(basic, PoissonSampledEvent):
-                step = min(step, 0.1 * math.sqrt(_sampled_variance(basic)))
-                coarse = max(coarse, 1e-5 * _inverse_square(basic.event))
+                step = min(step, 1e-4, 0.1 * math.sqrt(_sampled_variance(basic)))
+                coarse = max(coarse, 2e-6, 1e-5 * _inverse_square(basic.event))
             elif isinstance(basic, GaussianEvent):  # many of them are one with less noise
                 coarse = max(coarse, 1e-5 * times * _inverse_square(basic))
         return min(max(step, coarse), 0.1)
 
 
-def _inverse_square(event: GaussianEvent) -> float:
-    inverse = 1.0 / event.noise_multiplier
+def _inverse_square(event: GaussianEvent | ObjectivePerturbationEvent) -> float:
+    inverse = 1.0 / min(event.noise_multiplier, _MOST_NOISE)
     return inverse * inverse
 
 
@@ -311,6 +321,8 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
             total += times * min(basic.sampling_rate * _inverse_square(basic.event), _sampled_variance(basic))
         elif isinstance(basic, GaussianEvent):
             total += times * _inverse_square(basic)
+        elif isinstance(basic, ObjectivePerturbationEvent):
+            total += times * (_inverse_square(basic) + 2.0 * math.log1p(basic.curvature_ratio))
     return total
 
 
@@ -318,15 +330,19 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
 def _composed_pld(counts: tuple[tuple[Basic, int], ...], grid: float) -> _PldAccountant:
     """Compose once for several questions about the same run; the result is only read."""
     for basic, times in counts:
-        if isinstance(basic, PoissonSampledEvent) and times > _MOST_STEPS:
+        if isinstance(basic, _ON_A_GRID) and times > _MOST_STEPS:
             raise AccountingError(
-                f"{times} sampled steps of one kind are too many for a privacy loss distribution (at most "
+                f"{times} steps of one kind are too many for a privacy loss distribution (at most "
                 f"{_MOST_STEPS}); use RenyiAccountant."
             )
     with _quiet():
         accountant = _PldAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=grid)
         for basic, times in counts:
-            accountant.compose(_translate(basic), times)
+            if isinstance(basic, ObjectivePerturbationEvent):
+                one = objective_loss_distribution(_kept(basic), grid)
+                accountant._pld = accountant._pld.compose(one.self_compose(times))
+            else:
+                accountant.compose(_translate(basic), times)
     return accountant
 
 
@@ -413,11 +429,15 @@ class RenyiAccountant(Accountant):
         with _quiet():
             accountant = _rdp.RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
             for basic, times in _ordered(counts):
-                accountant.compose(_translate(basic), times)
+                if not isinstance(basic, ObjectivePerturbationEvent):
+                    accountant.compose(_translate(basic), times)
         sampled = [
             times * basic.sampling_rate for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)
         ]
         divergences: np.ndarray[tuple[int], np.dtype[np.float64]] = np.array(accountant._rdp)
+        for basic, times in _ordered(counts):
+            if isinstance(basic, ObjectivePerturbationEvent):
+                divergences += times * objective_divergences(_kept(basic), np.array(self._orders))
         return np.maximum(divergences, 0.0) * (1.0 + 1e-12) + 1e-14 * math.fsum(sorted(sampled))
 
 
@@ -455,9 +475,9 @@ class SelectionAccountant(Accountant):
 
 
 def accountant_for(event: Event) -> Accountant:
-    """Return the tightest accountant that covers ``event``: exact where nothing is sampled, else PLD.
+    """Return the tightest accountant that covers ``event``: exact for Gaussian releases alone, else PLD.
 
-    Above 2 million sampled steps of one kind it is Renyi DP, whose work does not grow with them. A private search by
+    Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them. A private search by
     itself has an accountant of its own; together with other releases it is Renyi DP.
     """
     counts = flatten(event)
@@ -466,10 +486,10 @@ def accountant_for(event: Event) -> Accountant:
         (first, *_), alone = searches, counts.total() == 1
         assert isinstance(first, RepeatAndSelectEvent)
         return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
-    sampled = [times for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)]
-    if not sampled:
+    steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
+    if not steps:
         return GaussianAccountant()
-    return PLDAccountant() if max(sampled) <= _MOST_STEPS else RenyiAccountant()
+    return PLDAccountant() if max(steps) <= _MOST_STEPS else RenyiAccountant()
 
 
 def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":
@@ -479,6 +499,11 @@ def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":
 def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":
     """Sort the basic events, so that the order of composition cannot change a rounding."""
     return sorted(counts.items(), key=lambda item: repr(item[0]))
+
+
+def _kept(event: ObjectivePerturbationEvent) -> ObjectivePerturbationEvent:
+    """Return the event with its noise cut to what can be told apart."""
+    return ObjectivePerturbationEvent(min(event.noise_multiplier, _MOST_NOISE), event.curvature_ratio)
 
 
 def _translate(basic: Basic) -> dp_event.DpEvent:

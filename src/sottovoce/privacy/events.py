@@ -25,6 +25,7 @@ __all__ = [
     "GaussianEvent",
     "NonPrivateEvent",
     "NothingReleased",
+    "ObjectivePerturbationEvent",
     "PoissonSampledEvent",
     "RepeatAndSelectEvent",
     "RepeatedEvent",
@@ -87,6 +88,39 @@ class GaussianEvent(Event):
     def to_dict(self) -> dict[str, object]:
         """Return the event as plain data for JSON."""
         return {"kind": self.kind, "noise_multiplier": _plain(self.noise_multiplier)}
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbationEvent(Event):
+    """One release of the exact minimiser of a sum of losses plus a quadratic penalty plus a random linear term.
+
+    For neighbours that differ by the presence of one row, whose loss is a convex function of one linear score with a
+    derivative of one sign (``docs/privacy/objective_perturbation.md``).
+
+    Parameters
+    ----------
+    noise_multiplier : float, > 0
+        Standard deviation of the linear term divided by the largest gradient of one row's loss (no unit).
+    curvature_ratio : float, >= 0
+        Largest second derivative of one row's loss, in any direction, divided by the penalty (no unit).
+    """
+
+    noise_multiplier: float
+    curvature_ratio: float
+    kind: ClassVar[str] = "objective-perturbation"
+
+    def __post_init__(self) -> None:
+        noise = number("noise_multiplier", self.noise_multiplier, above=0.0)
+        object.__setattr__(self, "noise_multiplier", noise)
+        object.__setattr__(self, "curvature_ratio", number("curvature_ratio", self.curvature_ratio, at_least=0.0))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {
+            "kind": self.kind,
+            "noise_multiplier": self.noise_multiplier,
+            "curvature_ratio": self.curvature_ratio,
+        }
 
 
 @dataclass(frozen=True)
@@ -217,6 +251,11 @@ def describe(event: Event) -> str:
             return "a release without protection"
         case GaussianEvent():
             return f"Gaussian release, noise multiplier {event.noise_multiplier:.6g}"
+        case ObjectivePerturbationEvent():
+            return (
+                f"minimiser of a perturbed objective, noise multiplier {event.noise_multiplier:.6g}, curvature ratio "
+                f"{event.curvature_ratio:.6g}"
+            )
         case PoissonSampledEvent():
             return f"{describe(event.event)}, on a secret Poisson sample at rate {event.sampling_rate:.6g}"
         case RepeatedEvent():
@@ -262,6 +301,10 @@ def _gaussian(data: Mapping[str, object]) -> GaussianEvent:
     return GaussianEvent(_number(data["noise_multiplier"]))
 
 
+def _objective(data: Mapping[str, object]) -> ObjectivePerturbationEvent:
+    return ObjectivePerturbationEvent(data["noise_multiplier"], data["curvature_ratio"])  # type: ignore[arg-type]
+
+
 def _poisson(data: Mapping[str, object]) -> PoissonSampledEvent:
     inner = data["event"]
     if not isinstance(inner, Mapping):
@@ -288,6 +331,7 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
     NothingReleased.kind: lambda data: NothingReleased(),
     NonPrivateEvent.kind: lambda data: NonPrivateEvent(),
     GaussianEvent.kind: _gaussian,
+    ObjectivePerturbationEvent.kind: _objective,
     PoissonSampledEvent.kind: _poisson,
     RepeatedEvent.kind: _repeated,
     RepeatAndSelectEvent.kind: _repeat_and_select,
