@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, accountant_for
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
@@ -171,6 +171,12 @@ BAD = [
     ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number > 0; got 0.0"),
     ("seq-scd", {"epochs": 0}, {}, "epochs must be a whole number >= 1; got 0"),
     ("seq-scd", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for solver='seq-scd'"),
+    (
+        "paper-scd",
+        {},
+        {"adjacency": "add-remove", "n_public": 200},
+        "'zero-out' or 'replace-one' for solver='paper-scd'",
+    ),
     ("primal-scd", {"block_size": 0}, {}, "block_size must be a whole number >= 1; got 0"),
     ("primal-scd", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1; got 1.5"),
     ("primal-scd", {"learning_rate": math.inf}, {}, "learning_rate must be a finite number > 0; got inf"),
@@ -193,3 +199,19 @@ def test_sgd_without_noise_takes_the_same_options():
     assert model.guarantee_.epsilon == math.inf
     assert model.guarantee_.parameters["solver"] == "sgd (no privacy)"
     assert model.n_iter_ == 4
+
+
+def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
+    """On rows of norm 1/100 the dual variables move by at most the clip too, and their noise is on the grid."""
+    seen = []
+
+    def record(self, ticks, noise):
+        seen.append(ticks * self.tick)
+        return ticks * self.tick, self.event
+
+    monkeypatch.setattr(GridGaussian, "release", record)
+    model = make("paper-scd", options={"batch_size": 20, "epochs": 2, "clipping_norm": 1e-4}, fit_intercept=False)
+    with pytest.warns(PrivacyWarning):
+        model.fit(X / 100, SIGN)
+    moves = np.abs(np.concatenate([release[:20] for release in seen]))
+    assert 0.99e-4 < moves.max() <= 1e-4
