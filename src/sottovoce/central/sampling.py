@@ -6,11 +6,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.accounting import PLDAccountant
+from sottovoce.privacy.accounting import PLDAccountant, RenyiAccountant
 from sottovoce.privacy.calibration import least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent, compose
 
-__all__ = ["poisson_sample", "sampled_noise", "sampled_steps"]
+__all__ = ["moments_noise", "poisson_sample", "sampled_noise", "sampled_steps"]
 
 
 def poisson_sample(n: int, rate: float, sampling: np.random.Generator) -> NDArray[np.int64]:
@@ -50,3 +50,10 @@ def sampled_noise(
     start = 1.0 / math.sqrt(math.log1p(mu_steps**2 / (rate**2 * steps)))
     accountant = PLDAccountant()
     return least_noise(lambda noise: sampled_steps(before, rate, steps, noise), accountant, epsilon, delta, start=start)
+
+
+@lru_cache(maxsize=1024)
+def moments_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """Return the noise multiplier that the moments accountant asks for, as papers of its time do."""
+    accountant = RenyiAccountant(conversion="moments")
+    return least_noise(lambda noise: sampled_steps((), rate, steps, noise), accountant, epsilon, delta)

@@ -30,12 +30,12 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
+from sottovoce.central.sampling import moments_noise
 from sottovoce.central.scd._common import sum_mechanism
 from sottovoce.exceptions import ParameterError, PrivacyWarning
-from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
+from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.calibration import least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["PaperPlan"]
@@ -84,11 +84,7 @@ class PaperPlan(Plan):
         """Noise over sqrt(2) C that the paper's accounting asks for."""
         rate = self.size / self.n_samples
         steps = self.epochs * math.ceil(self.n_samples / self.size) * self.n_models
-
-        def claimed(noise_multiplier: float) -> Event:
-            return RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), steps)
-
-        return least_noise(claimed, RenyiAccountant(conversion="moments"), self.epsilon, self.delta)
+        return moments_noise(rate, steps, self.epsilon, self.delta)
 
     @property
     def event(self) -> Event:
