@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.parallel import team
-from sottovoce.central.scd.minibatch import poisson_sample
+from sottovoce.central.sampling import poisson_sample
 from sottovoce.exceptions import ParameterError
 
 rng = np.random.default_rng(0)

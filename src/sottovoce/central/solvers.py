@@ -8,10 +8,13 @@ from typing import Any, Final
 from sottovoce._validation import choice
 from sottovoce.central.objective_perturbation import ObjectivePlan
 from sottovoce.central.plan import Plan
+from sottovoce.central.primal_scd import PrimalPlan
 from sottovoce.central.scd.accelerated import AcceleratedPlan
 from sottovoce.central.scd.minibatch import MinibatchPlan
 from sottovoce.central.scd.paper import PaperPlan
 from sottovoce.central.sdca import NonPrivatePlan
+from sottovoce.central.seq_scd import SequentialPlan
+from sottovoce.central.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
@@ -23,6 +26,9 @@ _KINDS: Final[dict[str, type[Plan]]] = {
     "minibatch-scd": MinibatchPlan,
     "paper-scd": PaperPlan,
     "objective": ObjectivePlan,
+    "sgd": SGDPlan,
+    "seq-scd": SequentialPlan,
+    "primal-scd": PrimalPlan,
 }
 SOLVERS: Final = ("auto", *_KINDS)
 
@@ -44,7 +50,7 @@ def make_plan(
     max_iter: int,
     options: Mapping[str, object] | None = None,
 ) -> Plan:
-    """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise, whatever the solver.
+    """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
 
     Parameters
     ----------
@@ -79,6 +85,8 @@ def make_plan(
         "adjacency": adjacency,
         "label_bound": label_bound,
     }
+    if math.isinf(epsilon) and kind is SGDPlan:
+        return PlainSGDPlan(**facts, **own)
     if math.isinf(epsilon):
         return NonPrivatePlan(**facts, tol=tol, max_iter=max_iter)
     return kind(**facts, **own)

@@ -35,15 +35,18 @@ class DPLinearSVC(DPLinearClassifier):
     intercept_scaling : float, > 0, default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
-    solver : {"auto", "scd", "minibatch-scd", "objective", "paper-scd"}, default "auto"
+    solver : str, default "auto"
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
-        secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser of the smoothed
-        hinge; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
-        epsilon that is larger than the one asked for.
+        secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser of the
+        smoothed hinge. For comparison:
+        ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential and primal DP-SCD; ``"paper-scd"``: the
+        published Algorithm 1, whose receipt states an epsilon that is larger than the one asked for. Where each wins:
+        ``docs/guide/solvers.md``.
     solver_options : dict or None
-        Public parameters of the solver: ``{"n_passes": 100}`` for ``"scd"``, ``batch_size`` and ``epochs`` for
-        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"``, ``penalty``, ``tolerance``
-        and ``smoothing`` for ``"objective"``. None follows measured rules.
+        Public parameters of the solver: ``n_passes`` for ``"scd"``; ``batch_size`` and ``epochs`` for
+        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and
+        ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for ``"primal-scd"``;
+        ``penalty``, ``smoothing`` and ``tolerance`` for ``"objective"``. None follows measured rules.
     adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
         Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.
     n_public : int or None

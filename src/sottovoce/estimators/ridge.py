@@ -39,13 +39,16 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     intercept_scaling : float, > 0, default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
-    solver : {"auto", "scd", "minibatch-scd", "paper-scd"}, default "auto"
+    solver : {"auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd"}, default "auto"
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
         secret dual variables; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
-        epsilon that is larger than the one asked for.
+        epsilon that is larger than the one asked for; ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential
+        and primal DP-SCD, for comparison only.
     solver_options : dict or None
         Public parameters of the solver: ``{"n_passes": 100}`` for ``"scd"``, ``batch_size`` and ``epochs`` for
-        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"``. None follows measured rules.
+        ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and
+        ``learning_rate`` for ``"sgd"``, ``block_size`` in place of ``batch_size`` for ``"primal-scd"``. None follows
+        measured rules.
     adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
         Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.
     n_public : int or None

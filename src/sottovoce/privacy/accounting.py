@@ -477,8 +477,8 @@ class SelectionAccountant(Accountant):
 def accountant_for(event: Event) -> Accountant:
     """Return the tightest accountant that covers ``event``: exact for Gaussian releases alone, else PLD.
 
-    Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them. A private search by
-    itself has an accountant of its own; together with other releases it is Renyi DP.
+    Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them.
+    A private search by itself has an accountant of its own; together with other releases it is Renyi DP.
     """
     counts = flatten(event)
     searches = _searches(counts)

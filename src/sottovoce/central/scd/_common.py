@@ -15,7 +15,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = ["ScaledPlan", "Scales", "sum_mechanism"]
+__all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
@@ -108,11 +108,16 @@ class ScaledPlan(Plan):
 
 
 def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
-    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks.
+    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
+    return clipped_mechanism(adjacency.sum_factor * clip, clip, noise_multiplier)
+
+
+def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
 
     Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
     """
-    sensitivity = adjacency.sum_factor * clip * ROUNDING_SLACK
+    sensitivity = l2_sensitivity * ROUNDING_SLACK
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
     return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))

@@ -21,7 +21,7 @@ References
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -32,15 +32,14 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
+from sottovoce.central.sampling import poisson_sample, sampled_noise, sampled_steps
 from sottovoce.central.scd._common import ScaledPlan, Scales, sum_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.accounting import PLDAccountant
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.calibration import least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent, compose
+from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["MinibatchPlan", "poisson_sample"]
+__all__ = ["MinibatchPlan"]
 
 _AVERAGED: Final = 0.4  # share of the steps, the last ones, that the model is averaged over
 _TYPICAL_EIGENVALUE: Final = 0.5  # public guess of lambda_max for the size of a batch and the number of epochs
@@ -115,14 +114,14 @@ class MinibatchPlan(ScaledPlan):
     @property
     def noise_multiplier(self) -> float:
         """Noise of a step divided by its sensitivity: the least that keeps the budget of the whole run."""
-        return _calibrate(
+        return sampled_noise(
             self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.epsilon, self.delta, self.mu_steps
         )
 
     @property
     def event(self) -> Event:
         """The scales and the steps."""
-        return _event(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
+        return sampled_steps(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
 
     def details(self) -> dict[str, object]:
         """Return the sampling and the noise."""
@@ -207,39 +206,6 @@ class MinibatchPlan(ScaledPlan):
             report(step + 1)
         spent = RepeatedEvent(PoissonSampledEvent(self.sampling_rate, mechanism.event), self.n_steps)
         return total / (averaged * alpha_n), spent
-
-
-def _event(scales: tuple[Event, ...], rate: float, steps: int, noise_multiplier: float) -> Event:
-    return compose(*scales, RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), steps))
-
-
-@lru_cache(maxsize=256)
-def _calibrate(
-    scales: tuple[Event, ...], rate: float, steps: int, epsilon: float, delta: float, mu_steps: float
-) -> float:
-    """Find the noise of a plan; a second or so, so the same plan is not calibrated twice."""
-    # the central limit of the composition, exact for many steps
-    start = 1.0 / math.sqrt(math.log1p(mu_steps**2 / (rate**2 * steps)))
-    return least_noise(lambda noise: _event(scales, rate, steps, noise), PLDAccountant(), epsilon, delta, start=start)
-
-
-def poisson_sample(n: int, rate: float, sampling: np.random.Generator) -> NDArray[np.int64]:
-    """Return the sorted indices of a Poisson sample: each of 0..n-1 with probability ``rate``, on its own.
-
-    Drawn as geometric gaps, in time proportional to the size of the sample.
-    """
-    if rate >= 1.0:
-        return np.arange(n, dtype=np.int64)
-    drawn: list[NDArray[np.int64]] = []
-    last = -1
-    while last < n:
-        expected = (n - 1 - last) * rate
-        gaps = sampling.geometric(rate, size=int(expected + 4.0 * math.sqrt(expected) + 8.0))
-        places = last + np.cumsum(np.minimum(gaps, n + 1), dtype=np.int64)
-        drawn.append(places)
-        last = int(places[-1])
-    sample = np.concatenate(drawn)
-    return sample[sample < n]
 
 
 def _rule(plan: MinibatchPlan) -> tuple[float, float, float]:

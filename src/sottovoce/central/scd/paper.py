@@ -30,11 +30,12 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
+from sottovoce.central.sampling import moments_noise
 from sottovoce.central.scd._common import sum_mechanism
-from sottovoce.exceptions import PrivacyWarning
-from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
-from sottovoce.privacy.calibration import least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["PaperPlan"]
@@ -62,6 +63,11 @@ class PaperPlan(Plan):
         whole_number("batch_size", self.batch_size, at_least=1)
         number("clipping_norm", self.clipping_norm, above=0.0)
         whole_number("epochs", self.epochs, at_least=1)
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            raise ParameterError(
+                "adjacency must be 'zero-out' or 'replace-one' for solver='paper-scd': batches of fixed size shift "
+                "when a row is added; got 'add-remove'. Use solver='scd'."
+            )
 
     @property
     def solver(self) -> str:
@@ -78,11 +84,7 @@ class PaperPlan(Plan):
         """Noise over sqrt(2) C that the paper's accounting asks for."""
         rate = self.size / self.n_samples
         steps = self.epochs * math.ceil(self.n_samples / self.size) * self.n_models
-
-        def claimed(noise_multiplier: float) -> Event:
-            return RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), steps)
-
-        return least_noise(claimed, RenyiAccountant(conversion="moments"), self.epsilon, self.delta)
+        return moments_noise(rate, steps, self.epsilon, self.delta)
 
     @property
     def event(self) -> Event:
@@ -144,17 +146,20 @@ class PaperPlan(Plan):
         mechanism = sum_mechanism(
             self.adjacency, clip, math.sqrt(2.0) * self.noise_multiplier / self.adjacency.sum_factor
         )
-        a, v, total = np.zeros(rows.n_samples), np.zeros(self.n_weights), np.empty(self.n_weights, np.int64)
+        a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
+        unit = np.ones(rows.n_samples)  # |zeta| itself is clipped, because a moves by it; a short row steps with care
         for epoch in range(self.epochs):
             order = shuffling.permutation(rows.n_samples)
             for lo in range(0, rows.n_samples, self.size):
                 batch = order[lo : lo + self.size]
-                total[:] = 0
+                before, total = a[batch], np.zeros(self.n_weights, np.int64)
                 passes.batch_pass(
-                    rows.kernel, rows.scale, rows.norm, rows.constant, y, a, (v / alpha_n).astype(rows.dtype), 0.0,
+                    rows.kernel, rows.scale, unit, rows.constant, y, a, (v / alpha_n).astype(rows.dtype), 0.0,
                     self.size / alpha_n, clip, 1.0 / mechanism.tick, self.loss, batch, 0, len(batch), total,
                 )  # fmt: skip
-                a[batch] += mechanism.noise_std * noise.standard_normal(len(batch))
-                v = v + mechanism.release(total, noise)[0]
+                moves = np.trunc((a[batch] - before) / mechanism.tick).astype(np.int64)
+                noisy, _ = mechanism.release(np.concatenate([moves, total]), noise)
+                a[batch] = before + noisy[: len(batch)]
+                v = v + noisy[len(batch) :]
             progress(model * self.epochs + epoch + 1, self.epochs * self.n_models)
         return v / alpha_n

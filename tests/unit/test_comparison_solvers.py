@@ -1,0 +1,217 @@
+"""DP-SGD, sequential and primal DP-SCD: what is planned is what is released, and bad options are refused."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, accountant_for
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 5))
+X /= np.linalg.norm(X, axis=1, keepdims=True)
+SIGN = np.where(X[:, 0] > 0, 1, -1)
+THREE = np.argmax(X[:, :3], axis=1)
+PUBLIC = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "random_state": 0}
+CLASSIFIERS = {"logistic": sv.DPLogisticRegression, "hinge": sv.DPLinearSVC}
+SMALL = {
+    "sgd": {"batch_size": 50, "epochs": 5},
+    "seq-scd": {"batch_size": 7, "epochs": 2},
+    "primal-scd": {"block_size": 2, "epochs": 3},
+}
+
+
+def make(solver, loss="logistic", options=None, **changed):
+    options = SMALL[solver] if options is None else options
+    parameters = {**PUBLIC, "solver": solver, "solver_options": options, **changed}
+    if loss == "squared":
+        return sv.DPRidge(label_bounds=(-1.0, 1.0), **parameters)
+    return CLASSIFIERS[loss](**{"classes": [-1, 1], **parameters})
+
+
+def labels(loss):
+    return X[:, 0] if loss == "squared" else SIGN
+
+
+@pytest.fixture
+def released(monkeypatch):
+    """The mechanisms of one fit, in order."""
+    seen = []
+    original = GridGaussian.release
+    monkeypatch.setattr(GridGaussian, "release", lambda self, t, g: (seen.append(self), original(self, t, g))[1])
+    return seen
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("solver", SMALL)
+def test_plan_solution_and_receipt_agree(solver, loss):
+    model = make(solver, loss).fit(X, labels(loss))
+    plan, receipt = sv.plan(model, *X.shape), model.guarantee_
+    planned = accountant_for(plan.event).epsilon(plan.event, 1e-5)
+    assert planned <= 1.0
+    assert planned == pytest.approx(1.0, rel=5e-3)  # nothing is left on the table
+    assert receipt.epsilon == 1.0
+    assert receipt.epsilon_at(1e-5) == pytest.approx(planned, rel=1e-9)
+    assert receipt.proof == plan.proof
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("solver", SMALL)
+def test_three_classes_share_the_budget(solver):
+    model = make(solver, classes=[0, 1, 2]).fit(X, THREE)
+    event = model.guarantee_.event
+    assert accountant_for(event).epsilon(event, 1e-5) == pytest.approx(1.0, rel=5e-3)
+    assert model.coef_.shape == (3, 5)
+
+
+def test_sgd_releases_what_it_accounts(released):
+    model = make("sgd").fit(X, SIGN)
+    plan = sv.plan(model, *X.shape)
+    assert plan.sampling_rate == 0.25 and plan.n_steps == model.n_iter_ == len(released) == 20
+    event = RepeatedEvent(PoissonSampledEvent(0.25, GaussianEvent(plan.noise_multiplier)), 20)
+    assert plan.event == event
+    assert PLDAccountant().epsilon(event, 1e-5) <= 1.0
+    for mechanism in released:
+        assert mechanism.noise_multiplier == plan.noise_multiplier
+        assert mechanism.l2_sensitivity == pytest.approx(1.0, rel=2e-6)  # the bound on |l'|, and the slack
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 200, "epochs": 30}), ("primal-scd", {})])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_without_sampling_the_releases_compose_to_the_whole_budget(loss, solver, options, adjacency, released):
+    """Scales of the labels included, one by one; a row that is replaced moves a sum twice as far."""
+    model = make(solver, loss, options, adjacency=adjacency).fit(X, labels(loss))
+    mu = math.sqrt(sum(mechanism.noise_multiplier**-2 for mechanism in released))
+    assert mu == pytest.approx(gaussian_mu(1.0, 1e-5), rel=1e-9)
+    assert mu <= gaussian_mu(1.0, 1e-5) * (1 + 1e-12)
+    clip = model.guarantee_.parameters["clipping norm"]
+    assert released[-1].l2_sensitivity == pytest.approx(clip * (1 if adjacency == "zero-out" else 2), rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "factor"), [("zero-out", math.sqrt(4 * 49 - 2)), ("replace-one", 2 * math.sqrt(56))]
+)
+def test_sequential_releases_what_it_accounts(adjacency, factor, released):
+    model = make("seq-scd", adjacency=adjacency).fit(X, SIGN)
+    batches = math.ceil(200 / 7)
+    assert len(released) == model.n_iter_ == 2 * batches
+    for mechanism in released:
+        assert mechanism.noise_multiplier == pytest.approx(math.sqrt(2) / gaussian_mu(1.0, 1e-5))
+        assert mechanism.l2_sensitivity == pytest.approx(1e-3 * factor, rel=2e-6)
+    # each row is in two of these releases
+    assert GaussianAccountant().mu(model.guarantee_.event) == pytest.approx(gaussian_mu(1.0, 1e-5))
+
+
+def test_a_given_clip_needs_no_scale_of_the_labels(released):
+    model = make("sgd", "squared", {**SMALL["sgd"], "clipping_norm": 0.5})
+    model.set_params(label_bounds=(-2.0, 2.0)).fit(X, X[:, 0])
+    assert len(released) == 20
+    assert released[0].l2_sensitivity == pytest.approx(0.5 * 2.0, rel=2e-6)
+
+
+@pytest.mark.parametrize("solver", SMALL)
+def test_sparse_and_dense_agree_and_seeds_repeat(solver):
+    dense = make(solver).fit(X, SIGN).coef_
+    np.testing.assert_array_equal(dense, make(solver).fit(X, SIGN).coef_)
+    np.testing.assert_allclose(make(solver).fit(sp.csr_matrix(X), SIGN).coef_, dense, rtol=1e-4, atol=1e-6)
+    assert not np.array_equal(dense, make(solver, random_state=1).fit(X, SIGN).coef_)
+
+
+@pytest.mark.parametrize(("solver", "options"), [("sgd", {"batch_size": 2900, "epochs": 3}), ("primal-scd", {})])
+def test_the_number_of_threads_changes_nothing(solver, options, monkeypatch):
+    big = np.random.default_rng(1).normal(size=(3000, 800))
+    y, results = np.where(big[:, 0] > 0, 1, -1), []
+    options = options or {"block_size": 400, "epochs": 2}
+    for threads in ("1", "3"):
+        monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
+        results.append(make(solver, options=options, data_norm=30.0).fit(big, y).coef_)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 100.0, 1e6])
+@pytest.mark.parametrize("solver", SMALL)
+def test_tiny_and_huge_budgets_train(solver, epsilon):
+    model = make(solver, epsilon=epsilon).fit(X, SIGN)
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.epsilon_at(1e-5) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 100, 10**7])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):
+    plan = sv.plan(make("sgd", loss, {}), n_samples, 30)
+    assert 1.0 <= plan.expected_size <= n_samples
+    assert 50 <= plan.n_steps <= 10_000
+    assert 0.0 < plan.rate <= plan.safe_rate
+
+
+def test_sgd_under_add_remove_depends_on_the_stand_in_only():
+    plans = [sv.plan(make("sgd", adjacency="add-remove", n_public=150), n, 5) for n in (120, 200)]
+    assert plans[0] == plans[1]
+    model = make("sgd", adjacency="add-remove", n_public=150).fit(X, SIGN)
+    assert model.guarantee_.parameters["sampling rate"] == 50 / 150
+
+
+BAD = [
+    ("sgd", {"batch_size": 0.5}, {}, "batch_size must be a finite number >= 1; got 0.5"),
+    ("sgd", {"epochs": 0.0}, {}, "epochs must be a finite number > 0 and <= 1e.06; got 0.0"),
+    ("sgd", {"learning_rate": -1.0}, {}, "learning_rate must be a finite number > 0; got -1.0"),
+    ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number > 0; got nan"),
+    ("sgd", {"momentum": 0.9}, {}, "no entry 'momentum' for solver='sgd'; it takes 'learning_rate', 'clipping_norm', "),
+    ("sgd", {"batch_size": 50}, {"adjacency": "replace-one"}, "got 'replace-one'. Give .*'batch_size': n_samples"),
+    ("seq-scd", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
+    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number > 0; got 0.0"),
+    ("seq-scd", {"epochs": 0}, {}, "epochs must be a whole number >= 1; got 0"),
+    ("seq-scd", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for solver='seq-scd'"),
+    (
+        "paper-scd",
+        {},
+        {"adjacency": "add-remove", "n_public": 200},
+        "'zero-out' or 'replace-one' for solver='paper-scd'",
+    ),
+    ("primal-scd", {"block_size": 0}, {}, "block_size must be a whole number >= 1; got 0"),
+    ("primal-scd", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1; got 1.5"),
+    ("primal-scd", {"learning_rate": math.inf}, {}, "learning_rate must be a finite number > 0; got inf"),
+    ("primal-scd", {"batch_size": 3}, {}, "no entry 'batch_size' for solver='primal-scd'; it takes 'learning_rate', "),
+]
+
+
+@pytest.mark.parametrize(("solver", "options", "changed", "message"), BAD)
+def test_bad_options_are_refused_before_anything_is_released(solver, options, changed, message, released):
+    with pytest.raises(ParameterError, match=message):
+        make(solver, options=options, **changed).fit(X, SIGN)
+    assert not released
+
+
+def test_sgd_without_noise_takes_the_same_options():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = make("sgd", options={"clipping_norm": 0.1, "batch_size": 20, "epochs": 4}, epsilon=math.inf)
+        model.fit(X, SIGN)
+    assert model.guarantee_.epsilon == math.inf
+    assert model.guarantee_.parameters["solver"] == "sgd (no privacy)"
+    assert model.n_iter_ == 4
+
+
+def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
+    """On rows of norm 1/100 the dual variables move by at most the clip too, and their noise is on the grid."""
+    seen = []
+
+    def record(self, ticks, noise):
+        seen.append(ticks * self.tick)
+        return ticks * self.tick, self.event
+
+    monkeypatch.setattr(GridGaussian, "release", record)
+    model = make("paper-scd", options={"batch_size": 20, "epochs": 2, "clipping_norm": 1e-4}, fit_intercept=False)
+    with pytest.warns(PrivacyWarning):
+        model.fit(X / 100, SIGN)
+    moves = np.abs(np.concatenate([release[:20] for release in seen]))
+    assert 0.99e-4 < moves.max() <= 1e-4
