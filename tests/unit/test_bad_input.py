@@ -59,7 +59,10 @@ def ridge(**changed):
         ({"alpha": math.nan}, "alpha must be a finite number > 0; got nan"),
         ({"intercept_scaling": -1.0}, "intercept_scaling must be a finite number > 0; got -1.0"),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False; got 'yes'"),
-        ({"solver": "lbfgs"}, "solver must be one of 'auto', 'scd', 'minibatch-scd', 'paper-scd'; got 'lbfgs'"),
+        (
+            {"solver": "lbfgs"},
+            "solver must be one of 'auto', 'scd', 'minibatch-scd', 'paper-scd', 'adassp'; got 'lbfgs'",
+        ),
         (
             {"solver_options": {"steps": 3}},
             "solver_options has no entry 'steps' for solver='auto'; it takes 'n_passes'",

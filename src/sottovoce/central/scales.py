@@ -22,11 +22,11 @@ from sottovoce.central.rows import Rows
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "release_label_location_and_scale", "release_largest_eigenvalue"]
+__all__ = ["GRAM_BLOCK", "MAX_GRAM", "gram", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
 # Above this width the Gram matrix costs more than the training; the bound 1, which needs no data, is used instead.
 MAX_GRAM: Final = 2048
-_BLOCK: Final = 8192
+GRAM_BLOCK: Final = 8192  # rows multiplied at a time
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
 _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
 _LOCATION_STEPS: Final = 12
@@ -55,13 +55,13 @@ def release_largest_eigenvalue(
     GaussianEvent
         What it cost.
     """
-    gram = _gram(rows)
-    width = gram.shape[0]
-    exact = float(eigh(gram, eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
+    matrix = gram(rows)
+    width = matrix.shape[0]
+    exact = float(eigh(matrix, eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
     # In the unit of X'X. Double rounding of the sums and of the eigenvalue is within this bound (Higham 2002, section
     # 3.5).
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    rounding = 4.0 * (_BLOCK + n_public / _BLOCK + width) * 2.0**-53 * n_public
+    rounding = 4.0 * (GRAM_BLOCK + n_public / GRAM_BLOCK + width) * 2.0**-53 * n_public
     tick = power_of_two_below((1.0 + rounding) / mu / 2**20)
     sensitivity = 1.0 + 2.0 * rounding + rounding_norm(1, tick)
     mechanism = GridGaussian(sensitivity, 1.0 / mu, tick)
@@ -72,28 +72,29 @@ def release_largest_eigenvalue(
     return min(1.0, max(lowest, estimate)), event
 
 
-def _gram(rows: Rows) -> NDArray[np.float64]:
-    """Return X'X of the scaled rows in double precision, block by block."""
-    width = rows.n_weights
+def gram(rows: Rows, extra: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return X'X of the scaled rows in double precision, block by block; ``extra`` is appended as a last column."""
     features = rows.raw.shape[1]
-    gram = np.zeros((width, width))
-    for lo in range(0, rows.n_samples, _BLOCK):
-        factor = rows.scale[lo : lo + _BLOCK]
-        block: Any = rows.raw[lo : lo + _BLOCK].astype(np.float64)
+    width = rows.n_weights + (extra is not None)
+    total = np.zeros((width, width))
+    for lo in range(0, rows.n_samples, GRAM_BLOCK):
+        factor = rows.scale[lo : lo + GRAM_BLOCK]
+        block: Any = rows.raw[lo : lo + GRAM_BLOCK].astype(np.float64)
+        border = np.empty((len(factor), width - features))
+        if rows.constant > 0.0:
+            border[:, 0] = rows.constant
+        if extra is not None:
+            border[:, -1] = extra[lo : lo + GRAM_BLOCK]
         if isinstance(block, np.ndarray):
             scaled = block * factor[:, None]
-            gram[:features, :features] += scaled.T @ scaled
-            sums = scaled.sum(axis=0)
+            total[:features, :features] += scaled.T @ scaled
         else:
             scaled = sp.diags_array(factor) @ block
-            gram[:features, :features] += (scaled.T @ scaled).toarray()
-            sums = np.asarray(scaled.sum(axis=0)).ravel()
-        if rows.constant > 0.0:
-            gram[-1, :features] += rows.constant * sums
-            gram[-1, -1] += rows.constant**2 * len(factor)
-    if rows.constant > 0.0:
-        gram[:features, -1] = gram[-1, :features]
-    return gram
+            total[:features, :features] += (scaled.T @ scaled).toarray()
+        total[features:, :features] += (scaled.T @ border).T
+        total[features:, features:] += border.T @ border
+    total[:features, features:] = total[features:, :features].T
+    return total
 
 
 def release_label_location_and_scale(

@@ -11,6 +11,7 @@ from sottovoce.central.scd.accelerated import AcceleratedPlan
 from sottovoce.central.scd.minibatch import MinibatchPlan
 from sottovoce.central.scd.paper import PaperPlan
 from sottovoce.central.sdca import NonPrivatePlan
+from sottovoce.central.sufficient_statistics import SufficientStatisticsPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
@@ -21,6 +22,7 @@ _KINDS: Final[dict[str, type[Plan]]] = {
     "scd": AcceleratedPlan,
     "minibatch-scd": MinibatchPlan,
     "paper-scd": PaperPlan,
+    "adassp": SufficientStatisticsPlan,
 }
 SOLVERS: Final = ("auto", *_KINDS)
 
