@@ -8,8 +8,8 @@ are released once: X'X, X't and t't together. In the coordinates (G_jj, sqrt(2) 
 Frobenius norm and the noise has the same size everywhere, so this is one Gaussian mechanism of sensitivity |u u'|_F =
 |u|^2 <= 1 + c^2 (replacing a row: sqrt(2) times that). c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest.
 Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenvalue; here that is read off the released
-matrix. Labels are clipped at a multiple of their released scale, which grows with the public mu sqrt(n / d), so that
-clipping fades as the noise does.
+matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
+that clipping fades as the noise does.
 
 What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
 
@@ -45,7 +45,7 @@ _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 _LEAST_CLIP: Final = 2.0  # in units of the released scale: 3.3 standard deviations of Gaussian labels, or more
-_CLIP_GROWTH: Final = 0.2  # times mu sqrt(n / d)
+_CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise falls, so that its share vanishes too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     def label_clip(self, scale: float) -> float:
         """Return the largest |y - location| that counts, for a released scale of the labels."""
-        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * self.mu_steps * math.sqrt(self.n_samples / self.n_weights))
+        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * math.sqrt(self.mu_steps) * (self.n_samples / self.n_weights) ** 0.25)
         return multiple * scale
 
     def solve(
