@@ -1,6 +1,6 @@
 """Ridge by DP-SCD and by sufficient statistics (AdaSSP): mean squared test error, and what public facts say about it.
 
-    python benchmarks/ridge_solvers.py [--seeds 5] [--only blogfeedback,synthetic] [--delta 1e-3] [--largest 100000]
+    python benchmarks/ridge_solvers.py [--seeds 5] [--only blogfeedback,synthetic] [--delta 1e-3] [--sizes 1000,10000]
 
 Synthetic tables: unit-variance labels of which three quarters are linear in the columns; columns of equal variance
 ("isotropic"), of standard deviations from 1 to 0.1 ("decaying"), or near a subspace of a quarter of the dimensions
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="blogfeedback,synthetic")
     parser.add_argument("--delta", type=float, default=1e-3)
-    parser.add_argument("--largest", type=int, default=100_000)
+    parser.add_argument("--sizes", default="1000,10000,100000")
     arguments = parser.parse_args()
     results = []
     if "blogfeedback" in arguments.only:
@@ -78,11 +78,10 @@ def main() -> None:
     if "synthetic" in arguments.only:
         for kind in ("isotropic", "decaying", "low rank"):
             for d in (5, 20, 90):
-                for n in (1_000, 10_000, 100_000):
-                    if n <= arguments.largest:
-                        for epsilon in (0.1, 0.5, 1.0, 2.0):
-                            load = lambda seed, n=n, d=d, kind=kind: synthetic(kind, n, d, seed)  # noqa: E731
-                            results.append(row(kind, n, d, epsilon, 1e-6, load, arguments.seeds))
+                for n in map(int, arguments.sizes.split(",")):
+                    for epsilon in EPSILONS:
+                        load = lambda seed, n=n, d=d, kind=kind: synthetic(kind, n, d, seed)  # noqa: E731
+                        results.append(row(kind, n, d, epsilon, 1e-6, load, arguments.seeds))
     lines = [
         (r["data"], f"{r['n']:,}", f"{r['d']}", f"{r['epsilon']:g}", f"{r['ratio']:.3g}", f"{r['none']:.3f}",
          f"{r['scd']:.3f}", f"{r['adassp']:.3f}", min(SOLVERS, key=lambda name: r[name]))

@@ -52,12 +52,12 @@ def test_coverage(epsilon, n, d, rho):
 
 
 def test_intervals_that_ignore_the_noise_cover_far_too_little():
-    """The classical standard errors, computed from the same release: without the part of the noise."""
+    """The classical standard errors around the private estimates: sampling counts, the noise does not."""
     n, d = 20_000, 4
     naive, private = [], []
     for seed in range(60):
         X, y, beta = table(seed, n, d, 0.5)
-        fitted = model(seed, 1.0).fit(X, y)
+        fitted = model(seed, 0.5).fit(X, y)
         U = np.column_stack([X, np.ones(n)])
         exact = np.linalg.lstsq(U, y, rcond=None)[0]
         classical = np.sqrt(np.diag(np.linalg.inv(U.T @ U)) * np.sum((y - U @ exact) ** 2) / (n - d - 1))

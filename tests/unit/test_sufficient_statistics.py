@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +113,13 @@ def test_tiny_and_huge_budgets_train(epsilon):
     model = ridge(epsilon=epsilon).fit(X, Y)
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon_at(1e-6) <= epsilon * (1 + 1e-9)
+
+
+def test_the_example_of_the_guide_prints_what_the_guide_says(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "intervals.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", page, re.DOTALL).groups()
+    exec(compile(code, "intervals.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 class TestRefusals:

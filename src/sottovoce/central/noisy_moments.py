@@ -26,13 +26,14 @@ then be with positive probability [2]_).
 References
 ----------
 .. [1] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction & estimation in
-   unbounded domain. UAI 2018, arXiv:1803.02596; Algorithm 2.
+   unbounded domain. UAI 2018, arXiv:1803.02596; algorithm AdaSSP.
 .. [2] Dufour (1997). Some Impossibility Theorems in Econometrics with Applications to Structural and Dynamic Models.
-   Econometrica 65; Section 3.
+   Econometrica 65.
 """
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,16 +82,22 @@ class NoisyMoments:
         """What the norm of the noise in X'X hardly ever exceeds."""
         return math.sqrt(2.0) * self.noise_std * (math.sqrt(len(self.gram)) + 1.0)
 
+    @cached_property
+    def _spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Eigenvalues of noisy X'X, the smallest first, and eigenvectors."""
+        values, vectors = eigh(self.gram)
+        return values, vectors
+
     def ridge(self, penalty: float) -> tuple[NDArray[np.float64], float]:
         """Return the weights, and the penalty that they were found with: at least ``penalty`` (alpha n)."""
-        values, vectors = eigh(self.gram)
+        values, vectors = self._spectrum
         chosen = max(penalty, 0.5 * self.radius - max(0.0, float(values[0])))
         return vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + chosen)), chosen
 
     def least_squares(self, n_rows: float) -> LeastSquares:
         """Return unpenalised weights with noise-aware standard errors."""
         d = len(self.gram)
-        values, vectors = eigh(self.gram)
+        values, vectors = self._spectrum
         if not (values[0] > self.radius and n_rows > d):
             return LeastSquares(np.zeros(d), np.full(d, np.inf))
         inverse = (vectors / values) @ vectors.T

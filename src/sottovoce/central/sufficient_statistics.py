@@ -16,7 +16,7 @@ What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/p
 References
 ----------
 .. [1] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction & estimation in
-   unbounded domain. UAI 2018, arXiv:1803.02596; Algorithm 2.
+   unbounded domain. UAI 2018, arXiv:1803.02596; algorithm AdaSSP.
 """
 
 import math
@@ -133,7 +133,8 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     def label_clip(self, scale: float) -> float:
         """Return the largest |y - location| that counts, for a released scale of the labels."""
-        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * math.sqrt(self.mu_steps) * (self.n_samples / self.n_weights) ** 0.25)
+        growth = math.sqrt(self.mu_steps * math.sqrt(self.n_samples / self.n_weights))
+        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
         return multiple * scale
 
     def solve(

@@ -45,7 +45,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
         secret dual variables; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
         epsilon that is larger than the one asked for; ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for
-        `confidence_intervals` and for tables with few columns and many rows.
+        `confidence_intervals`; it predicts as well as ``"scd"`` on long tables with few columns, else worse.
     solver_options : dict or None
         Public parameters of the solver: ``{"n_passes": 100}`` for ``"scd"``, ``batch_size`` and ``epochs`` for
         ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"``, ``{"clip_labels": False}`` for
@@ -93,7 +93,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
            the
        changes and the proof in ``docs/privacy/dp_scd.md``.
     .. [2] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction &
-       estimation in unbounded domain. UAI 2018; Algorithm 2, with the changes and the proof in
+       estimation in unbounded domain. UAI 2018; algorithm AdaSSP, with the changes and the proof in
        ``docs/privacy/sufficient_statistics.md``.
 
     Examples
