@@ -1,4 +1,4 @@
-"""Audit of a whole fit by sufficient statistics; the adversary knows all other rows and sees the released matrix.
+"""Audit of whole runs of the plan; the adversary knows all other rows and sees the released second moments.
 
 Two hypotheses about a Gaussian vector: his best score is its projection on the difference of the two exact values,
 which he knows. At the planned noise the lower bound on epsilon stays below the receipt's; at 0.7 times it, it must not.
@@ -9,9 +9,13 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Streams
 
-EPSILON, DELTA = 1.0, 0.05
+EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
+TEAM = Team(1, None)
 ONE, OTHER = np.array([1.0, 0.0]), np.array([-0.5, np.sqrt(0.75)])  # (x, c) of the two are orthogonal for c^2 = 1/2
 CASES = {
     "zero-out": (ONE, np.zeros(2), (1.0, 0.0)),  # zeroed out: label 0, no intercept
@@ -22,7 +26,6 @@ CASES = {
 @pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
 @pytest.mark.parametrize("adjacency", CASES)
 def test_audit(adjacency, factor, monkeypatch):
-    runs = 3500 if factor == 1.0 else 1000
     original = GridGaussian.release
     seen = []
 
@@ -46,18 +49,21 @@ def test_audit(adjacency, factor, monkeypatch):
     row, other, labels = CASES[adjacency]
     tables = [(np.vstack([X, extra]), np.append(y, label)) for extra, label in zip((row, other), labels, strict=True)]
     released, exact = [], []
-    for place, table in enumerate(tables):
+    for place, (matrix, targets) in enumerate(tables):
         seen.clear()
-        for seed in range(place * runs, (place + 1) * runs):
-            sv.DPRidge(
-                epsilon=EPSILON, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False,
-                adjacency=adjacency, solver="adassp", solver_options={"clip_labels": False}, random_state=seed,
-            ).fit(*table)  # fmt: skip
+        model = sv.DPRidge(
+            epsilon=EPSILON, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False,
+            adjacency=adjacency, solver="adassp", solver_options={"clip_labels": False},
+        )  # fmt: skip
+        plan = sv.plan(model, *matrix.shape)
+        rows = make_rows(matrix, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+        for seed in range(place * RUNS, (place + 1) * RUNS):
+            plan.solve(rows, [targets], Streams(seed), TEAM, lambda step, steps: None)
         released.append(np.array([value for value, _ in seen]))
         exact.append(seen[0][1])
     direction = exact[0] - exact[1]
     bound = gaussian_lower_bound(released[0] @ direction, released[1] @ direction, delta=DELTA)
-    print(f"{adjacency}, noise x {factor}: epsilon >= {bound:.3f} at delta = {DELTA} ({runs} runs a table)")
+    print(f"{adjacency}, noise x {factor}: epsilon >= {bound:.3f} at delta = {DELTA} ({RUNS} runs a table)")
     if factor == 1.0:
         assert 0.5 * EPSILON < bound < EPSILON
     else:
