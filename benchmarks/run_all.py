@@ -7,7 +7,11 @@ from pathlib import Path
 
 quick = "--quick" in sys.argv
 here = Path(__file__).parent
-jobs = [["speed.py", *(["--quick"] if quick else [])]]
+jobs = [
+    ["speed.py", *(["--quick"] if quick else [])],
+    ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
+    ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
+]
 if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["accuracy.py", "--seeds", "3" if quick else "10", *(["--only", "a9a,phishing"] if quick else [])])
 else:

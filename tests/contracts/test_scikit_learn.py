@@ -27,6 +27,7 @@ CLASSIFIER = {"delta": 1e-3, "data_norm": 5.0}
             (sv.DPLinearSVC, CLASSIFIER),
         )
     ]
+    + [sv.DPRidge(epsilon=1e4, random_state=0, solver="adassp", **RIDGE)]
 )
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -41,6 +41,8 @@ RUNS = [
     ),
     pytest.param(ridge, X[:, 0], {}, id="ridge"),
     pytest.param(ridge, X[:, 0], {"adjacency": "replace-one"}, id="ridge, replace-one"),
+    pytest.param(ridge, X[:, 0], {"solver": "adassp"}, id="adassp"),
+    pytest.param(ridge, X[:, 0], {"solver": "adassp", "adjacency": "replace-one"}, id="adassp, replace-one"),
     pytest.param(logistic, SIGN, {"adjacency": "add-remove", "n_public": 180}, id="add-remove"),
 ]  # fmt: skip
 

@@ -16,13 +16,27 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.randomness import Streams
 
-__all__ = ["ROUNDING_SLACK", "Plan", "Progress", "Solution"]
+__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution"]
 
 Progress = Callable[[int, int], None]
 
 # Sensitivities are multiplied by this: it covers the rounding of norms, factors and products, each below 2^-22
 # relative.
 ROUNDING_SLACK: Final = 1.0 + 2.0**-20
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Unpenalised coefficients with standard errors, made from released statistics alone.
+
+    Attributes
+    ----------
+    estimates, standard_errors : ndarray of shape (n_weights,)
+        For rows of norm at most 1, the intercept's weight last; infinite errors where the data cannot tell.
+    """
+
+    estimates: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,8 @@ class Solution:
         What public rules made of the noisy releases, for the receipt.
     offset : float
         Released location of the labels, to be added to every prediction.
+    least_squares : LeastSquares or None
+        For confidence intervals, from solvers that can tell.
     """
 
     weights: NDArray[np.float64]
@@ -48,6 +64,7 @@ class Solution:
     event: Event
     chosen: dict[str, object]
     offset: float = 0.0
+    least_squares: LeastSquares | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "release_label_location_and_scale", "release_largest_eigenvalue"]
+__all__ = ["MAX_GRAM", "gram", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
 MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
@@ -63,7 +63,7 @@ def release_largest_eigenvalue(
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
     rounding = 4.0 * (PIECE + n_public / PIECE + width) * 2.0**-53 * n_public
     if width <= MAX_GRAM:
-        exact = float(eigh(_gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
+        exact = float(eigh(gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
         sensitivity = 1.0 + 2.0 * rounding  # of lambda_max, for every adjacency
     else:
         exact = sketched_norm(rows)
@@ -77,22 +77,29 @@ def release_largest_eigenvalue(
     return min(1.0, max(lowest, estimate)), event
 
 
-def _gram(rows: Rows) -> NDArray[np.float64]:
-    """Return X'X of the scaled rows in double precision, piece by piece: the same however the rows are stored."""
-    width = rows.n_weights
+def gram(rows: Rows, extra: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Return X'X of the scaled rows in double precision, piece by piece; ``extra`` is appended as a last column.
+
+    The result is the same however the rows are stored.
+    """
     features = rows.raw.shape[1]
-    gram = np.zeros((width, width))
+    width = rows.n_weights + (extra is not None)
+    total = np.zeros((width, width))
+    lo = 0
     for scaled in rows.scaled_pieces():
-        if isinstance(scaled, np.ndarray):
-            gram[:features, :features] += scaled.T @ scaled
-        else:
-            gram[:features, :features] += (scaled.T @ scaled).toarray()
+        hi = lo + scaled.shape[0]
+        border = np.empty((hi - lo, width - features))
         if rows.constant > 0.0:
-            gram[-1, :features] += rows.constant * np.asarray(scaled.sum(axis=0)).ravel()
-            gram[-1, -1] += rows.constant**2 * scaled.shape[0]
-    if rows.constant > 0.0:
-        gram[:features, -1] = gram[-1, :features]
-    return gram
+            border[:, 0] = rows.constant
+        if extra is not None:
+            border[:, -1] = extra[lo:hi]
+        product = scaled.T @ scaled
+        total[:features, :features] += product if isinstance(product, np.ndarray) else product.toarray()
+        total[features:, :features] += (scaled.T @ border).T
+        total[features:, features:] += border.T @ border
+        lo = hi
+    total[:features, features:] = total[features:, :features].T
+    return total
 
 
 def release_label_location_and_scale(

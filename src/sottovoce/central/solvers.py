@@ -15,6 +15,7 @@ from sottovoce.central.scd.paper import PaperPlan
 from sottovoce.central.sdca import NonPrivatePlan
 from sottovoce.central.seq_scd import SequentialPlan
 from sottovoce.central.sgd import PlainSGDPlan, SGDPlan
+from sottovoce.central.sufficient_statistics import SufficientStatisticsPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
@@ -29,6 +30,7 @@ _KINDS: Final[dict[str, type[Plan]]] = {
     "sgd": SGDPlan,
     "seq-scd": SequentialPlan,
     "primal-scd": PrimalPlan,
+    "adassp": SufficientStatisticsPlan,
 }
 SOLVERS: Final = ("auto", *_KINDS)
 

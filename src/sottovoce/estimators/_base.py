@@ -187,20 +187,18 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = make_rows(X, data_norm=float(self.data_norm), constant=plan.intercept, names=names, team=threads)
             solution = plan.solve(rows, targets, streams, threads, progress)
-        self._weights(plan, solution.weights)
+        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         self.n_iter_ = solution.n_steps
         self.guarantee_ = self._receipt(plan, solution, streams.seeded)
         return solution
 
-    def _weights(self, plan: Plan, weights: NDArray[np.float64]) -> None:
-        """Turn weights for scaled rows into coefficients for the user's rows."""
+    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
         assert self.data_norm is not None
         whole = math.sqrt(1.0 + plan.intercept**2)
-        self.coef_ = weights[:, : plan.n_features] / (float(self.data_norm) * whole)
-        if plan.intercept > 0.0:
-            self.intercept_ = weights[:, -1] * (plan.intercept / whole)
-        else:
-            self.intercept_ = np.zeros(plan.n_models)
+        coef = weights[:, : plan.n_features] / (float(self.data_norm) * whole)
+        intercept = weights[:, -1] * (plan.intercept / whole) if plan.intercept > 0.0 else np.zeros(len(weights))
+        return coef, intercept
 
     def _assumptions(self) -> tuple[str, ...]:
         return ()

@@ -103,6 +103,9 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
         "coef_": _encode(estimator.coef_),
         "intercept_": _encode(estimator.intercept_),
     }
+    if isinstance(estimator, DPRidge) and estimator.standard_errors_ is not None:
+        fitted["least_squares_"] = _encode(estimator.least_squares_)
+        fitted["standard_errors_"] = _encode(estimator.standard_errors_)
     if hasattr(estimator, "classes_"):
         fitted["classes_"] = _encode_classes(estimator.classes_)
     if hasattr(estimator, "feature_names_in_"):
@@ -188,6 +191,7 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     if isinstance(estimator, DPRidge):
         wanted: tuple[int, ...] = (n_features,)
         intercept = float(intercept)
+        _set_intervals(estimator, fitted, n_features)
     else:
         estimator.classes_ = _decode_classes(fitted["classes_"])
         intercept = np.array(intercept, dtype=np.float64)
@@ -208,6 +212,21 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             raise ModelFormatError(
                 f"feature_names_in_ has {len(estimator.feature_names_in_)} names instead of {n_features}: damaged file."
             )
+
+
+def _set_intervals(estimator: DPRidge, fitted: Mapping[str, Any], n_features: int) -> None:
+    """Set what confidence intervals are made of; files of other solvers, and older ones, have none of it."""
+    estimator.least_squares_ = estimator.standard_errors_ = None
+    if "standard_errors_" not in fitted:
+        return
+    both = [np.array(_decode(fitted[name]), dtype=np.float64) for name in ("least_squares_", "standard_errors_")]
+    wanted = (n_features + bool(estimator.fit_intercept),)
+    for values in both:
+        if values.shape != wanted:
+            raise ModelFormatError(
+                f"least_squares_ or standard_errors_ has the shape {values.shape} instead of {wanted}: damaged file."
+            )
+    estimator.least_squares_, estimator.standard_errors_ = both
 
 
 def _encode(value: Any) -> Any:

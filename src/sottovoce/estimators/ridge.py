@@ -4,11 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import bounds
+from sottovoce._validation import bounds, number
 from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.exceptions import DataError
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss, Squared
 
 __all__ = ["DPRidge"]
@@ -39,16 +41,17 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     intercept_scaling : float, > 0, default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
-    solver : {"auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd"}, default "auto"
+    solver : str, default "auto"
         ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
-        secret dual variables; ``"paper-scd"``: the published Algorithm 1, for reproduction: its receipt states an
-        epsilon that is larger than the one asked for; ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential
-        and primal DP-SCD, for comparison only.
+        secret dual variables; ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`.
+        For comparison: ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential and primal DP-SCD;
+        ``"paper-scd"``: the published Algorithm 1, whose receipt states an epsilon that is larger than the one asked
+        for. Where each wins: ``docs/guide/solvers.md``.
     solver_options : dict or None
-        Public parameters of the solver: ``{"n_passes": 100}`` for ``"scd"``, ``batch_size`` and ``epochs`` for
+        Public parameters of the solver: ``n_passes`` for ``"scd"``; ``batch_size`` and ``epochs`` for
         ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and
-        ``learning_rate`` for ``"sgd"``, ``block_size`` in place of ``batch_size`` for ``"primal-scd"``. None follows
-        measured rules.
+        ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for ``"primal-scd"``;
+        ``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``. None follows measured rules.
     adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
         Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.
     n_public : int or None
@@ -73,6 +76,11 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    least_squares_ : ndarray of shape (n_features + 1,) or (n_features,), or None
+        Unpenalised coefficients, corrected for the noise, the intercept last (where there is one); zeros where the
+        noise hides them. None for other solvers than ``"adassp"``.
+    standard_errors_ : ndarray of the same shape, or None
+        Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.
 
     Raises
     ------
@@ -86,6 +94,9 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with
            the
        changes and the proof in ``docs/privacy/dp_scd.md``.
+    .. [2] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction &
+       estimation in unbounded domain. UAI 2018; algorithm AdaSSP, with the changes and the proof in
+       ``docs/privacy/sufficient_statistics.md``.
 
     Examples
     --------
@@ -100,6 +111,9 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     >>> model.guarantee_.epsilon
     1.0
     """
+
+    least_squares_: NDArray[np.float64] | None
+    standard_errors_: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -175,9 +189,59 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         targets = _labels(y, self._bounds()) - self._middle()
         plan = self._plan(X.shape[0], X.shape[1], 1)
         solution = self._fit_models(X, [targets], plan, streams)
+        location = solution.offset + self._middle()
         self.coef_ = self.coef_[0]
-        self.intercept_ = float(self.intercept_[0]) + solution.offset + self._middle()
+        self.intercept_ = float(self.intercept_[0]) + location
+        self.least_squares_ = self.standard_errors_ = None
+        if solution.least_squares is not None:
+            both = np.stack([solution.least_squares.estimates, solution.least_squares.standard_errors])
+            coef, intercept = self._unscaled(plan, both)
+            intercept = intercept + np.array([location, 0.0])
+            self.least_squares_, self.standard_errors_ = (
+                np.column_stack([coef, intercept]) if self.fit_intercept else coef
+            )
         return self
+
+    def confidence_intervals(self, level: float = 0.95) -> NDArray[np.float64]:
+        r"""Return confidence intervals for the coefficients of the linear model, noise included.
+
+        The target is beta and b of y = x'beta + b + e with E[e | x] = 0 and equal variances: the unpenalised
+        coefficients of the population, for rows that are not shortened and labels that are not clipped. The centre is
+        therefore `least_squares_`, not the penalised `coef_`. With M the inverse of the released X'X, s^2 the residual
+        variance and N the covariance of the noise in X'y - X'X beta, all for scaled rows, the interval is
+
+        .. math:: \hat\beta_j \pm z_{(1 + level)/2} \sqrt{[M (s^2 X'X + N) M]_{jj}}.
+
+        It is post-processing of what `fit` released and costs no budget. How it is made, and how well it covers:
+        ``docs/guide/intervals.md``.
+
+        Parameters
+        ----------
+        level : float, in (0, 1), default 0.95
+            Coverage of each interval by itself, approximate for large samples.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, 2), or (n_features, 2) without an intercept
+            Lower and upper ends, the intercept last. From -inf to inf where the noise hides the coefficients.
+
+        Raises
+        ------
+        ParameterError
+            If the model was trained by another solver than ``"adassp"``; under add-remove adjacency (n is secret) also
+            without an intercept or with clipped labels; or if ``level`` is out of range.
+        """
+        check_is_fitted(self)
+        level = number("level", level, above=0.0, below=1.0)
+        if self.least_squares_ is None or self.standard_errors_ is None:
+            raise ParameterError(
+                "confidence intervals need the released second moments and the number of rows; this model has solver "
+                f"{self.guarantee_.parameters['solver']!r} and adjacency {self.adjacency!r}. Fit it with "
+                "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
+                "solver_options={'clip_labels': False}."
+            )
+        half = float(ndtri(0.5 + 0.5 * level)) * self.standard_errors_
+        return np.column_stack([self.least_squares_ - half, self.least_squares_ + half])
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the label of each row.

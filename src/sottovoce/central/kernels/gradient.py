@@ -9,33 +9,27 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sottovoce.central.kernels.rows import add_ticks, buffer_size, dot, flush
+from sottovoce.central.kernels.passes import clipped, predict, shortened
+from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, tick_buffer
 from sottovoce.losses.base import slope
 
-__all__ = ["add_clipped", "batch_gradient", "clipped", "gradient"]
+__all__ = ["batch_gradient", "gradient"]
 
 _JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-_CARRY = 64  # rows between two carries of the 32-bit ticks
-_LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
 
 
 @njit(inline="always")
-def clipped(value, bound):  # type: ignore[no-untyped-def]
-    """Clip to [-bound, bound]; total: NaN becomes 0."""
-    if value > bound:
-        return bound
-    if value < -bound:
-        return -bound
-    return value if value == value else 0.0  # NaN is the one value that differs from itself
-
-
-@njit(inline="always")
-def add_clipped(X, i, factor, scale, constant, ticks_per_unit, buffer, total):  # type: ignore[no-untyped-def]
-    """Add ``factor`` times the scaled row i, cut to whole ticks, to ``buffer`` or ``total``."""
-    f = factor * scale[i] * ticks_per_unit
-    add_ticks(X, i, min(max(f, -_LARGEST_FACTOR), _LARGEST_FACTOR), buffer, total)
+def _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total):  # type: ignore[no-untyped-def]
+    """Add the clipped terms l'(m[k]) x_rows[k], k < count, to ``total``."""
+    constants = np.int64(0)
+    for k in range(count):
+        i = rows[k]
+        step = clipped(slope(loss, y[i], m[k]), clip / norm[i])
+        factor[k] = shortened(step * scale[i] * ticks_per_unit)
+        constants += np.int64(step * constant * ticks_per_unit)
+    add_block(X, rows, count, factor, buffer, total)
     if constant > 0.0:
-        total[total.shape[0] - 1] += np.int64(factor * constant * ticks_per_unit)
+        total[total.shape[0] - 1] += constants
 
 
 @njit(**_JIT)
@@ -43,34 +37,29 @@ def batch_gradient(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total
 ):
     """Sum the gradients l'(m_i) x_i of the rows batch[lo:hi] at ``w``, each clipped to ``clip``, in ticks."""
-    buffer = np.zeros(buffer_size(X), np.int32)
-    waiting = 0
-    for p in range(lo, hi):
-        i = batch[p]
-        m = scale[i] * np.float64(dot(X, i, w))
-        if constant > 0.0:
-            m += constant * np.float64(w[w.shape[0] - 1])
-        factor = clipped(slope(loss, y[i], m), clip / norm[i])
-        add_clipped(X, i, factor, scale, constant, ticks_per_unit, buffer, total)
-        waiting += 1
-        if waiting == _CARRY:
-            flush(buffer, total)
-            waiting = 0
-    flush(buffer, total)
+    buffer = tick_buffer(X)
+    rows = np.empty(BLOCK, np.int64)
+    m = np.empty(BLOCK)
+    factor = factor_block(X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        rows[:count] = batch[first : first + count]
+        predict(X, scale, constant, w, rows, count, m)
+        _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total)
 
 
 @njit(**_JIT)
 def gradient(  # type: ignore[no-untyped-def]
-    X, scale, norm, constant, y, m, clip, ticks_per_unit, loss, lo, hi, total
+    X, scale, norm, constant, y, margins, clip, ticks_per_unit, loss, lo, hi, total
 ):
-    """Sum l'(m_i) x_i of the rows lo to hi for given predictions ``m``, each term clipped to ``clip``, in ticks."""
-    buffer = np.zeros(buffer_size(X), np.int32)
-    waiting = 0
-    for i in range(lo, hi):
-        factor = clipped(slope(loss, y[i], m[i]), clip / norm[i])
-        add_clipped(X, i, factor, scale, constant, ticks_per_unit, buffer, total)
-        waiting += 1
-        if waiting == _CARRY:
-            flush(buffer, total)
-            waiting = 0
-    flush(buffer, total)
+    """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
+    buffer = tick_buffer(X)
+    rows = np.empty(BLOCK, np.int64)
+    m = np.empty(BLOCK)
+    factor = factor_block(X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            rows[k] = first + k
+            m[k] = margins[first + k]
+        _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, dot_block, row_norm, tick_buffer
+from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, dot_block, factor_block, row_norm, tick_buffer
 from sottovoce.losses.base import dual_step, slope
 
-__all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
+__all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch", "shortened"]
 
 _JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
@@ -38,19 +38,20 @@ def margins(X, scale, constant, w, lo, hi, out):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _clipped(zeta, bound):  # type: ignore[no-untyped-def]
+def clipped(zeta, bound):  # type: ignore[no-untyped-def]
     """Clip to [-bound, bound]; total: NaN becomes 0."""
     kept = zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
     return min(max(kept, -bound), bound)
 
 
 @njit(inline="always")
-def _shortened(f):  # type: ignore[no-untyped-def]
+def shortened(f):  # type: ignore[no-untyped-def]
+    """Keep the factor of a row finite in its precision."""
     return min(max(f, -_LARGEST_FACTOR), _LARGEST_FACTOR)
 
 
 @njit(inline="always")
-def _predict(X, scale, constant, w, rows, count, m):  # type: ignore[no-untyped-def]
+def predict(X, scale, constant, w, rows, count, m):  # type: ignore[no-untyped-def]
     """Write the predictions of the (scaled) rows to ``m``."""
     dot_block(X, rows, count, w, m)
     offset = constant * np.float64(w[w.shape[0] - 1]) if constant > 0.0 else 0.0
@@ -71,13 +72,13 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     buffer = tick_buffer(X)
     rows = np.empty(BLOCK, np.int64)
     m = np.empty(BLOCK)
-    factor = np.empty(BLOCK, w.dtype)
+    factor = factor_block(X)
     last = total.shape[0] - 1
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
             rows[k] = first + k
-        _predict(X, scale, constant, w, rows, count, m)
+        predict(X, scale, constant, w, rows, count, m)
         if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
             labels = y[first : first + count]
             for k in range(count):
@@ -87,10 +88,10 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
             i = first + k
             centre = a[i] + momentum * (a[i] - a_before[i])
             step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
-            zeta = _clipped(step, clip / norm[i])
+            zeta = clipped(step, clip / norm[i])
             a_before[i] = a[i]
             a[i] = centre + zeta
-            factor[k] = _shortened(zeta * scale[i] * ticks_per_unit)
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
             constants += np.int64(zeta * constant * ticks_per_unit)
         add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:
@@ -108,19 +109,19 @@ def batch_pass(  # type: ignore[no-untyped-def]
     buffer = tick_buffer(X)
     rows = np.empty(BLOCK, np.int64)
     m = np.empty(BLOCK)
-    factor = np.empty(BLOCK, w.dtype)
+    factor = factor_block(X)
     last = total.shape[0] - 1
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         rows[:count] = batch[first : first + count]
-        _predict(X, scale, constant, w, rows, count, m)
+        predict(X, scale, constant, w, rows, count, m)
         constants = np.int64(0)
         for k in range(count):
             i = rows[k]
             step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * norm[i] * norm[i])
-            zeta = _clipped(step, clip / norm[i])
+            zeta = clipped(step, clip / norm[i])
             a[i] += zeta
-            factor[k] = _shortened(zeta * scale[i] * ticks_per_unit)
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
             constants += np.int64(zeta * constant * ticks_per_unit)
         add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.central.kernels.vectors import ROWS, VECTOR_BYTES, add_four_rows, dot_four_rows
 
-__all__ = ["BLOCK", "CSR", "add_block", "axpy", "dot", "dot_block", "row_norm", "tick_buffer"]
+__all__ = ["BLOCK", "CSR", "add_block", "axpy", "dot", "dot_block", "factor_block", "row_norm", "tick_buffer"]
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
 
@@ -136,7 +136,7 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
 def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: Any) -> None:
     """Add factor[k] times row rows[k], k < count, cut to whole ticks, to ``total``.
 
-    ``rows`` and ``factor`` (of the dtype of X) hold `BLOCK` entries; ``buffer`` comes from `tick_buffer`.
+    ``rows`` holds `BLOCK` entries; ``factor`` comes from `factor_block`, ``buffer`` from `tick_buffer`.
     """
     raise NotImplementedError("for compiled code only")
 
@@ -175,6 +175,20 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
             buffer[:] = 0
 
         return dense
+    return None
+
+
+def factor_block(X: Any) -> Any:
+    """Return the array of factors that `add_block` takes: `BLOCK` of them, in the precision of X."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(factor_block)
+def _overload_factor_block(X):  # type: ignore[no-untyped-def]
+    if _is_csr(X):
+        return lambda X: np.empty(BLOCK, X.data.dtype)
+    if _is_dense(X):
+        return lambda X: np.empty(BLOCK, X.dtype)
     return None
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sottovoce.central.kernels.gradient import add_clipped, clipped
-from sottovoce.central.kernels.rows import axpy, buffer_size, dot, flush
+from sottovoce.central.kernels.passes import clipped, shortened
+from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, factor_block, tick_buffer
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["sequential_batch", "sgd_epoch"]
 
 _JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-_CARRY = 64  # rows between two carries of the 32-bit ticks
 
 
 @njit(**_JIT)
@@ -27,25 +26,26 @@ def sequential_batch(  # type: ignore[no-untyped-def]
     Each step is at most ``clip``. ``moves`` receives the steps and ``total`` the sum of their terms, in whole ticks;
     the dual variables ``a`` stay as they are.
     """
-    buffer = np.zeros(buffer_size(X), np.int32)
+    buffer = tick_buffer(X)
+    rows = np.empty(BLOCK, np.int64)
+    factor = factor_block(X)
     last = w.shape[0] - 1
-    waiting = 0
-    for p in range(batch.shape[0]):
-        i = batch[p]
-        m = scale[i] * dot(X, i, w)
-        if constant > 0.0:
-            m += constant * w[last]
-        zeta = clipped(dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n), clip)
-        moves[p] = np.int64(zeta * ticks_per_unit)
-        add_clipped(X, i, zeta, scale, constant, ticks_per_unit, buffer, total)
-        axpy(X, i, zeta * scale[i] / alpha_n, w)
-        if constant > 0.0:
-            w[last] += zeta * constant / alpha_n
-        waiting += 1
-        if waiting == _CARRY:
-            flush(buffer, total)
-            waiting = 0
-    flush(buffer, total)
+    for first in range(0, batch.shape[0], BLOCK):
+        count = min(BLOCK, batch.shape[0] - first)
+        for k in range(count):
+            i = batch[first + k]
+            m = scale[i] * dot(X, i, w)
+            if constant > 0.0:
+                m += constant * w[last]
+            zeta = clipped(dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n), clip)
+            moves[first + k] = np.int64(zeta * ticks_per_unit)
+            rows[k] = i
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
+            axpy(X, i, zeta * scale[i] / alpha_n, w)
+            if constant > 0.0:
+                w[last] += zeta * constant / alpha_n
+                total[last] += np.int64(zeta * constant * ticks_per_unit)
+        add_block(X, rows, count, factor, buffer, total)
 
 
 @njit(**_JIT)

@@ -1,0 +1,96 @@
+"""Private confidence intervals cover the coefficients as often as they say; intervals that ignore the noise do not."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+import sottovoce as sv
+
+FITS = 150
+NORM = 3.0  # public bound on a row
+
+
+def table(seed, n, d, rho):
+    """Equally correlated columns and a linear model with Gaussian errors; no row beyond the bound, no label clipped."""
+    rng = np.random.default_rng(seed)
+    X = np.sqrt(1 - rho) * rng.uniform(-1, 1, (n, d)) + np.sqrt(rho) * rng.uniform(-1, 1, (n, 1))
+    X *= NORM / np.sqrt(d) / (np.sqrt(1 - rho) + np.sqrt(rho))
+    beta = np.append(np.linspace(-1.0, 1.0, d), 4.0)
+    y = X @ beta[:-1] + beta[-1] + rng.normal(size=n)
+    return X, np.clip(y, -20.0, 30.0), beta
+
+
+def model(seed, epsilon, **changed):
+    return sv.DPRidge(**{
+        "epsilon": epsilon, "delta": 1e-6, "data_norm": NORM, "label_bounds": (-20.0, 30.0), "solver": "adassp",
+        "random_state": seed, **changed,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "d", "rho"),
+    [
+        (0.5, 20_000, 4, 0.0),
+        (1.0, 20_000, 4, 0.5),
+        (2.0, 5_000, 4, 0.0),
+        (10.0, 2_000, 4, 0.5),
+        (2.0, 20_000, 12, 0.0),
+        (1e4, 1_000, 4, 0.0),
+    ],
+)
+def test_coverage(epsilon, n, d, rho):
+    inside = np.zeros(d + 1)
+    for seed in range(FITS):
+        X, y, beta = table(seed, n, d, rho)
+        low, high = model(seed, epsilon).fit(X, y).confidence_intervals().T
+        assert np.isfinite(high - low).all()
+        inside += (low <= beta) & (beta <= high)
+    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {inside / FITS}")
+    # each coefficient within the binomial error of its 150 fits (one in 10,000 on either side)
+    assert inside.min() >= binom.ppf(1e-4, FITS, 0.95)
+    assert np.mean(inside) <= binom.ppf(0.9999, FITS, 0.95)
+
+
+def test_intervals_that_ignore_the_noise_cover_far_too_little():
+    """The classical standard errors around the private estimates: sampling counts, the noise does not."""
+    n, d = 20_000, 4
+    naive, private = [], []
+    for seed in range(60):
+        X, y, beta = table(seed, n, d, 0.5)
+        fitted = model(seed, 0.5).fit(X, y)
+        U = np.column_stack([X, np.ones(n)])
+        exact = np.linalg.lstsq(U, y, rcond=None)[0]
+        classical = np.sqrt(np.diag(np.linalg.inv(U.T @ U)) * np.sum((y - U @ exact) ** 2) / (n - d - 1))
+        error = np.abs(fitted.least_squares_ - beta)
+        naive.append(error <= norm.ppf(0.975) * classical)
+        private.append(error <= norm.ppf(0.975) * fitted.standard_errors_)
+    assert np.mean(naive) < 0.6
+    assert np.mean(private) > 0.9
+
+
+def test_the_intercept_may_be_left_out():
+    inside = []
+    for seed in range(FITS):
+        X, y, beta = table(seed, 20_000, 4, 0.0)
+        low, high = model(seed, 1.0, fit_intercept=False).fit(X, y - beta[-1]).confidence_intervals().T
+        inside.append((low <= beta[:-1]) & (beta[:-1] <= high))
+    assert np.sum(inside, axis=0).min() >= binom.ppf(1e-4, FITS, 0.95)
+
+
+def test_secret_number_of_rows():
+    """Under add-remove the intervals take n from the released column of the intercept, not from its public stand-in."""
+    changed = {"adjacency": "add-remove", "n_public": 5_000, "solver_options": {"clip_labels": False}}
+    inside = []
+    for seed in range(FITS):
+        X, y, beta = table(seed, 20_000, 4, 0.0)
+        low, high = model(seed, 10.0, **changed).fit(X, y).confidence_intervals().T
+        inside.append((low <= beta) & (beta <= high))
+    assert np.sum(inside, axis=0).min() >= binom.ppf(1e-4, FITS, 0.95)
+
+
+def test_a_level_is_a_level():
+    X, y, _ = table(0, 20_000, 4, 0.0)
+    fitted = model(0, 1.0).fit(X, y)
+    half, wide = (np.ptp(fitted.confidence_intervals(level), axis=1) for level in (0.5, 0.99))
+    np.testing.assert_allclose(wide / half, norm.ppf(0.995) / norm.ppf(0.75))
+    np.testing.assert_allclose(half / 2 / norm.ppf(0.75), fitted.standard_errors_)
