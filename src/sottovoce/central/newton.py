@@ -4,8 +4,8 @@ r"""Minimise a smooth loss plus quadratic penalty plus linear term over the rows
 
 Newton steps with a line search [1]_: the Hessian is formed and factored for narrow tables, and only multiplied by
 vectors (conjugate gradients) for wide ones. Should Newton stall, gradient steps of length 1/(Lambda + n beta) follow
-until the goal is met; each shortens the gradient by a factor of 1 - Lambda/(Lambda + n beta), whatever the data are, so
-there is no way to fail: no cap, no error, no half-done result.
+until the goal is met; each shortens the gradient by a factor of 1 - Lambda/(Lambda + n beta), up to rounding,
+whatever the data are. There is no cap, no error and no half-done result that could depend on the data.
 
 The goal is met when the computed norm *plus a bound on its rounding error* is at most the tolerance: privacy proofs
 build on it.
