@@ -7,7 +7,7 @@ from pathlib import Path
 
 quick = "--quick" in sys.argv
 here = Path(__file__).parent
-jobs = [["speed.py", *(["--quick"] if quick else [])]]
+jobs = [[script, *(["--quick"] if quick else [])] for script in ("speed.py", "out_of_core.py")]
 if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["accuracy.py", "--seeds", "3" if quick else "10", *(["--only", "a9a,phishing"] if quick else [])])
 else:
