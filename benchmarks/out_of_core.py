@@ -147,6 +147,7 @@ def main() -> None:
             if run.returncode:
                 sys.exit(f"{WAYS[way]}: failed\n{run.stderr}")
             results[way] = json.loads(run.stdout)
+            print(f"{WAYS[way]}: done", file=sys.stderr, flush=True)
         disk = {path.name: path.stat().st_size / 1e6 for path in folder.iterdir() if "tiny" not in path.name}
     threads = os.environ.get("SOTTOVOCE_NUM_THREADS", "all")
     show(
