@@ -18,10 +18,13 @@ _SMALL = 200_000  # entries below which a second thread costs more than it saves
 
 
 class Team:
-    """Runs a kernel on row ranges, on as many threads as pay."""
+    """Runs a kernel on row ranges, on as many threads as pay; ``ahead`` is one more thread, for reading from disk."""
 
-    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def __init__(
+        self, n_threads: int, pool: ThreadPoolExecutor | None, ahead: ThreadPoolExecutor | None = None
+    ) -> None:
         self.n_threads = n_threads
+        self.ahead = ahead
         self._pool = pool
 
     def split(self, n_rows: int, work: float) -> list[tuple[int, int]]:
@@ -45,11 +48,11 @@ def team(n_threads: int | None = None) -> Iterator[Team]:
     """Open a team of ``n_threads`` (default: ``SOTTOVOCE_NUM_THREADS``, else the processors of this process)."""
     if n_threads is None:
         n_threads = default_threads()
-    if n_threads == 1:
-        yield Team(1, None)
-        return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="sottovoce") as pool:
-        yield Team(n_threads, pool)
+    with (
+        ThreadPoolExecutor(n_threads, thread_name_prefix="sottovoce") as pool,  # threads start when they are needed
+        ThreadPoolExecutor(1, thread_name_prefix="sottovoce-ahead") as ahead,
+    ):
+        yield Team(n_threads, pool if n_threads > 1 else None, ahead)
 
 
 def default_threads() -> int:

@@ -75,12 +75,13 @@ class Rows:
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
-    def blocks(self, n_threads: int | None = None) -> "Generator[tuple[slice, Rows]]":
+    def blocks(self, team: Team | None = None) -> "Generator[tuple[slice, Rows]]":
         """Yield consecutive blocks of all rows, each in memory, with their places."""
         if not isinstance(self.raw, StreamedTable):
             yield slice(0, self.n_samples), self
             return
-        with closing(self.raw.blocks(n_threads)) as blocks:
+        reading = self.raw.blocks() if team is None else self.raw.blocks(team.n_threads, team.ahead)
+        with closing(reading) as blocks:
             for place, raw in blocks:
                 yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
 
@@ -126,7 +127,7 @@ class Rows:
         *vectors : ndarray of shape (n,)
             What there is for each row; a task gets the block's part of it, and may write there.
         """
-        with closing(self.blocks(team.n_threads)) as blocks:
+        with closing(self.blocks(team)) as blocks:
             for place, block in blocks:
                 views = [vector[place] for vector in vectors]
                 call = _bound(task, block, views)

@@ -1,8 +1,8 @@
 """Tables on disk: a matrix that is read in blocks of rows, in order, once for each pass of a solver."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import Any
 
@@ -42,7 +42,7 @@ class StreamedTable(ABC):
         """Return the target of each row."""
 
     @abstractmethod
-    def _read(self, n_threads: int) -> Iterator[NDArray[Any]]:
+    def _read(self, n_threads: int) -> Generator[NDArray[Any]]:
         """Read the table once: yield fresh C-contiguous blocks of rows, of any sizes, in order.
 
         It must yield the same rows each time, or raise: the solvers rely on it for the privacy of the result.
@@ -56,13 +56,18 @@ class StreamedTable(ABC):
         """Number of entries."""
         return self.shape[0] * self.shape[1]
 
-    def blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, NDArray[Any]]]:
+    def blocks(
+        self, n_threads: int | None = None, ahead: Executor | None = None
+    ) -> Generator[tuple[slice, NDArray[Any]]]:
         """Read the table once, in order.
 
         Parameters
         ----------
         n_threads : int or None
             Threads for decoding; None means ``SOTTOVOCE_NUM_THREADS``, else all processors of this process.
+        ahead : Executor or None
+            Makes the next block while the current one is used. None starts a thread for it; for many passes one and
+            the same is better, because memory allocators keep some memory for each thread that there was.
 
         Yields
         ------
@@ -76,19 +81,24 @@ class StreamedTable(ABC):
         DataError
             If the table cannot be read, or is not the one that was opened.
         """
-        start = 0
+        if ahead is None:
+            with ThreadPoolExecutor(1, thread_name_prefix="sottovoce-ahead") as own:
+                yield from self.blocks(n_threads, own)
+            return
         reader = self._read(default_threads() if n_threads is None else n_threads)
-        with ThreadPoolExecutor(1, thread_name_prefix="sottovoce-read") as ahead:
-            coming = ahead.submit(next, reader, None)
+        coming = ahead.submit(next, reader, None)
+        start = 0
+        try:
             while (block := coming.result()) is not None:
                 coming = ahead.submit(next, reader, None)
                 place = slice(start, start + len(block))
                 start = place.stop
-                if start > self.shape[0]:
-                    break
                 yield place, block
+        finally:
+            wait([coming])
+            reader.close()
         if start != self.shape[0]:
-            raise DataError(f"{self!r} gave other than its {self.shape[0]} rows: it changed while it was read.")
+            raise DataError(f"{self!r} gave {start} rows: it changed while it was read.")
 
     def finite_blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, NDArray[Any]]]:
         """Read the table as `blocks` does, and refuse the first entry that is NaN or infinite.

@@ -1,5 +1,6 @@
 """Memory-mapped arrays: used in place, and refused where that is impossible and a copy could fill the memory."""
 
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -40,4 +41,4 @@ def _is_mapped(X: Any) -> bool:
         if isinstance(X, np.memmap):
             return True
         X = X.base
-    return False
+    return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)

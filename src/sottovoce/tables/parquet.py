@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ __all__ = ["ParquetTable"]
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
-_BUFFER_BYTES = 1 << 16  # of each column while it is read: without it a whole row group would be read at once
+_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 _NAMED = 8
 
 _Stamp = tuple[int, int, int, int]
@@ -188,7 +188,7 @@ class ParquetTable(StreamedTable):
         mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r")
         return mapped
 
-    def _read(self, n_threads: int) -> Iterator[npt.NDArray[Any]]:
+    def _read(self, n_threads: int) -> Generator[npt.NDArray[Any]]:
         width = len(self._features) * self._dtype.itemsize
         most, left = max(1, _BLOCK_BYTES // width), self._n_rows
         block = np.empty((min(most, left), len(self._features)), self._dtype)
@@ -282,7 +282,7 @@ def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: s
 def _opened(path: Path) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
     try:
-        with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+        with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         text = str(error).partition("\n")[0].rstrip(".")
