@@ -28,6 +28,21 @@ CLASSIFIER = {"delta": 1e-3, "data_norm": 5.0}
         )
     ]
     + [sv.DPRidge(epsilon=1e4, random_state=0, solver="adassp", **RIDGE)]
+    + [
+        sv.DPSearchCV(
+            make(**public),
+            {"alpha": [1e-4, 1e-3]},
+            epsilon=1e4,
+            delta=1e-3,
+            n_iter=1.5,
+            validation_size=0.4,
+            random_state=0,
+        )
+        for make, public in (
+            (sv.DPRidge, {"data_norm": 5.0, "label_bounds": (-1e3, 1e3)}),
+            (sv.DPLogisticRegression, {"data_norm": 5.0}),
+        )
+    ]
 )
 def test_check_estimator(estimator, check):
     check(estimator)
