@@ -87,6 +87,8 @@ class Plan(ABC):
     adjacency : Adjacency
     label_bound : float or None
         Public bound on |y| after centring (squared loss).
+    choice : str
+        Why ``solver="auto"`` took this solver; empty when the user named it.
     """
 
     # Whether the solver visits rows in order, by `Rows.sweep` and `Rows.blocks` alone: then tables on disk will do.
@@ -102,6 +104,7 @@ class Plan(ABC):
     delta: float
     adjacency: Adjacency
     label_bound: float | None
+    choice: str = ""
 
     @property
     @abstractmethod
@@ -167,6 +170,7 @@ class Plan(ABC):
         """Return the plan in plain words and numbers."""
         return {
             "solver": self.solver,
+            **({"solver chosen by auto because": self.choice} if self.choice else {}),
             "loss": self.loss.name,
             "n_samples": self.n_samples,
             "n_features": self.n_features,

@@ -17,10 +17,11 @@ from sottovoce.central.seq_scd import SequentialPlan
 from sottovoce.central.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.sufficient_statistics import SufficientStatisticsPlan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Hinge, Loss
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
 
-__all__ = ["SOLVERS", "make_plan"]
+__all__ = ["SOLVERS", "automatic_alpha", "make_plan"]
 
 _KINDS: Final[dict[str, type[Plan]]] = {
     "scd": AcceleratedPlan,
@@ -33,6 +34,7 @@ _KINDS: Final[dict[str, type[Plan]]] = {
     "adassp": SufficientStatisticsPlan,
 }
 SOLVERS: Final = ("auto", *_KINDS)
+_FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 
 
 def make_plan(
@@ -57,7 +59,7 @@ def make_plan(
     Parameters
     ----------
     solver : str
-        One of `SOLVERS`; ``"auto"`` is accelerated full-batch DP-SCD.
+        One of `SOLVERS`; ``"auto"`` chooses from public facts, and the plan says why.
     loss, n_samples, n_features, n_models, alpha, intercept, epsilon, delta, adjacency, label_bound
         Public facts; see `sottovoce.central.plan.Plan`.
     tol : float
@@ -73,8 +75,6 @@ def make_plan(
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
     choice("solver", solver, SOLVERS)
-    kind = AcceleratedPlan if solver == "auto" else _KINDS[solver]
-    own = _options(solver, kind, options)
     facts: dict[str, Any] = {
         "loss": loss,
         "n_samples": n_samples,
@@ -87,11 +87,46 @@ def make_plan(
         "adjacency": adjacency,
         "label_bound": label_bound,
     }
+    taken = "scd" if solver == "auto" else solver
+    if solver == "auto" and math.isfinite(epsilon):
+        taken, facts["choice"] = _choose(loss, n_samples, n_models, epsilon, delta, adjacency, options)
+    kind = _KINDS[taken]
+    own = _options(solver, kind, options)
     if math.isinf(epsilon) and kind is SGDPlan:
         return PlainSGDPlan(**facts, **own)
     if math.isinf(epsilon):
         return NonPrivatePlan(**facts, tol=tol, max_iter=max_iter)
     return kind(**facts, **own)
+
+
+def automatic_alpha(n_samples: int, *, private: bool) -> float:
+    """Return the penalty that ``alpha="auto"`` stands for: 1 / (2 n) within public limits.
+
+    Without noise it falls with the sampling error of n rows. With noise the number of passes and their average
+    regularise already, and less than 2e-5 would only ask for more passes (measured by ``benchmarks/alpha.py``).
+    """
+    return min(1e-3, max(0.5 / n_samples, 2e-5 if private else 1e-7))
+
+
+def _choose(
+    loss: Loss,
+    n_samples: int,
+    n_models: int,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    options: Mapping[str, object] | None,
+) -> tuple[str, str]:
+    """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
+    if options:
+        return "scd", "solver_options were given, and without a solver's name they are those of 'scd'"
+    information = gaussian_mu(epsilon, delta) * n_samples / math.sqrt(n_models)
+    if isinstance(loss, Hinge) and adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
+        return "objective", (
+            f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
+            "perturbation is more accurate there"
+        )
+    return "scd", "the most accurate for this loss, number of rows and budget"
 
 
 def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         rows.append(("classes", ", ".join(str(name) for name in estimator.classes_)))
     rows.append(("features", str(estimator.n_features_in_)))
     rows.append(("row norm, at most", f"{estimator.data_norm:.6g}"))
-    rows.append(("penalty alpha", f"{estimator.alpha:g}"))
+    rows.append(("penalty alpha", str(estimator.alpha)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
     rows.append(("passes over the data", str(estimator.n_iter_)))
     return rows

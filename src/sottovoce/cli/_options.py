@@ -66,8 +66,12 @@ DeltaOption = Annotated[
 ]
 
 AlphaOption = Annotated[
-    float | None,
-    typer.Option("--alpha", help="Strength of the L2 penalty. Default: the estimator's.", rich_help_panel=TRAINING),
+    str | None,
+    typer.Option(
+        "--alpha",
+        help="Strength of the L2 penalty, or auto: by the number of rows. Default: the estimator's.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 SolverOption = Annotated[str | None, typer.Option("--solver", help="Default: auto.", rich_help_panel=TRAINING)]
 AdjacencyOption = Annotated[

@@ -5,7 +5,23 @@ from __future__ import annotations
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["parse_bounds", "parse_classes"]
+__all__ = ["parse_alpha", "parse_bounds", "parse_classes"]
+
+
+def parse_alpha(option: str, text: str | None) -> float | str | None:
+    """Return the number of ``1e-4``, or ``auto``, or None where nothing was given.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither.
+    """
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{option} must be a number or auto; got {text!r}.") from None
 
 
 def parse_classes(option: str, text: str) -> tuple[int, ...]:

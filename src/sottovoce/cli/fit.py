@@ -32,7 +32,7 @@ from sottovoce.cli._options import (
     layout_with,
 )
 from sottovoce.cli._output import print_rows, write_or_keep
-from sottovoce.cli._parse import parse_bounds, parse_classes
+from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
 from sottovoce.estimators.persistence import model_to_json
 from sottovoce.exceptions import ParameterError, SchemaError
@@ -124,7 +124,7 @@ def fit(
             "epsilon": epsilon,
             "delta": delta,
             "data_norm": reader.data_norm if data_norm is None else data_norm,
-            "alpha": alpha,
+            "alpha": parse_alpha("--alpha", alpha),
             "solver": solver,
             "adjacency": adjacency,
             "n_public": n_public,

@@ -22,7 +22,7 @@ from sottovoce.cli._options import (
     SolverOption,
 )
 from sottovoce.cli._output import print_rows
-from sottovoce.cli._parse import parse_bounds
+from sottovoce.cli._parse import parse_alpha, parse_bounds
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Encoder, Schema
 
@@ -83,7 +83,7 @@ def plan(
             "epsilon": epsilon,
             "delta": delta,
             "data_norm": 1.0,  # the plan is made for rows in units of it
-            "alpha": alpha,
+            "alpha": parse_alpha("--alpha", alpha),
             "solver": solver,
             "adjacency": adjacency,
             "n_public": n_public,

@@ -19,7 +19,7 @@ from sottovoce._validation import number, whole_number
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import make_rows
-from sottovoce.central.solvers import make_plan
+from sottovoce.central.solvers import automatic_alpha, make_plan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._progress import progress_bar
@@ -33,6 +33,7 @@ from sottovoce.randomness import Streams
 __all__ = ["DPLinearEstimator"]
 
 _VERSION = version("sottovoce")
+_AUTO_ALPHA = "Or give 'auto', which follows the public number of rows."
 _MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 _ROWS = 8192  # predicted at a time
 _NOT_COVERED = (
@@ -49,7 +50,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     epsilon: float | None
     delta: float | None
     data_norm: float | None
-    alpha: float
+    alpha: float | str
     fit_intercept: bool
     intercept_scaling: float
     solver: str
@@ -119,7 +120,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it.",
         )  # fmt: skip
-        alpha = number("alpha", self.alpha, above=0.0)
+        alpha = 0.0 if self.alpha == "auto" else number("alpha", self.alpha, above=0.0, remedy=_AUTO_ALPHA)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         intercept = number("intercept_scaling", self.intercept_scaling, above=0.0) if self.fit_intercept else 0.0
@@ -131,6 +132,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         if self.n_public is not None:
             n_samples = whole_number("n_public", self.n_public, at_least=1)
+        if self.alpha == "auto":
+            alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
         return make_plan(
             self.solver,
             loss=self._make_loss(),
@@ -227,8 +230,10 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             parameters={
                 "estimator": type(self).__name__,
                 "solver": plan.solver,
+                **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
                 "loss": plan.loss.name,
                 "alpha": plan.alpha,
+                **({"alpha chosen by auto from": "the number of rows"} if self.alpha == "auto" else {}),
                 "intercept_scaling": plan.intercept,
                 "models": plan.n_models,
                 **plan.details(),

@@ -28,17 +28,18 @@ class DPLinearSVC(DPLinearClassifier):
     classes : list or None, default None
         Public list of the classes. A label outside it is an error; a class that is absent from the data is fine. None
         reads the list from y, with a warning, and the receipt says so.
-    alpha : float, > 0, default 1e-5
-        Strength of the L2 penalty for rows in units of ``data_norm``.
+    alpha : float, > 0, or "auto", default 1e-5
+        Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the
+        public number of rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
     intercept_scaling : float, > 0, default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
     solver : str, default "auto"
-        ``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson mini-batches with
-        secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser of the
-        smoothed hinge. For comparison:
+        ``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of the
+        smoothed hinge (what ``"auto"`` takes where mu n < 500); ``"minibatch-scd"``: Poisson mini-batches with secret
+        dual variables. For comparison:
         ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential and primal DP-SCD; ``"paper-scd"``: the
         published Algorithm 1, whose receipt states an epsilon that is larger than the one asked for. Where each wins:
         ``docs/guide/solvers.md``.
@@ -107,7 +108,7 @@ class DPLinearSVC(DPLinearClassifier):
         delta: float | None = None,
         data_norm: float | None = None,
         classes: Any = None,
-        alpha: float = 1e-5,
+        alpha: float | str = 1e-5,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.2,
         solver: str = "auto",

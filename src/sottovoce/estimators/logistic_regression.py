@@ -32,8 +32,9 @@ class DPLogisticRegression(DPLinearClassifier):
     classes : list or None, default None
         Public list of the classes. A label outside it is an error; a class that is absent from the data is fine. None
         reads the list from y, with a warning, and the receipt says so.
-    alpha : float, > 0, default 5e-5
-        Strength of the L2 penalty for rows in units of ``data_norm``.
+    alpha : float, > 0, or "auto", default 5e-5
+        Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the
+        public number of rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
     intercept_scaling : float, > 0, default 0.2
@@ -110,7 +111,7 @@ class DPLogisticRegression(DPLinearClassifier):
         delta: float | None = None,
         data_norm: float | None = None,
         classes: Any = None,
-        alpha: float = 5e-5,
+        alpha: float | str = 5e-5,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.2,
         solver: str = "auto",

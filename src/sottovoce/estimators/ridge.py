@@ -34,8 +34,9 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in training.
     label_bounds : (float, float)
         Public bounds on the labels, in the unit of y. A label outside is an error.
-    alpha : float, > 0, default 1e-4
-        Strength of the L2 penalty for rows in units of ``data_norm``.
+    alpha : float, > 0, or "auto", default 1e-4
+        Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the
+        public number of rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
     intercept_scaling : float, > 0, default 0.2
@@ -122,7 +123,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         delta: float | None = None,
         data_norm: float | None = None,
         label_bounds: tuple[float, float] | None = None,
-        alpha: float = 1e-4,
+        alpha: float | str = 1e-4,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.2,
         solver: str = "auto",

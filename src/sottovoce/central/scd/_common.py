@@ -33,7 +33,7 @@ class Scales:
 
     def chosen(self, plan: "ScaledPlan") -> dict[str, object]:
         """Return the released values for the receipt."""
-        out: dict[str, object] = {"lambda_max (noisy)": self.eigenvalue}
+        out: dict[str, object] = {"lambda_max (noisy)": self.eigenvalue} if plan.estimates_eigenvalue else {}
         if plan.estimates_labels:
             out["label location, from the middle of the bounds (noisy)"] = self.location
             out["label scale (noisy)"] = self.label
@@ -50,6 +50,11 @@ class ScaledPlan(Plan):
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
+    def estimates_eigenvalue(self) -> bool:
+        """True when lambda_max is released first; solvers that do without say False."""
+        return True
+
+    @property
     def estimates_labels(self) -> bool:
         """True for losses without a Lipschitz bound."""
         return not math.isfinite(self.loss.lipschitz)
@@ -57,7 +62,7 @@ class ScaledPlan(Plan):
     @property
     def n_scales(self) -> int:
         """Number of scales that are estimated."""
-        return 1 + int(self.estimates_labels)
+        return int(self.estimates_eigenvalue) + int(self.estimates_labels)
 
     @property
     def mu_scale(self) -> float:
@@ -78,7 +83,7 @@ class ScaledPlan(Plan):
     def scale_releases(self) -> tuple[str, ...]:
         """What is released of the scales, in words."""
         return (
-            "lambda_max of X'X/n of the scaled rows: a noisy upper estimate",
+            *(("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",) if self.estimates_eigenvalue else ()),
             *(
                 ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
                 if self.estimates_labels
@@ -87,12 +92,14 @@ class ScaledPlan(Plan):
         )
 
     def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
-        """Release the scales as planned; a scale that is not estimated is its public bound, 1."""
-        location, label = 0.0, 1.0
-        eigenvalue, spent_on_it = release_largest_eigenvalue(
-            rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=noise
-        )
-        events: list[Event] = [spent_on_it]
+        """Release the scales as planned; one that is not estimated is 1, its public bound."""
+        events: list[Event] = []
+        eigenvalue, location, label = 1.0, 0.0, 1.0
+        if self.estimates_eigenvalue:
+            eigenvalue, event = release_largest_eigenvalue(
+                rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=noise
+            )
+            events.append(event)
         if self.estimates_labels:
             assert self.label_bound is not None
             location, label, spent = release_label_location_and_scale(
