@@ -27,9 +27,10 @@ def search(
 ) -> list[dict[str, Any]]:
     """Return the settings that got all seeds, best mean first; each with mean, standard error and cost.
 
-    The coarse grid gets one seed, unless there are starts, which take its place; then the best eight get all seeds, and
-    in each round the neighbours of the best two (one step in one coordinate) get one seed, their best six all. At last,
-    cheap settings whose first score is within one standard error of the best get all seeds, until one stays so.
+    The coarse grid gets one seed, and its best eight all; starts, if any, take its place (their best four). Then, round
+    by round, the neighbours of the best two (after starts, of the best one), one step away in one coordinate, get one
+    seed and their best four all. At last, cheap settings whose first score is within one standard error of the best get
+    all seeds, until one stays so.
 
     Parameters
     ----------
@@ -72,9 +73,10 @@ def search(
         keys = [key for key in grid if allowed(named(key))]
     keys = list(dict.fromkeys(keys))
     extend(keys, 1)
-    extend(best(keys, 8), seeds)
+    extend(best(keys, 4 if starts else 8), seeds)
+    width = 1 if starts else 2
     for _ in range(rounds):
-        centres = best(complete(), 2)
+        centres = best(complete(), width)
         neighbours = []
         for key in centres:
             for place, name in enumerate(names):
@@ -86,8 +88,8 @@ def search(
                             neighbours.append(neighbour)
         neighbours = list(dict.fromkeys(neighbours))
         extend(neighbours, 1)
-        extend(best(neighbours, 6), seeds)
-        if best(complete(), 2) == centres:
+        extend(best(neighbours, 4), seeds)
+        if best(complete(), width) == centres:
             break
     champion = best(complete(), 1)[0]
     error = float(np.std(found[champion], ddof=1) / math.sqrt(seeds))
