@@ -29,10 +29,7 @@ def data_folder() -> Path:
 
 def a9a(seed: int) -> tuple[Any, ...]:
     """LIBSVM a9a with its own test part, rows scaled to norm 1; the seed changes nothing."""
-    folder = data_folder()
-    X, y = load_svmlight_file(str(folder / "a9a.bz2"), n_features=123)
-    X_test, y_test = load_svmlight_file(str(folder / "a9a.t.bz2"), n_features=123)
-    return normalize(X), y, normalize(X_test), y_test, {"data_norm": 1.0, "classes": [-1.0, 1.0]}
+    return _svmlight("a9a", 123)
 
 
 def phishing(seed: int) -> tuple[Any, ...]:
@@ -73,22 +70,46 @@ def adult(seed: int) -> tuple[Any, ...]:
     return (*parts, {"data_norm": encoder.data_norm, "classes": list(schema.classes or ())})
 
 
-def blogfeedback(seed: int) -> tuple[Any, ...]:
-    """BlogFeedback: signed log features, rows of norm 1, target log(1 + comments) within [0, 8]."""
+def mnist_4v9(seed: int) -> tuple[Any, ...]:
+    """MNIST 4 (label 1) against 9 (label -1), rows scaled to norm 1; the seed changes nothing."""
+    return _svmlight("mnist_4v9", 784)
+
+
+def reuters(seed: int) -> tuple[Any, ...]:
+    """Reuters-21578, earn or acq against the rest: 11,521 word weights, rows of norm 1; the seed changes nothing."""
+    return _svmlight("reuters21578_corp", 11521)
+
+
+def _svmlight(name: str, n_features: int) -> tuple[Any, ...]:
+    X, y = load_svmlight_file(str(data_folder() / f"{name}.bz2"), n_features=n_features)
+    X_test, y_test = load_svmlight_file(str(data_folder() / f"{name}.t.bz2"), n_features=n_features)
+    return normalize(X), y, normalize(X_test), y_test, {"data_norm": 1.0, "classes": [-1.0, 1.0]}
+
+
+def blogfeedback(seed: int, *, scale_columns: bool = False) -> tuple[Any, ...]:
+    """BlogFeedback: signed log features, rows of norm 1, target log(1 + comments) within [0, 8].
+
+    With ``scale_columns`` every column is first divided by its largest absolute value in the training part, which is
+    then taken as public.
+    """
     parts = []
+    largest = 1.0
     for name in ("blogfeedback_train.csv.bz2", "blogfeedback_test.csv.bz2"):
         table = np.loadtxt(data_folder() / name, delimiter=",")
         X, y = np.sign(table[:, :-1]) * np.log1p(np.abs(table[:, :-1])), np.log1p(table[:, -1])
-        parts += [normalize(X), np.clip(y, 0.0, 8.0)]
+        if scale_columns and not parts:
+            largest = np.abs(X).max(axis=0)
+            largest[largest == 0.0] = 1.0
+        parts += [normalize(X / largest), np.clip(y, 0.0, 8.0)]
     return (*parts, {"data_norm": 1.0, "label_bounds": (0.0, 8.0)})
 
 
-def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], width: int = 130) -> None:
     """Print a table."""
     table = Table(*head, title=title)
     for row in rows:
         table.add_row(*row)
-    Console(width=130).print(table)
+    Console(width=width).print(table)
 
 
 def keep(name: str, content: Any) -> None:

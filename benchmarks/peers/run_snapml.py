@@ -1,0 +1,57 @@
+"""Snap ML, privacy=True: its mini-batch gradient descent with Gaussian noise.
+
+It promises (epsilon, 0.01)-DP and has no parameter for delta: its delta is far larger than everybody else's here. Its
+noise is the same whatever the random_state, so the rows are shuffled by the seed. It has no intercept in this mode.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from job import load, run, with_constant
+from search import Setting
+from snapml import LinearRegression, LogisticRegression
+
+
+def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:
+    """Train one model; ``private: false`` is its stochastic coordinate descent, for the comparison of speed."""
+    known = load(path)
+    X, y = with_constant(path, setting["constant"], 2 * known.X.nnz > np.prod(known.X.shape)), known.y
+    kind = LinearRegression if job["task"] == "regression" else LogisticRegression
+    if not setting.get("private", True):
+        model = kind(max_iter=setting["epochs"], regularizer=setting["regularizer"], tol=1e-30, random_state=seed)
+        w = np.ravel(model.fit(X, y).coef_)
+        return w[:-1], float(w[-1] * setting["constant"])
+    order = np.random.default_rng(seed).permutation(len(y))
+    model = kind(
+        privacy=True, dual=False, privacy_epsilon=job["epsilon"], eta=setting["eta"], grad_clip=setting["clip"],
+        batch_size=math.ceil(len(y) / setting["batches"]), max_iter=setting["epochs"], tol=1e-30,
+        regularizer=setting["regularizer"], random_state=seed,
+    )  # fmt: skip
+    w = np.ravel(model.fit(X[order], y[order]).coef_)
+    return w[:-1], float(w[-1] * setting["constant"])
+
+
+def space(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what is searched."""
+    X = load(job["data"][0]).X
+    return {
+        "space": {
+            "batches": (2, 5, 10, 20, 50, 100, 200, 500),
+            "epochs": (1, 2, 5, 10, 20, 40, 80),
+            "clip": (0.03, 0.1, 0.3, 1.0, 3.0),
+            "eta": tuple(0.003 * 10.0 ** (k / 2) for k in range(12)),
+            "constant": (0.1, 0.3, 1.0),
+            "regularizer": (1e-3, 1e-1, 1.0, 10.0, 100.0, 1000.0),
+        },
+        "coarse": {"batches": (5, 50, 200), "epochs": (5, 20), "clip": (0.1, 1.0), "eta": (0.03, 0.3, 3.0)},
+        "default": {"constant": 0.3, "regularizer": 1.0},
+        "cost": lambda setting: setting["epochs"],
+        "allowed": lambda setting: (
+            10e-9 * X.nnz * setting["epochs"] + 25e-9 * X.shape[1] * setting["epochs"] * setting["batches"] <= 1.0
+        ),
+    }
+
+
+if __name__ == "__main__":
+    run(train, space)
