@@ -29,7 +29,7 @@ def data_folder() -> Path:
 
 def a9a(seed: int) -> tuple[Any, ...]:
     """LIBSVM a9a with its own test part, rows scaled to norm 1; the seed changes nothing."""
-    return _svmlight("a9a", 123)
+    return _own_test_part("a9a", 123, dense=False)
 
 
 def phishing(seed: int) -> tuple[Any, ...]:
@@ -68,22 +68,6 @@ def adult(seed: int) -> tuple[Any, ...]:
         table = read_table(path, layout=schema.layout, names=schema.column_names)
         parts += [encoder.features(table), encoder.labels(table)]
     return (*parts, {"data_norm": encoder.data_norm, "classes": list(schema.classes or ())})
-
-
-def mnist_4v9(seed: int) -> tuple[Any, ...]:
-    """MNIST 4 (label 1) against 9 (label -1), rows scaled to norm 1; the seed changes nothing."""
-    return _svmlight("mnist_4v9", 784)
-
-
-def reuters(seed: int) -> tuple[Any, ...]:
-    """Reuters-21578, earn or acq against the rest: 11,521 word weights, rows of norm 1; the seed changes nothing."""
-    return _svmlight("reuters21578_corp", 11521)
-
-
-def _svmlight(name: str, n_features: int) -> tuple[Any, ...]:
-    X, y = load_svmlight_file(str(data_folder() / f"{name}.bz2"), n_features=n_features)
-    X_test, y_test = load_svmlight_file(str(data_folder() / f"{name}.t.bz2"), n_features=n_features)
-    return normalize(X), y, normalize(X_test), y_test, {"data_norm": 1.0, "classes": [-1.0, 1.0]}
 
 
 def blogfeedback(seed: int, *, scale_columns: bool = False) -> tuple[Any, ...]:

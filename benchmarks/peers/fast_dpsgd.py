@@ -26,7 +26,7 @@ from job import load, run, with_constant
 from numba import njit
 from scipy.optimize import brentq
 from scipy.stats import norm
-from search import Setting
+from tuning import Setting
 
 SPACE: dict[str, tuple[Any, ...]] = {
     "batches": (1, 2, 5, 10, 20, 50, 100),

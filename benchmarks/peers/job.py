@@ -1,8 +1,9 @@
 """What every peer's script shares: read the job, tune where there is something to tune, fit, score, write JSON.
 
 A job is a JSON file: ``data`` (one npz file for each split), ``task`` ("classification" or "regression"), ``epsilon``,
-``delta``, ``seeds``, ``starts`` (settings to begin the search at), ``setting`` (no search: use this one), ``quick`` and
-``warm`` (fit once before the clock starts). The scripts run in environments of their own: only numpy and scipy are
+``delta``, ``seeds``, ``tuning`` (the npz file on whose test part the search scores; default: the splits), ``starts``
+(settings to begin the search at), ``setting`` (no search: use this one), ``quick`` and ``warm`` (fit once before the
+clock starts). The scripts run in environments of their own: only numpy and scipy are
 taken for granted here.
 """
 
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from search import Setting, search
+from tuning import Setting, search
 
 __all__ = ["Split", "load", "run", "with_constant"]
 
@@ -80,7 +81,7 @@ def run(
     train : callable
         From (path of a split, job, setting, seed) to (weights of the features, intercept).
     space : callable, optional
-        From the job to the keyword arguments of `search`: what may be tuned.
+        From the job to the keyword arguments of `tuning.search`: what may be tuned.
     complete : callable, optional
         Adds to a setting what follows from it (a noise multiplier), for the record.
     """
@@ -88,8 +89,8 @@ def run(
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     task = job["task"]
 
-    def score(setting: Setting, seed: int) -> tuple[float, float]:
-        path = job["data"][seed % len(job["data"])]
+    def score(setting: Setting, seed: int, path: str | None = None) -> tuple[float, float]:
+        path = path or job["data"][seed % len(job["data"])]
         split = load(path)
         start = time.perf_counter()
         weights, intercept = train(path, job, setting, seed)
@@ -98,7 +99,7 @@ def run(
 
     def guarded(setting: Setting, seed: int) -> float:
         try:
-            return score(setting, TUNING_SEED + seed)[0]
+            return score(setting, TUNING_SEED + seed, job.get("tuning"))[0]
         except Exception as error:  # a peer may refuse or break on some settings: they lose
             print(f"{setting}: {error!r}", file=sys.stderr)
             return -math.inf
@@ -107,7 +108,7 @@ def run(
         finalists, tried = [job["setting"]], []
     elif space is not None:
         tried = search(guarded, **space(job), starts=job.get("starts") or [], quick=job["quick"])
-        finalists = [row["setting"] for row in tried[: 1 if job["quick"] else 2]]
+        finalists = [row["setting"] for row in tried[: 1 if job["quick"] or job.get("tuning") else 2]]
     else:
         raise SystemExit("a job without a setting needs a space to search")
 

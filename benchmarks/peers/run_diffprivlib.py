@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
 from job import load, run
-from search import Setting
+from tuning import Setting
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from dp_accounting import NeighboringRelation, pld
 from jax_privacy import batch_selection
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 from job import load, run, with_constant
-from search import Setting
+from tuning import Setting
 
 
 @lru_cache(maxsize=2)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from job import load, run, with_constant
 from opacus import PrivacyEngine
-from search import Setting
 from torch.utils.data import DataLoader, Dataset
+from tuning import Setting
 
 torch.set_num_threads(1)
 

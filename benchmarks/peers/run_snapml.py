@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from job import load, run, with_constant
-from search import Setting
 from snapml import LinearRegression, LogisticRegression
+from tuning import Setting
 
 
 def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:
