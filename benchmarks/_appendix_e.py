@@ -55,9 +55,6 @@ class Problem:
             **self.public, **changed,
         )  # fmt: skip
 
-    def score(self, model: Any, X: Array, y: Array) -> float:
-        return self.score_of(np.ravel(model.coef_), X, y)
-
     def score_of(self, w: Array, X: Array, y: Array) -> float:
         m = X @ w
         return float(np.mean((m - y) ** 2)) if self.lower_is_better else float(np.mean((m > 0) == (y > 0)))

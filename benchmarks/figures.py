@@ -13,6 +13,7 @@ costs by the accountant of this library, so that the runs carry the published no
 """
 
 import argparse
+import io
 import itertools
 import json
 import math
@@ -26,6 +27,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from PIL import Image
 
 from _appendix_e import DELTA, PROBLEMS, Problem, split
 from _common import EPSILONS, ROOT
@@ -39,8 +41,8 @@ DOCS = ROOT.parent / "docs" / "figures"
 CURVES = {  # label, colour, line; what is said of the budget
     "ours": ("this library's default, nothing tuned", "#d62728", "-"),
     "minibatch": ("mini-batch DP-SCD, secret duals, nothing tuned", "#ff9d9a", "-"),
-    "sgd-pld": ("DP-SGD, PLD accountant", "#1f77b4", "-"),
-    "sgd-moments": ("DP-SGD, moments accountant", "#1f77b4", "--"),
+    "sgd-pld": ("DP-SGD, PLD accountant, averaged", "#1f77b4", "-"),
+    "sgd-moments": ("DP-SGD as published: moments accountant, last w", "#1f77b4", "--"),
     "paper": ("DP-SCD as published (claim does not hold)", "#2ca02c", "--"),
     "sequential": ("sequential DP-SCD as published (claim does not hold)", "#7f7f7f", "--"),
     "scd": ("SCD, no privacy", "black", ":"),
@@ -59,18 +61,18 @@ def grid(problem: Problem, curve: str, quick: bool) -> list[dict[str, Any]]:
         sizes, rates = ((20,), (1.0,)) if quick else ((1, 20, 200), (0.3, 1.0, 4.0))
         return [{**fixed, "batch_size": b, "learning_rate": r} for b, r in itertools.product(sizes, rates)]
     if curve in ("sgd-pld", "sgd-moments"):
-        sizes = (500,) if quick else (1000,) if ridge else (100, 500, 2000)
-        clips = (0.1,) if quick else (0.0125, 0.125, 1.25) if ridge else (0.01, 0.1, 1.0)
-        rates = (1.0, 10.0) if quick else (0.1, 1.0, 10.0) if ridge else (0.1, 1.0, 10.0, 100.0)
+        sizes = (500,) if quick else (500, 2000) if ridge else (100, 500, 2000)
+        clips = (0.1,) if quick else (0.02, 0.06, 0.2, 0.6) if ridge else (0.01, 0.1, 1.0)
+        rates = (1.0, 10.0) if quick else (0.1, 0.3, 1.0, 3.0) if ridge else (0.1, 1.0, 10.0, 100.0)
         return [
             {**fixed, "batch_size": b, "clipping_norm": c, "learning_rate": r}
             for b, c, r in itertools.product(sizes, clips, rates)
         ]
     if curve == "paper":
-        sizes = (500,) if quick else (500, 2000) if ridge else (100, 500, 1000, 2000)
-        clips = (1e-3, 1e-2) if quick else (1e-4, 1e-3, 3e-3, 1e-2) if ridge else (1e-4, 1e-3, 3e-3, 1e-2, 0.1)
+        sizes = (500,) if quick else (200, 500, 2000) if ridge else (100, 500, 1000, 2000)
+        clips = (1e-3, 1e-2) if quick else (1e-4, 3e-4, 1e-3, 3e-3, 1e-2) if ridge else (1e-4, 1e-3, 3e-3, 1e-2, 0.1)
     else:
-        sizes = (50,) if quick else (50, 500) if ridge else (5, 50, 500)
+        sizes = (50,) if quick else (500,) if ridge else (5, 50, 500)
         clips = (1e-6, 1e-5) if quick else (1e-7, 1e-6, 1e-5, 1e-4) if ridge else (1e-6, 1e-5, 1e-4, 1e-3)
     return [{**fixed, "batch_size": b, "clipping_norm": c} for b, c in itertools.product(sizes, clips)]
 
@@ -100,6 +102,44 @@ def fit(problem: Problem, curve: str, epsilon: float, options: dict[str, Any], s
     return problem.model(asked, seed, solver=SOLVERS[curve], solver_options=options or None).fit(X, y)
 
 
+def weights(problem: Problem, curve: str, epsilon: float, options: dict[str, Any], seed: int, data: Any) -> np.ndarray:
+    """Return the model of a curve: that of the fit, but the last iterate for DP-SGD as published."""
+    if curve != "sgd-moments":
+        return np.ravel(fit(problem, curve, epsilon, options, seed, data).coef_)
+    with recorded() as releases:
+        model = fit(problem, curve, epsilon, options, seed, data)
+    return list(iterates(problem, model, releases, options, len(data[1])))[-1]
+
+
+@contextmanager
+def recorded() -> Iterator[list[np.ndarray]]:
+    """Collect what the mechanisms release: the receipts say that all of it may be seen."""
+    original, seen = GridGaussian.release, []
+
+    def release(self: GridGaussian, ticks: Any, noise: Any) -> Any:
+        value, event = original(self, ticks, noise)
+        seen.append(value)
+        return value, event
+
+    GridGaussian.release = release  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        GridGaussian.release = original  # type: ignore[method-assign]
+
+
+def iterates(problem: Problem, model: Any, releases: Any, options: dict[str, Any], n: int) -> Iterator[np.ndarray]:
+    """Follow the weights of DP-SGD or published DP-SCD from what was released."""
+    rate = model.guarantee_.parameters.get("learning rate")
+    w = np.zeros(np.size(model.coef_))
+    for value in releases:
+        if rate is None:
+            w = w + value[-len(w) :] / (problem.alpha * n)
+        else:
+            w = (w - rate / options["batch_size"] * value) / (1.0 + rate * problem.alpha)
+        yield w
+
+
 def tuned(problem: Problem, curve: str, epsilon: float, quick: bool) -> dict[str, Any]:
     """Return the options that do best on the validation part of one split."""
     options = grid(problem, curve, quick)
@@ -107,7 +147,7 @@ def tuned(problem: Problem, curve: str, epsilon: float, quick: bool) -> dict[str
         return options[0]
     data, best = split(problem.name, 1000), None
     for candidate in options:
-        value = problem.score(fit(problem, curve, epsilon, candidate, 1000, data), *data[2:4])
+        value = problem.score_of(weights(problem, curve, epsilon, candidate, 1000, data), *data[2:4])
         if math.isfinite(value) and (best is None or problem.better(value, best[0])):
             best = (value, candidate)
     assert best is not None
@@ -134,7 +174,7 @@ def curve_of_figure_1(problem: Problem, curve: str, arguments: argparse.Namespac
         scores = []
         for seed in range(1, arguments.seeds + 1 if curve in PRIVATE else 4):
             data = split(problem.name, seed)
-            scores.append(problem.score(fit(problem, curve, epsilon, options, seed, data), *data[4:]))
+            scores.append(problem.score_of(weights(problem, curve, epsilon, options, seed, data), *data[4:]))
         out[f"{epsilon:g}"] = {"scores": scores, "median": float(np.median(scores)), "options": options}
     return out
 
@@ -176,8 +216,10 @@ def figure_1(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
             low, high = min(medians) - room, float(np.quantile(medians, 0.97)) + 3 * room
         else:
             low, high = max(0.5, float(np.quantile(medians, 0.03)) - 3 * room), max(medians) + room
-        axis.set_ylim(low, high)
         worst = [results[problem.name]["sequential"][f"{epsilon:g}"]["median"] for epsilon in EPSILONS]
+        if not problem.lower_is_better and low - (high - low) < min(worst) < low:
+            low = min(worst) - room
+        axis.set_ylim(low, high)
         if not any(low < value < high for value in worst):
             axis.text(
                 0.03, 0.93 if problem.lower_is_better else 0.04,
@@ -185,43 +227,20 @@ def figure_1(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
                 transform=axis.transAxes, fontsize=7.5, color=CURVES["sequential"][1],
             )  # fmt: skip
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.14, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncol=len(problems), fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.05 * math.ceil(len(CURVES) / len(problems)), 1, 1))
     finish(figure, "figure1", results, arguments)
     return results
-
-
-@contextmanager
-def recorded() -> Iterator[list[np.ndarray]]:
-    """Collect what the mechanisms release: the receipts say that all of it may be seen."""
-    original, seen = GridGaussian.release, []
-
-    def release(self: GridGaussian, ticks: Any, noise: Any) -> Any:
-        value, event = original(self, ticks, noise)
-        seen.append(value)
-        return value, event
-
-    GridGaussian.release = release  # type: ignore[method-assign]
-    try:
-        yield seen
-    finally:
-        GridGaussian.release = original  # type: ignore[method-assign]
 
 
 def path_of(problem: Problem, curve: str, epsilon: float, options: dict[str, Any], data: Any) -> list[list[float]]:
     """Return (epoch, objective on the training part, test metric) along one run, from what it released."""
     X, y, _, _, X_test, y_test = data
-    n, d = X.shape
     with recorded() as releases:
         model = fit(problem, curve, epsilon, options, 1, data)
-    rate = model.guarantee_.parameters.get("learning rate")
-    w, points, per_epoch = np.zeros(d), [], len(releases) / options["epochs"]
+    points, per_epoch = [], len(releases) / options["epochs"]
     marks = {round(mark) for mark in np.linspace(1, len(releases), 60)}
-    for step, value in enumerate(releases, start=1):
-        if rate is None:
-            w = w + value[-d:] / (problem.alpha * n)
-        else:
-            w = (w - rate / options["batch_size"] * value) / (1.0 + rate * problem.alpha)
+    for step, w in enumerate(iterates(problem, model, releases, options, len(y)), start=1):
         if step in marks:
             points.append([step / per_epoch, problem.objective(w, X, y), problem.score_of(w, X_test, y_test)])
     return points
@@ -242,7 +261,7 @@ def without_privacy(problem: Problem, solver: str, options: dict[str, Any], data
 def passes_of_ours(problem: Problem, epsilon: float, data: Any) -> list[list[float]]:
     """Return (passes, objective, test metric); each point is a run that spends the whole budget on so many passes."""
     points = []
-    for n_passes in (2, 5, 10, 20, 40, 80, 150):
+    for n_passes in (10, 20, 40, 80, 150, 300):
         model = problem.model(epsilon, 1, solver_options={"n_passes": n_passes}).fit(*data[:2])
         w = np.ravel(model.coef_)
         points.append([n_passes, problem.objective(w, *data[:2]), problem.score_of(w, *data[4:])])
@@ -292,28 +311,29 @@ def figure_2(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
                 style = {
                     "color": colour,
                     "linestyle": line,
-                    "label": f"{label.split(' (')[0].split(', n')[0]}, $\\epsilon$ = {epsilon}",
+                    "label": f"{label.split(' (')[0].split(',')[0]}, $\\epsilon$ = {epsilon}",
                 }
                 if curve == "ours":
                     style |= {"marker": "o", "markersize": 3}
                 upper.plot(points[:, 0], points[:, 1] / best - 1, **style)
                 lower.plot(points[:, 0], points[:, 2], **style)
-        upper.set(xscale="log", yscale="log", ylim=(1e-6, 30), xlabel="epochs (passes)", title=problem.title)
-        upper.set_ylabel("training objective over the optimum, less 1")
-        lower.set(xscale="log", xlabel="epochs (passes)", ylabel=problem.metric)
-        final = [
-            np.array(result[curve][epsilon])[-1, 2]
+        upper.set(
+            xscale="log", yscale="log", xlim=(0.1, 400), ylim=(1e-6, 30), xlabel="epochs (passes)", title=problem.title
+        )
+        upper.set_ylabel("training objective / optimum - 1")
+        lower.set(xscale="log", xlim=(0.1, 400), xlabel="epochs (passes)", ylabel=problem.metric)
+        pick = min if problem.lower_is_better else max
+        reached = [
+            pick(points[2] for points in result[curve][epsilon])
             for curve in ("paper", "sgd-pld", "ours")
             for epsilon in ("0.1", "1")
         ]
-        span = max(final) - min(final)
-        lower.set_ylim(*(
-            (min(final) - 0.1 * span, max(final) + 2 * span) if problem.lower_is_better
-            else (min(final) - 2 * span, max(final) + 0.1 * span)
-        ))  # fmt: skip
+        span = max(reached) - min(reached)
+        low, high = (0.1, 3.0) if problem.lower_is_better else (3.0, 0.1)
+        lower.set_ylim(min(reached) - low * span, max(reached) + high * span)
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncol=len(problems), fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.03 * math.ceil(9 / len(problems)), 1, 1))
     finish(figure, "figure2", results, arguments)
     return results
 
@@ -322,15 +342,13 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
     """Batch size against clip, for DP-SCD as published, epsilon = 1."""
     results: dict[str, Any] = {}
     for problem in problems:
-        ridge = problem.lower_is_better
-        sizes = (
-            (200, 500, 2000)
-            if arguments.quick
-            else (200, 500, 1000, 2000, 5000)
-            if ridge
-            else (50, 100, 200, 500, 1000, 2000)
-        )
-        clips = [10.0**power for power in (np.arange(-5, 0.5, 1.0) if arguments.quick else np.arange(-5, 0.1, 0.5))]
+        if arguments.quick:
+            sizes, powers = (200, 500, 2000), np.arange(-5.0, 0.5, 1.0)
+        elif problem.lower_is_better:
+            sizes, powers = (500, 1000, 2000, 5000), np.arange(-4.5, -1.0, 0.5)
+        else:
+            sizes, powers = (50, 100, 200, 500, 1000, 2000), np.arange(-5.0, 0.1, 0.5)
+        clips = 10.0**powers
 
         def compute(problem: Problem = problem, sizes: Any = sizes, clips: Any = clips) -> dict[str, Any]:
             values = []
@@ -341,7 +359,7 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
                     runs = []
                     for seed in range(1, 2 if arguments.quick or problem.lower_is_better else 4):
                         data = split(problem.name, seed)
-                        runs.append(problem.score(fit(problem, "paper", 1.0, options, seed, data), *data[4:]))
+                        runs.append(problem.score_of(weights(problem, "paper", 1.0, options, seed, data), *data[4:]))
                     values[-1].append(float(np.median(runs)))
             return {"sizes": list(sizes), "clips": [float(clip) for clip in clips], "values": values}
 
@@ -374,8 +392,10 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
 def finish(figure: Any, name: str, results: Any, arguments: argparse.Namespace) -> None:
     """Write picture and figures."""
     name += "-quick" if arguments.quick else ""
-    figure.savefig(FOLDER / f"{name}.png", dpi=110)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110)
     plt.close(figure)
+    Image.open(picture).convert("RGB").quantize(128).save(FOLDER / f"{name}.png", optimize=True)  # a third of the size
     (FOLDER / f"{name}.json").write_text(json.dumps(results) + "\n", encoding="utf-8")
     if arguments.docs:
         DOCS.mkdir(exist_ok=True)
