@@ -64,7 +64,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : DPRidge, DPLogisticRegression or DPLinearSVC
-        Its ``epsilon`` and ``delta`` must be None: the search sets them. Its solver must be one without sampling.
+        Its ``epsilon`` and ``delta`` must be None: the search sets them. Its solver must be one without sampling;
+        ``"auto"`` means ``"scd"`` here.
     param_distributions : dict
         From names of parameters to lists (drawn uniformly) or distributions with an ``rvs`` method, as in scipy.stats.
         Public, chosen without the data. Of the parameters ``alpha``, ``data_norm``, ``fit_intercept``,
@@ -474,6 +475,8 @@ def _trial(
     """Return the estimator of a trial, whose plan is within the budget of a trial."""
     budget = {"epsilon": plan.trial_epsilon, "delta": plan.trial_delta, "n_public": plan.n_train}
     trial: DPLinearEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
+    if trial.solver == "auto":  # the one that can be searched
+        trial.solver = "scd"
     try:
         event = trial.plan(plan.n_train, plan.n_features).event
     except ParameterError as error:
