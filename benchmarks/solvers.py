@@ -17,21 +17,21 @@ from _common import a9a, adult, blogfeedback, keep, mnist_4v9, phishing, reuters
 from sottovoce.exceptions import ParameterError
 
 CASES = {
-    "a9a": (a9a, sv.DPLogisticRegression),
-    "phishing": (phishing, sv.DPLogisticRegression),
-    "mnist_4v9": (mnist_4v9, sv.DPLogisticRegression),
-    "reuters": (reuters, sv.DPLogisticRegression),
-    "adult": (adult, sv.DPLinearSVC),
-    "blogfeedback": (partial(blogfeedback, scale_columns=True), sv.DPRidge),
+    "a9a": (cache(a9a), sv.DPLogisticRegression),
+    "phishing": (cache(phishing), sv.DPLogisticRegression),
+    "mnist_4v9": (cache(mnist_4v9), sv.DPLogisticRegression),
+    "reuters": (cache(reuters), sv.DPLogisticRegression),
+    "adult": (cache(adult), sv.DPLinearSVC),
+    "blogfeedback": (cache(partial(blogfeedback, scale_columns=True)), sv.DPRidge),
 }
 SOLVERS = ("scd", "minibatch-scd", "objective", "adassp", "sgd", "seq-scd", "primal-scd")
 
 
-def measure(load, kind, solver, epsilon, delta, seeds):
+def measure(load, kind, solver, epsilon, delta, seeds, splits):
     """Return mean score, standard error and median seconds; None where the solver does not fit the loss."""
     scores, seconds = [], []
     for seed in range(seeds):
-        X, y, X_test, y_test, public = load(seed)
+        X, y, X_test, y_test, public = load(seed if splits else 0)
         start = time.perf_counter()
         try:
             model = kind(epsilon=epsilon, delta=delta, solver=solver, **public).fit(X, y)
@@ -55,10 +55,10 @@ def main() -> None:
     rows, results = [], {}
     for name in arguments.only.split(","):
         load, kind = CASES[name]
-        load = cache(load) if name == "phishing" else (lambda seed, load=cache(load): load(0))
         for epsilon in map(float, arguments.epsilons.split(",")):
             found = {
-                solver: measure(load, kind, solver, epsilon, arguments.delta, arguments.seeds) for solver in SOLVERS
+                solver: measure(load, kind, solver, epsilon, arguments.delta, arguments.seeds, name == "phishing")
+                for solver in SOLVERS
             }
             results[f"{name} {epsilon:g}"] = found
             rows.append((name, f"{epsilon:g}", *(f"{f[0]:.4f} ({f[2]:.2g} s)" if f else "" for f in found.values())))

@@ -19,7 +19,10 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
     X, y = with_constant(path, setting["constant"], 2 * known.X.nnz > np.prod(known.X.shape)), known.y
     kind = LinearRegression if job["task"] == "regression" else LogisticRegression
     if not setting.get("private", True):
-        model = kind(max_iter=setting["epochs"], regularizer=setting["regularizer"], tol=1e-30, random_state=seed)
+        model = kind(
+            max_iter=setting["epochs"], regularizer=setting["regularizer"], tol=1e-30, random_state=seed,
+            n_jobs=setting.get("threads", 1),
+        )  # fmt: skip
         w = np.ravel(model.fit(X, y).coef_)
         return w[:-1], float(w[-1] * setting["constant"])
     order = np.random.default_rng(seed).permutation(len(y))

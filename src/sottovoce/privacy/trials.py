@@ -133,8 +133,10 @@ class TrialCount:
         if surplus(0.0) >= 0.0:
             return 0.0
         epsilon = float(brentq(surplus, 0.0, self._t * _SLACK, xtol=1e-300, rtol=1e-12))
-        while surplus(epsilon) < 0.0:
-            epsilon *= _SLACK
+        step = 1e-12
+        while surplus(epsilon) < 0.0:  # growing steps, and from the subnormal numbers too
+            epsilon = epsilon * (1.0 + step) + 1e-300
+            step *= 2.0
         return (1.0 + self.shape) * epsilon * _SLACK
 
     def divergences(

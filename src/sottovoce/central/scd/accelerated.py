@@ -10,8 +10,8 @@ The step is safe for all rows at once because of the aggregation constant s' = n
 is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the way to the dual variable that the
 prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = 1 / (1 + L lambda_max / alpha). For the others (hinge, squared
 loss) it is the exact coordinate step. The clip C is a fixed share of the step that a row takes from zero: half of
-d |l'(0)| or of 1 / (1 + lambda_max / alpha) for the hinge, a quarter of r / (1 + lambda_max / alpha) for squared loss.
-Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
+d |l'(0)|, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of 1 / (1 + lambda_max / alpha) for the
+hinge. Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
 
 The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
@@ -49,7 +49,7 @@ from sottovoce.randomness import Purpose, Streams
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
-_MAX_PASSES: Final = 400
+_MAX_PASSES: Final = 450
 _AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
 
 
@@ -118,8 +118,8 @@ class AcceleratedPlan(ScaledPlan):
             return self.n_passes
         mu = self.mu_steps / math.sqrt(self.n_models)
         wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * mu * self.n_samples) / self.n_weights**0.125
-        # after 4 sqrt(condition number) passes acceleration has nothing left to gain
-        most = min(float(_MAX_PASSES), 4.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
+        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
 
     def damping(self, eigenvalue: float) -> float:
@@ -163,8 +163,8 @@ class AcceleratedPlan(ScaledPlan):
 def _rule(loss: Loss) -> tuple[float, float]:
     """Return the clip as a share of the first step, and the factor in the number of passes; measured on public data."""
     if not math.isfinite(loss.lipschitz):
-        return 0.25, 6.5
-    return (0.5, 10.0) if math.isfinite(loss.smoothness) else (0.5, 11.0)
+        return 0.25, 10.0
+    return (0.5, 10.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
 
 
 @dataclass(frozen=True)
