@@ -16,6 +16,7 @@ from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
 TEAM = Team(1, None)
@@ -102,7 +103,8 @@ def test_eigenvalue_moves_by_at_most_its_sensitivity(sparse, constant, monkeypat
     def eigenvalue(X):
         raw = sp.csr_array(X) if sparse else X
         rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
-        release_largest_eigenvalue(rows, n_public=30, mu=0.1, noise=np.random.default_rng(0))
+        facts = {"n_public": 30, "adjacency": Adjacency.REPLACE_ONE, "mu": 0.1}
+        release_largest_eigenvalue(rows, **facts, noise=np.random.default_rng(0))
         return seen[-1]
 
     rng = np.random.default_rng(0)
