@@ -322,6 +322,7 @@ def table(names: list[str], epsilons: list[float], deltas: list[float], options:
 
 def speed(options: argparse.Namespace) -> None:
     """Time whole trainings at epsilon 1, delta 1e-5, one thread each, one after the other."""
+    os.environ["SOTTOVOCE_NUM_THREADS"] = "1"
     epsilon, delta = 1.0, 1e-5
     repeats = 1 if options.quick else 3
     n = 4_000 if options.quick else 400_000
