@@ -1,4 +1,4 @@
-"""Test accuracy of objective perturbation against the default solver, nothing tuned: means over fresh seeds.
+"""Test accuracy of objective perturbation against DP-SCD (solver="scd"), nothing tuned: means over fresh seeds.
 
     python benchmarks/objective.py [--seeds 3] [--only a9a,phishing] [--delta 1e-3] [--rows 1000] [--rule]
 
@@ -39,14 +39,14 @@ def compare(names, seeds, delta, rows):
         for loss, kind in KINDS.items():
             for epsilon in EPSILONS:
                 line = [name, loss, f"{epsilon:g}"]
-                for solver in ("objective", "auto"):
+                for solver in ("objective", "scd"):
                     found = scores(load, kind, seeds, rows, epsilon=epsilon, delta=delta, solver=solver)
                     results[f"{name} {loss} {epsilon:g} {solver}"] = found
                     line.append(f"{np.mean(found):.4f} ({min(found):.4f} to {max(found):.4f})")
                 table.append(tuple(line))
                 print(*line, flush=True)
     size = "all rows" if rows is None else f"{rows} rows"
-    show(f"delta = {delta:g}, {seeds} seeds, {size}", ("data", "loss", "epsilon", "objective", "auto"), table)
+    show(f"delta = {delta:g}, {seeds} seeds, {size}", ("data", "loss", "epsilon", "objective", "scd"), table)
     return results
 
 

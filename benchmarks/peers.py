@@ -52,7 +52,7 @@ DATA = {  # in the order in which they are run
     "a9a": (a9a, sv.DPLogisticRegression),
     "reuters": (reuters, sv.DPLogisticRegression),
     "mnist_4v9": (mnist_4v9, sv.DPLogisticRegression),
-    "adult": (adult, sv.DPLinearSVC),
+    "adult": (adult, sv.DPLogisticRegression),
     "blogfeedback": (partial(blogfeedback, scale_columns=True), sv.DPRidge),
 }
 CENTRE = 1.0  # of the labels of blogfeedback
