@@ -358,11 +358,19 @@ def speed(options: argparse.Namespace) -> None:
             factor = 1 if name == "a9a" else descent["epochs"]
             descent["epochs"] //= factor
             descent.setdefault("sigma", 1.0)  # changes no time
+            usual = {**descent, "epochs": 1, "batches": -(-rows_.shape[0] // 256), "usual": True}
             snap = {"constant": 0.3, "regularizer": 1.0, "epochs": passes, "private": False}
             private = {"private": True, "batches": 50, "eta": 1.0, "clip": 1.0, "epochs": 20}
             what = f"{factor * descent['epochs']} epochs of {descent['batches']} batches"
             cases = [
                 ("opacus", "opacus", descent, factor, what + (", from one epoch" if factor > 1 else "")),
+                (
+                    "opacus, usual loader",
+                    "opacus",
+                    usual,
+                    descent["epochs"] * factor,
+                    f"{descent['epochs'] * factor} epochs of batches of 256, from one",
+                ),
                 ("jax-privacy", "jax-privacy", descent, factor, what + (", from one epoch" if factor > 1 else "")),
                 ("diffprivlib", "diffprivlib", {"C": 1.0, "intercept": True}, 1, "objective perturbation"),
                 ("snapml, private", "snapml", {**snap, **private}, 1, "20 epochs of 50 batches"),

@@ -8,7 +8,7 @@ from pathlib import Path
 quick = "--quick" in sys.argv
 here = Path(__file__).parent
 jobs = [
-    ["speed.py", *(["--quick"] if quick else [])],
+    ["speed.py", *(["--quick", "--no-peers"] if quick else [])],
     ["out_of_core.py", *(["--quick"] if quick else [])],
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
