@@ -30,6 +30,21 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             raise ParameterError(f"classes must list at least two classes; got {given!r}.")
         return listed
 
+    def _class_list(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return the public list of classes, or the one read from y where none was given."""
+        check_classification_targets(y)
+        known = self._public_classes()
+        if known is not None:
+            _refuse_unknown(y, known)
+            return known
+        known = np.unique(y)
+        if len(known) < 2:
+            raise DataError(
+                f"y has one class only ({known[0]!r}): a classifier needs two. If the other class exists and is "
+                "absent by chance, state the public list: classes=[...]."
+            )
+        return known
+
     def _n_models(self) -> int:
         known = self._public_classes()
         if known is None:
@@ -60,19 +75,10 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         -------
         self
         """
-        known = self._public_classes()
+        self._public_classes()  # checked before the data are looked at, as all parameters are
         streams = self._check_parameters()
         X, y = self._read_rows(X, y)
-        check_classification_targets(y)
-        if known is None:
-            known = np.unique(y)
-            if len(known) < 2:
-                raise DataError(
-                    f"y has one class only ({known[0]!r}): a classifier needs two. If the other class exists and is "
-                    "absent by chance, state the public list: classes=[...]."
-                )
-        else:
-            _refuse_unknown(y, known)
+        known = self._class_list(y)
         self.classes_ = known
         positive = known[1:] if len(known) == 2 else known
         plan = self._plan(X.shape[0], X.shape[1], len(positive))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number
@@ -24,7 +23,7 @@ from sottovoce.estimators._base import (
     DPLinearEstimator,
     warn_if_classes_were_read,
 )
-from sottovoce.estimators._classifier import DPLinearClassifier, _refuse_unknown
+from sottovoce.estimators._classifier import DPLinearClassifier
 from sottovoce.estimators._scores import release_sum, row_losses, scoring_for
 from sottovoce.estimators.ridge import DPRidge, _labels
 from sottovoce.estimators.search_plan import DISTRIBUTIONS, SearchPlan
@@ -268,19 +267,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X, y = prototype._read_rows(X, y)
         names = list(prototype.feature_names_in_) if hasattr(prototype, "feature_names_in_") else None
         if isinstance(prototype, DPLinearClassifier):
-            check_classification_targets(y)
-            known = prototype._public_classes()
-            if known is None:
-                known = np.unique(y)
-                if len(known) < 2:
-                    raise DataError(
-                        f"y has one class only ({known[0]!r}): a classifier needs two. If the other class exists and "
-                        "is absent by chance, state the public list: classes=[...]."
-                    )
+            known = prototype._class_list(y)
+            if prototype.classes is None:
                 warn_if_classes_were_read(known)
                 prototype.classes = list(known)
-            else:
-                _refuse_unknown(y, known)
             prototype.classes_ = known
             targets = np.searchsorted(known, y).astype(np.float64)
         else:
