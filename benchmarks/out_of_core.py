@@ -30,7 +30,7 @@ from _common import keep, show
 
 D = 90
 PIECE = 50_000
-SHORT, LONG = 2, 6  # passes of the two fits
+SHORT, LONG = 2, 22  # passes of the two fits: far apart, as a pass over a map takes hundredths of a second
 WAYS = {
     "array": "array in memory, no limit",
     "npy": ".npy, memory map",
