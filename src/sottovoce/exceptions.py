@@ -9,6 +9,8 @@
     +-- SchemaError        (also ValueError)  a schema file is wrong
     +-- ModelFormatError   (also ValueError)  a model or receipt file cannot be read
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
+    +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
+    +-- PartyError                            a party of a vertical training refused or failed; the message names it
 
     SottovoceWarning (UserWarning)
     +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
@@ -20,8 +22,10 @@ holds the data: they may quote a value of the data, so treat them as private whe
 __all__ = [
     "AccountingError",
     "DataError",
+    "MessageError",
     "ModelFormatError",
     "ParameterError",
+    "PartyError",
     "PrivacyWarning",
     "SchemaError",
     "SottovoceError",
@@ -56,6 +60,14 @@ class ModelFormatError(SottovoceError, ValueError):
 
 class AccountingError(SottovoceError, ValueError):
     """An event cannot be accounted by this accountant, or a run would overspend its plan."""
+
+
+class MessageError(SottovoceError, ValueError):
+    """Bytes or values are not a message between coordinator and party."""
+
+
+class PartyError(SottovoceError):
+    """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
 
 
 class SottovoceWarning(UserWarning):

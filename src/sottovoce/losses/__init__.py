@@ -1,9 +1,10 @@
 """Losses: one file each; a loss knows no solver."""
 
-from sottovoce.losses.base import Loss, dual_step, slope
+from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
 from sottovoce.losses.logistic import Logistic
+from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
 
-__all__ = ["Hinge", "Logistic", "Loss", "SmoothedHinge", "Squared", "dual_step", "slope"]
+__all__ = ["Hinge", "Logistic", "Loss", "SigmoidLoss", "SmoothLoss", "SmoothedHinge", "Squared", "dual_step", "slope"]

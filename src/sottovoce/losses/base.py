@@ -1,4 +1,6 @@
-r"""What a loss is: a convex function of one prediction, with what solvers and privacy proofs need to know of it.
+r"""What a loss is: a function of one prediction, with what solvers and privacy proofs need to know of it.
+
+All but one are convex (`Loss`); `SigmoidLoss` is smooth and not convex, and offers less (`SmoothLoss`).
 
 A loss is a small named tuple, so that the same object works in numpy and, without boxing, inside compiled kernels; its
 fields are its public parameters. It knows no solver, no penalty and no data.
@@ -28,14 +30,13 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Loss", "dual_step", "provides_dual_step", "provides_slope", "slope"]
+__all__ = ["Array", "Loss", "SmoothLoss", "dual_step", "provides_dual_step", "provides_slope", "slope"]
 
 Array = NDArray[np.float64]
 
 
-@runtime_checkable
-class Loss(Protocol):
-    """The interface of every loss; see the module docstring for the conventions."""
+class SmoothLoss(Protocol):
+    """What every loss offers, convex or not; see the module docstring for the conventions."""
 
     @property
     def name(self) -> str:
@@ -68,6 +69,11 @@ class Loss(Protocol):
     def curvature(self, y: Array, m: Array) -> Array:
         """Return the second derivative of each loss in its prediction (0 where the first jumps)."""
         ...
+
+
+@runtime_checkable
+class Loss(SmoothLoss, Protocol):
+    """A convex loss: what it says of its conjugate is what dual solvers and privacy proofs need."""
 
     def conjugate(self, y: Array, a: Array) -> Array:
         """Return the conjugate at -a of each record; ``inf`` outside the domain."""

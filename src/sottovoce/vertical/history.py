@@ -1,0 +1,33 @@
+"""What a training without noise saw round by round: for convergence plots and stopping, never for a private run."""
+
+from dataclasses import dataclass, field
+
+__all__ = ["History"]
+
+
+@dataclass
+class History:
+    """One entry a round: every party sends one number a record once in it.
+
+    Attributes
+    ----------
+    objective : list of float
+        Sum of losses plus penalties at the coefficients of that round.
+    stationarity : list of float
+        The stopping measure: the Lyapunov function V^t of eq. (13) for ADMM, the Newton decrement for L-BFGS.
+    uplink_bytes, downlink_bytes : list of int
+        Everything that crossed since the start, the set-up included.
+    converged : bool
+        False when the rounds ran out first.
+    """
+
+    objective: list[float] = field(default_factory=list)
+    stationarity: list[float] = field(default_factory=list)
+    uplink_bytes: list[int] = field(default_factory=list)
+    downlink_bytes: list[int] = field(default_factory=list)
+    converged: bool = False
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that were run."""
+        return len(self.objective)

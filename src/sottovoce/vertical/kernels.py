@@ -1,0 +1,87 @@
+"""Compiled loops of vertical training: coordinate descent at a party, one scalar problem a record at the coordinator.
+
+Sizes: n records, d coefficients; ``free`` says how many of the first coefficients carry the penalty.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sottovoce.losses.base import dual_step
+
+__all__ = ["descend_columns", "descend_gram", "proximal_points"]
+
+_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+
+
+@njit(**_JIT)
+def proximal_points(loss, y, centre, strength, dual, out):  # type: ignore[no-untyped-def]
+    """Write argmin_z l(y, z) + strength/2 (z - centre)^2 of each record to ``out``, and -l' there to ``dual``.
+
+    By Moreau's identity z = centre + a / strength, where a minimises l*(-a) + centre a + a^2 / (2 strength): the dual
+    step that every loss has already, from the dual variable of the last time (near the new one, or 0).
+    """
+    for i in range(len(y)):
+        a = dual[i]
+        a += dual_step(loss, a, y[i], centre[i] + a / strength, 1.0 / strength)
+        dual[i] = a
+        out[i] = centre[i] + a / strength
+
+
+@njit(**_JIT)
+def _best(pull: float, curvature: float, l2: float, l1: float, low: float, high: float) -> float:
+    """Return argmin of curvature/2 t^2 - pull t + R(t)."""
+    if pull > l1:
+        t = (pull - l1) / (curvature + l2)
+    elif pull < -l1:
+        t = (pull + l1) / (curvature + l2)
+    else:
+        t = 0.0
+    return min(max(t, low), high)
+
+
+@njit(**_JIT)
+def descend_gram(G, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
+    gradient = G @ x - b  # of |Dx|^2 / 2 - b'x
+    for _ in range(sweeps):
+        moved, largest = 0.0, 0.0
+        for j in range(len(x)):
+            curvature = rho * G[j, j]
+            pull = curvature * x[j] - rho * gradient[j]
+            if j >= d:
+                t = pull / curvature
+            elif curvature + l2 > 0.0:
+                t = _best(pull, curvature, l2, l1, low, high)
+            else:
+                t = x[j]  # a column of zeros without an L2 penalty: any value will do
+            change = t - x[j]
+            if change != 0.0:
+                x[j] = t
+                gradient += change * G[j]
+            moved, largest = max(moved, abs(change)), max(largest, abs(t))
+        if moved <= tolerance * largest:
+            break
+
+
+@njit(**_JIT)
+def descend_columns(D, squares, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
+    scores = np.zeros(D.shape[0])
+    for j in range(len(x)):
+        if x[j] != 0.0:
+            scores += x[j] * D[:, j]
+    for _ in range(sweeps):
+        moved, largest = 0.0, 0.0
+        for j in range(len(x)):
+            curvature = rho * squares[j]
+            if curvature == 0.0 and l2 == 0.0:
+                continue
+            pull = curvature * x[j] - rho * (np.dot(D[:, j], scores) - b[j])
+            t = pull / curvature if j >= d else _best(pull, curvature, l2, l1, low, high)
+            change = t - x[j]
+            if change != 0.0:
+                x[j] = t
+                scores += change * D[:, j]
+            moved, largest = max(moved, abs(change)), max(largest, abs(t))
+        if moved <= tolerance * largest:
+            break

@@ -1,0 +1,495 @@
+r"""Every type of message that crosses between the coordinator and a party: listed, sized, validated, never executable.
+
+A message is a frozen dataclass of numbers, vectors of doubles and short strings, and nothing else. On the wire it is
+
+====================  ============================================================================================
+``b"SVM1"``           the format and its version
+u16                   the number of its kind in the closed list below
+u64                   length of what follows, in bytes
+the fields in order   a float as f64, a whole number as i64, a vector as u64 length and so many f64, a string as
+                      u32 length and UTF-8; all little endian
+====================  ============================================================================================
+
+`decode` accepts exactly what `encode` can write: known kind, lengths that add up, finite numbers (an infinite bound of a
+penalty excepted). Nothing is imported by name and nothing is executed.
+
+Requests go from the coordinator to a party, replies the other way. Which of them carry what of whom:
+
+==================  =====================================================================================
+`Describe`          -> `Description`: sizes, and the public facts that the party declares of its rows
+`Prepare`           penalty and intercept of the training to come -> `Done`
+`AdmmStart`         penalty parameter and form -> `Done`
+`AdmmStep`          one number a record -> `AdmmReply`: one number a record (the party's part of the prediction),
+                    and two sums over its coefficients
+`LbfgsStart`        -> `Done`
+`LbfgsGradient`     one number a record -> `LbfgsProducts`: inner products of the party's vectors
+`LbfgsDirection`    a few coefficients -> `LbfgsScores`: one number a record and three sums
+`LbfgsMove`         the last step -> `Done`
+`Spectrum`          -> `SpectrumReply`: extreme eigenvalues of the party's Gram matrix (checks of theory only)
+`TrainOnLabels`     labels that were released or are public, and a budget -> `Trained`: the event that was spent
+`SendFeatures`      a budget -> `Features`: the party's columns plus noise, and the event that was spent
+`NoisyStart`        bounds and noise of noisy ADMM -> `Done`
+`NoisyStep`         one number a record -> `NoisyScores`: one noisy number a record
+`PublishedStart`    the published noise, for reproduction -> `Done`
+`Keep`              keep the present coefficients under a name -> `Done`
+`Score`             -> `Scores`: the party's part of the prediction for each of its rows
+==================  =====================================================================================
+
+Any request may be answered by `Refused`.
+"""
+
+import math
+import struct
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final, Self, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.exceptions import MessageError
+
+__all__ = [
+    "AdmmReply",
+    "AdmmStart",
+    "AdmmStep",
+    "Describe",
+    "Description",
+    "Done",
+    "Features",
+    "Keep",
+    "LbfgsDirection",
+    "LbfgsGradient",
+    "LbfgsMove",
+    "LbfgsProducts",
+    "LbfgsScores",
+    "LbfgsStart",
+    "Message",
+    "NoisyScores",
+    "NoisyStart",
+    "NoisyStep",
+    "Prepare",
+    "PublishedStart",
+    "Refused",
+    "Score",
+    "Scores",
+    "SendFeatures",
+    "Spectrum",
+    "SpectrumReply",
+    "TrainOnLabels",
+    "Trained",
+    "Vector",
+    "decode",
+]
+
+Vector = NDArray[np.float64]
+
+_HEAD: Final = struct.Struct("<4sHQ")
+_MAGIC: Final = b"SVM1"
+_MOST_TEXT: Final = 65_536  # bytes of one string
+_MOST_BYTES: Final = 2**40
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Base of all messages; the fields of a subclass are its content, checked when it is made."""
+
+    code: ClassVar[int]
+    # fields that may be infinite; NaN never passes
+    unbounded: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name, kind in _layout(type(self)):
+            object.__setattr__(self, name, self._checked(name, kind, getattr(self, name)))
+
+    def _checked(self, name: str, kind: Any, value: Any) -> Any:
+        where = f"{type(self).__name__}.{name}"
+        if kind is str:
+            if not isinstance(value, str) or len(value.encode()) > _MOST_TEXT:
+                raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes.")
+            return value
+        if kind is int:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
+                raise MessageError(f"{where} must be a whole number of 64 bits; got {type(value).__name__}.")
+            return int(value)
+        if kind is float:
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+                raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
+            number = float(value)
+            if math.isnan(number) or (math.isinf(number) and name not in self.unbounded):
+                raise MessageError(f"{where} must be finite.")
+            return number
+        vector = np.ascontiguousarray(value, dtype="<f8")
+        if vector.ndim != 1:
+            raise MessageError(f"{where} must be a vector; got an array of shape {vector.shape}.")
+        if not np.isfinite(vector).all():
+            raise MessageError(f"{where} must hold finite numbers only.")
+        return vector
+
+    @property
+    def n_bytes(self) -> int:
+        """Length on the wire, in bytes."""
+        return _HEAD.size + sum(_size(kind, getattr(self, name)) for name, kind in _layout(type(self)))
+
+    def encode(self) -> bytes:
+        """Return the message as bytes."""
+        parts = [_HEAD.pack(_MAGIC, self.code, self.n_bytes - _HEAD.size)]
+        for name, kind in _layout(type(self)):
+            value = getattr(self, name)
+            if kind is str:
+                text = value.encode()
+                parts += [struct.pack("<I", len(text)), text]
+            elif kind is int:
+                parts.append(struct.pack("<q", value))
+            elif kind is float:
+                parts.append(struct.pack("<d", value))
+            else:
+                parts += [struct.pack("<Q", len(value)), value.tobytes()]
+        return b"".join(parts)
+
+    @classmethod
+    def read(cls, body: memoryview) -> Self:
+        """Rebuild a message of this kind from its fields on the wire."""
+        values: list[Any] = []
+        at = 0
+
+        def take(count: int) -> memoryview:
+            nonlocal at
+            if count > len(body) - at:
+                raise MessageError(f"a message of kind {cls.__name__} is cut short.")
+            at += count
+            return body[at - count : at]
+
+        for name, kind in _layout(cls):
+            if kind is str:
+                (length,) = struct.unpack("<I", take(4))
+                if length > _MOST_TEXT:
+                    raise MessageError(f"{cls.__name__}.{name} is longer than {_MOST_TEXT} bytes.")
+                try:
+                    values.append(bytes(take(length)).decode())
+                except UnicodeDecodeError:
+                    raise MessageError(f"{cls.__name__}.{name} is not UTF-8.") from None
+            elif kind is int:
+                values.append(struct.unpack("<q", take(8))[0])
+            elif kind is float:
+                values.append(struct.unpack("<d", take(8))[0])
+            else:
+                (length,) = struct.unpack("<Q", take(8))
+                values.append(np.frombuffer(take(8 * length), dtype="<f8"))
+        if at != len(body):
+            raise MessageError(f"a message of kind {cls.__name__} has {len(body) - at} bytes too many.")
+        return cls(*values)
+
+
+def decode(raw: bytes) -> Message:
+    """Rebuild a message from bytes.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are not exactly one message of a kind that this version knows.
+    """
+    if len(raw) < _HEAD.size:
+        raise MessageError(f"a message has at least {_HEAD.size} bytes; got {len(raw)}.")
+    magic, code, length = _HEAD.unpack_from(raw)
+    if magic != _MAGIC:
+        raise MessageError(f"not a message of this version: it starts with {magic!r}, not {_MAGIC!r}.")
+    if code not in _KINDS:
+        raise MessageError(f"no message has kind {code}.")
+    if length > _MOST_BYTES or length != len(raw) - _HEAD.size:
+        raise MessageError(f"a message says {length} bytes of content and has {len(raw) - _HEAD.size}.")
+    return _KINDS[code].read(memoryview(raw)[_HEAD.size :])
+
+
+def _layout(kind: type[Message]) -> list[tuple[str, Any]]:
+    layout = _LAYOUTS.get(kind)
+    if layout is None:
+        hints = get_type_hints(kind)
+        layout = _LAYOUTS[kind] = [(field.name, hints[field.name]) for field in fields(kind)]
+    return layout
+
+
+_LAYOUTS: dict[type[Message], list[tuple[str, Any]]] = {}
+
+
+def _size(kind: Any, value: Any) -> int:
+    if kind is str:
+        return 4 + len(value.encode())
+    return 8 if kind in (int, float) else 8 + value.nbytes
+
+
+# ------------------------------------------------------------------ general
+
+
+@dataclass(frozen=True, eq=False)
+class Describe(Message):
+    """Ask for the public facts of a party."""
+
+    code = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Description(Message):
+    """Sizes of the party's table, and what it declares publicly of its rows.
+
+    ``data_norm`` is ``inf`` when the party gave none; ``nonnegative`` is 0 or 1.
+    """
+
+    n_rows: int
+    n_features: int
+    data_norm: float
+    nonnegative: int
+    code = 2
+    unbounded = frozenset({"data_norm"})
+
+
+@dataclass(frozen=True, eq=False)
+class Prepare(Message):
+    """Open a training: penalties for the *sum* of losses, bounds of the coefficients, 1 for an intercept here."""
+
+    l2: float
+    l1: float
+    low: float
+    high: float
+    intercept: int
+    code = 3
+    unbounded = frozenset({"low", "high"})
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Message):
+    """It is done, and there is nothing to tell."""
+
+    code = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Refused(Message):
+    """It was not done; ``reason`` tells nothing about the data."""
+
+    reason: str
+    code = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Message):
+    """Keep the present coefficients under the name ``model``."""
+
+    model: str
+    code = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Score(Message):
+    """Ask for the party's part of the prediction of the model ``model`` for each of its rows."""
+
+    model: str
+    code = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Message):
+    """One number a row."""
+
+    scores: Vector
+    code = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum(Message):
+    """Ask for the extreme eigenvalues of the Gram matrix."""
+
+    code = 9
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumReply(Message):
+    """Smallest and largest eigenvalue of D'D."""
+
+    smallest: float
+    largest: float
+    code = 10
+
+
+# ------------------------------------------------------------------ ADMM
+
+
+@dataclass(frozen=True, eq=False)
+class AdmmStart(Message):
+    """Penalty parameter rho, proximal weight tau and relaxation of the updates to come; the sharing form where set."""
+
+    rho: float
+    proximal: float
+    relaxation: float
+    sharing: int
+    code = 20
+
+
+@dataclass(frozen=True, eq=False)
+class AdmmStep(Message):
+    """One number a record: what the coordinator's residual and dual variable come down to for this update."""
+
+    shift: Vector
+    code = 21
+
+
+@dataclass(frozen=True, eq=False)
+class AdmmReply(Message):
+    """D x, the party's term of the Lyapunov function before the update, and its penalty after it."""
+
+    scores: Vector
+    stationarity: float
+    penalty: float
+    code = 22
+
+
+# ------------------------------------------------------------------ L-BFGS
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsStart(Message):
+    """Number of pairs to remember; 1 to precondition with the party's own second moments."""
+
+    memory: int
+    precondition: int
+    code = 30
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsGradient(Message):
+    """Move by ``step`` along the last direction; then the derivative of the loss, one number a record.
+
+    ``curvature`` makes the preconditioner anew: one number, or the second derivative of the loss for each record; empty
+    keeps it.
+    """
+
+    step: float
+    slopes: Vector
+    curvature: Vector
+    code = 31
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsProducts(Message):
+    """Inner products within the party, in the order of `sottovoce.vertical.lbfgs.ProductTable.read`."""
+
+    products: Vector
+    code = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsDirection(Message):
+    """Coefficients of the next direction: those of the steps, then those of the gradient differences."""
+
+    coefficients: Vector
+    code = 33
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsScores(Message):
+    """D p for the new direction p; x'Rp, p'Rp and x'Rx / 2 for the penalty R."""
+
+    scores: Vector
+    slope: float
+    square: float
+    penalty: float
+    code = 34
+
+
+@dataclass(frozen=True, eq=False)
+class LbfgsMove(Message):
+    """Move by ``step`` along the last direction, and end."""
+
+    step: float
+    code = 35
+
+
+# ------------------------------------------------------------------ private mechanisms
+
+
+@dataclass(frozen=True, eq=False)
+class TrainOnLabels(Message):
+    """Train a private model of the party's own columns on labels that are no secret.
+
+    ``flip_probability`` is that of the randomised response behind classes (0 for public labels), ``mu`` the mean shift
+    of the equivalent Gaussian release that the training may spend.
+    """
+
+    labels: Vector
+    loss: str
+    flip_probability: float
+    alpha: float
+    intercept: float
+    mu: float
+    code = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(Message):
+    """The event that was spent, as JSON."""
+
+    event: str
+    code = 41
+
+
+@dataclass(frozen=True, eq=False)
+class SendFeatures(Message):
+    """Release columns and their second moments with noise, at a cost of at most ``mu``."""
+
+    mu: float
+    code = 42
+
+
+@dataclass(frozen=True, eq=False)
+class Features(Message):
+    """Noisy columns (row by row), noisy Gram matrix, the standard deviations of the noise in both, and the event."""
+
+    rows: Vector
+    gram: Vector
+    rows_noise_std: float
+    gram_noise_std: float
+    event: str
+    code = 43
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStart(Message):
+    """Bounds of noisy ADMM (scores, coefficients, targets) and the budget of each release."""
+
+    rho: float
+    score_bound: float
+    norm_bound: float
+    target_bound: float
+    mu: float
+    code = 44
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStep(Message):
+    """One number a record, from released values only; ``release`` 0 updates without sending."""
+
+    shift: Vector
+    release: int
+    code = 45
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyScores(Message):
+    """Clipped D x plus noise, one number a record (none on the last update), and the event."""
+
+    scores: Vector
+    event: str
+    code = 46
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedStart(Message):
+    """Add the published noise to the replies of ADMM: its claimed epsilon and delta a round, and its bounds."""
+
+    epsilon: float
+    delta: float
+    norm_bound: float
+    n_parties: int
+    code = 47
+
+
+_KINDS: Final = {kind.code: kind for kind in Message.__subclasses__()}

@@ -1,0 +1,336 @@
+"""One organisation of a vertical training: it owns its columns, its coefficients and its budget.
+
+The coordinator reaches a party through `Party.handle` alone: bytes of one listed request in, bytes of one reply out. A
+party keeps what it must not tell: features, coefficients, factors. It refuses what its own budget does not cover.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigvalsh
+from sklearn.utils.validation import check_array
+
+from sottovoce._validation import number
+from sottovoce.exceptions import DataError, MessageError, ParameterError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
+from sottovoce.randomness import Streams
+from sottovoce.vertical.admm import AdmmWorker
+from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.lbfgs import LbfgsWorker
+from sottovoce.vertical.messages import (
+    AdmmStart,
+    AdmmStep,
+    Describe,
+    Description,
+    Done,
+    Keep,
+    LbfgsDirection,
+    LbfgsGradient,
+    LbfgsMove,
+    LbfgsStart,
+    Message,
+    Prepare,
+    Refused,
+    Score,
+    Scores,
+    Spectrum,
+    SpectrumReply,
+    decode,
+)
+from sottovoce.vertical.penalty import Penalty
+from sottovoce.vertical.subproblem import Subproblem
+
+__all__ = ["Part", "Party"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+Worker = TypeVar("Worker")
+
+
+class _Refusal(Exception):
+    """Why a party does not do what it was asked; the text may cross, so it tells nothing about the data."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A party's part of a model: it stays with the party.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+    intercept : float
+        0 where the intercept is with another party.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: float
+
+
+class Party:
+    """An organisation and its columns of the aligned table.
+
+    Parameters
+    ----------
+    X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+        Private. Numbers; float32 stays float32.
+    ids : array-like of shape (n_rows,) or None
+        Identifiers of the rows, for `sottovoce.vertical.align`; None when the rows are aligned already.
+    name : str
+        Name of the organisation; public.
+    y : array-like of shape (n_rows,) or None
+        Labels, where this party holds them.
+    data_norm : float or None
+        Public bound on the Euclidean norm of this party's part of a row; longer rows are shortened to it. Needed by the
+        private mechanisms. Never compute it from the data.
+    nonnegative : bool
+        Public fact that no entry is negative, which lets the private mechanisms add less noise; checked.
+    budget : (epsilon, delta) or None
+        What this party allows to be learnt about one person's row of its columns, over all trainings with this object;
+        it refuses the rest. None allows everything, training without noise included.
+
+    Raises
+    ------
+    DataError
+        If X is not a table of finite numbers, or breaks a fact that was declared about it.
+    ParameterError
+        If another argument is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce.vertical import Party
+    >>> Party(np.ones((3, 2)), ids=["c", "a", "b"], name="clinic")
+    Party('clinic', 3 rows, 2 features)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        ids: ArrayLike | None = None,
+        *,
+        name: str,
+        y: ArrayLike | None = None,
+        data_norm: float | None = None,
+        nonnegative: bool = False,
+        budget: tuple[float, float] | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ParameterError(f"name must be a non-empty string; got {name!r}.")
+        self.name = name
+        self.feature_names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+        try:
+            table = check_array(
+                X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=f"X of party {name!r}"
+            )
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        self._table: Any = sp.csr_array(table) if sp.issparse(table) else table
+        self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)
+        self.y = None if y is None else _one_per_row("y", y, self.n_rows, name)
+        self.data_norm = None if data_norm is None else number("data_norm", data_norm, above=0.0)
+        if not isinstance(nonnegative, (bool, np.bool_)):
+            raise ParameterError(f"nonnegative must be True or False; got {nonnegative!r}.")
+        self.nonnegative = bool(nonnegative)
+        values = self._table.data if sp.issparse(self._table) else self._table
+        if self.nonnegative and values.size and values.min() < 0.0:
+            raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
+        self.budget = None if budget is None else _checked_budget(budget)
+        self._spent: Event = NothingReleased()
+        self._streams = Streams()
+        self._penalty = Penalty()
+        self._intercept = False
+        self._problem: Subproblem | None = None
+        self._worker: Any = None
+        self._models: dict[str, Part] = {}
+
+    def __repr__(self) -> str:
+        return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self._table.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self._table.shape[1])
+
+    @property
+    def spent(self) -> Event:
+        """What trainings with this object have released about its columns; beyond its own walls nobody asks for it."""
+        return self._spent
+
+    def take(self, rows: ArrayLike) -> "Party":
+        """Return a party of the same name and facts that holds these rows, in this order."""
+        rows = np.asarray(rows, dtype=np.intp)
+        other = Party(
+            self._table[rows],
+            None if self.ids is None else self.ids[rows],
+            name=self.name,
+            y=None if self.y is None else self.y[rows],
+            data_norm=self.data_norm,
+            nonnegative=self.nonnegative,
+            budget=self.budget,
+        )
+        other.feature_names = self.feature_names
+        other._spent = self._spent
+        return other
+
+    def seed(self, random_state: object) -> Self:
+        """Make this party's noise repeatable, for trials: it is then not private against whoever knows the seed."""
+        self._streams = Streams(random_state)
+        return self
+
+    def part(self, model: str) -> Part:
+        """Return this party's part of a model that it keeps; this is no request, it does not leave the party."""
+        return self._models[model]
+
+    def adopt(self, model: str, part: Part) -> None:
+        """Take back a part of a model that this organisation trained before, with other rows."""
+        if len(part.coef) != self.n_features:
+            raise DataError(
+                f"party {self.name!r} has {self.n_features} features; its part of the model has {len(part.coef)}."
+            )
+        self._models[model] = part
+
+    # ------------------------------------------------------------------ what the coordinator can reach
+
+    def handle(self, raw: bytes) -> bytes:
+        """Answer one request; whatever goes wrong here is told without a word about the data."""
+        try:
+            request = decode(raw)
+            answer = _OPERATIONS.get(type(request))
+            if answer is None:
+                raise _Refusal(f"{type(request).__name__} is not an operation of a party")
+            reply = answer(self, request)
+        except _Refusal as refusal:
+            reply = Refused(str(refusal))
+        except MessageError as error:
+            reply = Refused(f"not a valid message: {error}")
+        except Exception as error:  # the message of an unforeseen error could quote a row
+            _LOG.exception("a request to party %r failed", self.name)
+            reply = Refused(f"it failed there ({type(error).__name__}); the party's own log says more")
+        return reply.encode()
+
+    def _describe(self, _: Describe) -> Description:
+        norm = math.inf if self.data_norm is None else self.data_norm
+        return Description(self.n_rows, self.n_features, norm, int(self.nonnegative))
+
+    def _prepare(self, request: Prepare) -> Done:
+        self._penalty = Penalty(request.l2, request.l1, request.low, request.high)
+        self._intercept = bool(request.intercept)
+        self._problem = self._worker = None
+        return Done()
+
+    def _subproblem(self) -> Subproblem:
+        """Return this party's problem for a training without noise; releases of it are covered by no budget."""
+        self._charge(NonPrivateEvent())
+        if self._problem is None:
+            self._problem = Subproblem(Columns(self._table, intercept=self._intercept), self._penalty)
+        return self._problem
+
+    def _start_admm(self, request: AdmmStart) -> Done:
+        self._worker = AdmmWorker(self._subproblem(), request)
+        return Done()
+
+    def _start_lbfgs(self, request: LbfgsStart) -> Done:
+        if not self._penalty.is_quadratic:
+            raise _Refusal("L-BFGS needs a quadratic penalty; use ADMM")
+        self._worker = LbfgsWorker(self._subproblem(), request)
+        return Done()
+
+    def _step_admm(self, request: AdmmStep) -> Message:
+        return self._open(AdmmWorker, request, request.shift).step(request)
+
+    def _gradient(self, request: LbfgsGradient) -> Message:
+        return self._open(LbfgsWorker, request, request.slopes).gradient(request)
+
+    def _direction(self, request: LbfgsDirection) -> Message:
+        return self._open(LbfgsWorker, request).direction(request)
+
+    def _move(self, request: LbfgsMove) -> Message:
+        return self._open(LbfgsWorker, request).move(request)
+
+    def _open(self, kind: type[Worker], request: Message, by_record: NDArray[np.float64] | None = None) -> Worker:
+        """Return the training that is under way, if it is of the right kind and the message has the right length."""
+        if not isinstance(self._worker, kind):
+            raise _Refusal(f"{type(request).__name__} came without its start")
+        if by_record is not None and len(by_record) != self.n_rows:
+            raise _Refusal(f"{type(request).__name__} has {len(by_record)} numbers for {self.n_rows} rows")
+        return self._worker
+
+    def _spectrum(self, _: Spectrum) -> SpectrumReply:
+        self._charge(NonPrivateEvent())
+        values = eigvalsh(Columns(self._table, intercept=self._intercept).gram())
+        return SpectrumReply(float(max(values[0], 0.0)), float(values[-1]))
+
+    def _keep(self, request: Keep) -> Done:
+        if self._worker is None:
+            raise _Refusal("there is no training whose coefficients could be kept")
+        x = self._worker.x
+        self._models[request.model] = Part(x[: self.n_features].copy(), float(x[-1]) if self._intercept else 0.0)
+        return Done()
+
+    def _score(self, request: Score) -> Scores:
+        if self.budget is not None:
+            raise _Refusal(
+                "a score tells about the row that is scored, which its budget does not cover; score other people's rows "
+                "with a party object without a budget"
+            )
+        part = self._models.get(request.model)
+        if part is None:
+            raise _Refusal(f"it has no part of a model named {request.model!r}")
+        return Scores(Columns(self._table).times(part.coef) + part.intercept)
+
+    def _charge(self, event: Event) -> None:
+        """Refuse what the budget does not cover; record what it does, before anything is computed."""
+        after = compose(self._spent, event) if not isinstance(self._spent, NonPrivateEvent) else self._spent
+        if self.budget is not None:
+            epsilon, delta = self.budget
+            cost = accountant_for(after).epsilon(after, delta)
+            if not cost <= epsilon * (1.0 + 1e-9):
+                raise _Refusal(
+                    f"its budget is epsilon={epsilon!r} at delta={delta!r}, and this would bring what was spent to "
+                    f"epsilon={cost:.6g}"
+                )
+        self._spent = after
+
+
+def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (n_rows,):
+        raise DataError(f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}.")
+    return array
+
+
+def _checked_budget(budget: Any) -> tuple[float, float]:
+    try:
+        epsilon, delta = budget
+    except (TypeError, ValueError):
+        raise ParameterError(f"budget must be a pair (epsilon, delta) or None; got {budget!r}.") from None
+    return number("budget[0]", epsilon, at_least=0.0), number("budget[1]", delta, at_least=0.0, below=1.0)
+
+
+# the closed list of what a coordinator may ask; any other message is refused
+_OPERATIONS: Final[dict[type[Message], Callable[[Party, Any], Message]]] = {
+    Describe: Party._describe,
+    Prepare: Party._prepare,
+    AdmmStart: Party._start_admm,
+    AdmmStep: Party._step_admm,
+    LbfgsStart: Party._start_lbfgs,
+    LbfgsGradient: Party._gradient,
+    LbfgsDirection: Party._direction,
+    LbfgsMove: Party._move,
+    Spectrum: Party._spectrum,
+    Keep: Party._keep,
+    Score: Party._score,
+}
