@@ -85,13 +85,13 @@ def check_against_brute_force(columns, **options):
 
 
 @given(st.lists(a_column, min_size=2, max_size=4))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_equal_to_brute_force(columns):
     check_against_brute_force(columns)
 
 
 @given(a_column, st.integers(2, 4), st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_equal_to_brute_force_when_most_are_in_common(column, n_parties, random):
     columns = [random.sample(column, random.randint(2 * len(column) // 3, len(column))) for _ in range(n_parties)]
     check_against_brute_force(columns)

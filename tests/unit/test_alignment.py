@@ -1,5 +1,6 @@
 """Alignment of the rows of several parties: rows, counts, bytes, and messages without identifiers."""
 
+import builtins
 import dataclasses
 import importlib.util
 import logging
@@ -217,3 +218,18 @@ def test_results_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         alignment.report.n_common = 2
     assert isinstance(alignment.report, AlignmentReport)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("private_set_intersection"):
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(
+        ParameterError, match=r'method="psi" needs the package openmined-psi: install sottovoce\[vertical\]'
+    ):
+        common_rows({"a": ["1"], "b": ["1"]}, method="psi")

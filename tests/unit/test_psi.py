@@ -1,6 +1,5 @@
 """Private set intersection as bytes: exact, and what crosses the boundary is what the page says."""
 
-import builtins
 import json
 import traceback
 
@@ -9,7 +8,6 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical import psi as module
-from sottovoce.vertical.alignment import common_rows
 from sottovoce.vertical.psi import PsiClient, PsiServer, announce
 
 library = pytest.importorskip(
@@ -147,18 +145,3 @@ def test_roles_take_distinct_texts_only(role, wrong, fault):
 def test_reprs_hold_no_identifier():
     assert "geheim" not in repr(PsiClient(CLIENT)) + repr(PsiServer(SERVER))
     assert "geheim" not in str(vars(PsiServer)) + module.__doc__
-
-
-def test_a_missing_package_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("private_set_intersection"):
-            raise ModuleNotFoundError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(
-        ParameterError, match=r'method="psi" needs the package openmined-psi: install sottovoce\[vertical\]'
-    ):
-        common_rows({"a": ["1"], "b": ["1"]}, method="psi")
