@@ -57,7 +57,7 @@ def canonical(values):
         pa.array([17, None, 4]),
         pa.array([17.0, float("nan"), 4.0]),
         pa.array(["17", None, "4"]),
-        pa.array(["17", None, "4"]).cast(pa.string_view()),
+        pa.array(["17", None, "4"], pa.string_view()),
         pa.array(["17", None, "4"]).dictionary_encode(),
         pa.array([b"17", None, b"4"], pa.large_binary()),
         pa.chunked_array([[17], [None, 4]]),

@@ -153,15 +153,15 @@ def _texts(name: str, column: Any) -> Any:
     kind = column.type
     if pa.types.is_dictionary(kind):
         words = column.dictionary
-        return _texts(name, (words.cast(_TEXT) if _is_text(words.type) else words).take(column.indices))
+        return _texts(name, (_texts(name, words) if _is_text(words.type) else words).take(column.indices))
     if pa.types.is_floating(kind):
         return _texts_of_floats(name, column, {16: 11, 32: 24, 64: 53}[kind.bit_width])
-    if _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind):
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
         return column.cast(_TEXT)
-    if _is_binary(kind):
-        with suppress(pa.ArrowInvalid):
-            return column.cast(pa.large_binary()).cast(_TEXT)
-        return _one_by_one(name, column.to_pylist())  # tells the row
+    if _is_text(kind) or _is_binary(kind):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return (column.cast(pa.large_binary()) if _is_binary(kind) else column).cast(_TEXT)
+        return _one_by_one(name, column.to_pylist())  # tells the row that is no UTF-8; views, in older Arrow
     row = pc.index(column.is_valid(), True).as_py()
     if row >= 0:
         raise DataError(f"{name}[{row}] is of type {kind}, which identifies nobody. {_AS_TEXT}")
