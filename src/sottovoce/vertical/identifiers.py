@@ -1,0 +1,197 @@
+"""The canonical form of identifiers: one text a row, the same for every type a party may hold them in.
+
+=====================================  =================================================
+given                                  canonical
+=====================================  =================================================
+text                                   itself: not trimmed, case and zeros kept
+bytes                                  their UTF-8 text
+a whole number of any width            its digits: 17 is ``"17"``, and so is not ``"017"``
+a float without a fraction             that whole number: 17.0 is ``"17"``
+None, NaN, NaT, pandas.NA, ``""``      missing
+=====================================  =================================================
+
+pandas makes floats of whole numbers when a cell is empty; that is why floats are read at all. Those of 2**53 and above
+are refused: they may have been rounded, to the number of another person. Everything else (booleans, dates, lists) is
+refused with its position. No message holds an identifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = ["canonical_identifiers"]
+
+_TEXT: Final = pa.large_string()
+_ARROW_READS_WHOLE: Final = {"string", "bytes", "integer"}  # object arrays of one kind, as pandas names them
+_AS_TEXT: Final = "Give text or whole numbers."
+_UNICODE: Final = "is no valid Unicode text. Decode it before, or give it in hexadecimal digits."
+
+
+def canonical_identifiers(name: str, identifiers: object) -> Any:
+    """Return the identifiers of one party in canonical form.
+
+    Parameters
+    ----------
+    name : str
+        What the identifiers were given as, for messages: a fault is said to be in ``name[row]``.
+    identifiers : array-like of shape (n_rows,)
+        A list or tuple, a numpy array (masked ones too), a pandas Series, Index or array, an Arrow array, or anything
+        that hands itself over as one Arrow column (a polars Series).
+
+    Returns
+    -------
+    pyarrow.LargeStringArray of length n_rows
+        Null where the identifier is missing.
+
+    Raises
+    ------
+    ParameterError
+        If this is no array of one dimension.
+    DataError
+        If an entry cannot be an identifier; the message holds its position and its type, never the entry.
+    """
+    texts = _texts(name, _column(name, identifiers))
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, _TEXT), texts)
+
+
+# The errors of other libraries quote the data: they are suppressed before our own is raised, or it would show them as
+# its context.
+
+
+def _column(name: str, given: Any) -> Any:
+    """Return the identifiers as an Arrow array of whatever type comes first."""
+    shape = getattr(given, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise ParameterError(f"{name} must have one dimension, one identifier a row; got the shape {tuple(shape)}.")
+    if isinstance(given, pa.Array):
+        return given
+    if isinstance(given, pa.ChunkedArray):
+        return given.combine_chunks()
+    if isinstance(given, (pd.Series, pd.Index)):
+        given = given.array if pd.api.types.is_extension_array_dtype(given.dtype) else given.to_numpy()
+    if isinstance(given, np.ndarray):
+        return _from_numpy(name, given)
+    if isinstance(given, pd.api.extensions.ExtensionArray):
+        with suppress(TypeError, ValueError, pa.ArrowException):
+            return pa.array(given, from_pandas=True)
+        return _from_objects(name, given)  # one that Arrow does not know
+    if hasattr(given, "__arrow_c_stream__"):
+        with suppress(Exception):  # whatever the other library raises
+            return pa.chunked_array(given).combine_chunks()
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray, memoryview)):
+        return _from_objects(name, given)
+    raise ParameterError(
+        f"{name} must be a list or an array with one identifier a row; got an object of type {type(given).__name__}."
+    )
+
+
+def _from_numpy(name: str, values: npt.NDArray[Any]) -> Any:
+    kind, width = values.dtype.kind, values.dtype.itemsize
+    if kind in "iuSU" or (kind == "f" and width <= 8):
+        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        native = np.asarray(values).astype(values.dtype.newbyteorder("="), copy=False)
+        with suppress(UnicodeError):  # the slow way tells the row
+            return pa.array(native, mask=mask, from_pandas=True)
+    return _from_objects(name, values)
+
+
+def _from_objects(name: str, values: Any) -> Any:
+    """Return the column of a list or of an array of objects: of one kind at once, else one after the other."""
+    # neither numpy.array nor astype: they make one type of [1, "a"] or [True, 2], and numbers of dates
+    objects = np.fromiter(values, dtype=object, count=len(values))
+    if pd.api.types.infer_dtype(objects, skipna=True) in _ARROW_READS_WHOLE:
+        with suppress(
+            UnicodeError, OverflowError, pa.ArrowException
+        ):  # the slow way tells the row, or knows the number
+            return pa.array(objects, from_pandas=True)
+    return _one_by_one(name, objects)
+
+
+def _one_by_one(name: str, values: Iterable[object]) -> Any:
+    return pa.array([_text(name, row, value) for row, value in enumerate(values)], _TEXT)
+
+
+def _text(name: str, row: int, value: Any) -> str | None:
+    """Return the canonical form of one object, None for a missing one."""
+    if value is None or value is pd.NA or value is pd.NaT or value is np.ma.masked:
+        return None
+    if isinstance(value, (str, bytes)):
+        try:
+            text = value.decode() if isinstance(value, bytes) else str(value)
+            text.encode()  # lone surrogates have no bytes
+        except UnicodeError:
+            raise DataError(f"{name}[{row}] {_UNICODE}") from None
+        return text
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if int(value).bit_length() > 1024:
+            raise DataError(f"{name}[{row}] is a number of more than 1024 bits. {_AS_TEXT}")
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        if np.isnan(value):
+            return None
+        bits = np.finfo(type(value)).nmant + 1
+        if not (np.abs(value) < 2.0**bits and value == np.floor(value)):
+            raise _not_whole(name, row, bits)
+        return str(int(value))
+    if isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value):
+        return None
+    raise DataError(f"{name}[{row}] is of type {type(value).__name__}, which identifies nobody. {_AS_TEXT}")
+
+
+def _texts(name: str, column: Any) -> Any:
+    """Return an Arrow array as text, null where missing."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        words = column.dictionary
+        return _texts(name, (_texts(name, words) if _is_text(words.type) else words).take(column.indices))
+    if pa.types.is_floating(kind):
+        return _texts_of_floats(name, column, {16: 11, 32: 24, 64: 53}[kind.bit_width])
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return column.cast(_TEXT)
+    if _is_text(kind) or _is_binary(kind):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return (column.cast(pa.large_binary()) if _is_binary(kind) else column).cast(_TEXT)
+        return _one_by_one(name, column.to_pylist())  # tells the row that is no UTF-8; views, in older Arrow
+    row = pc.index(column.is_valid(), True).as_py()
+    if row >= 0:
+        raise DataError(f"{name}[{row}] is of type {kind}, which identifies nobody. {_AS_TEXT}")
+    return pa.nulls(len(column), _TEXT)
+
+
+def _texts_of_floats(name: str, column: Any, bits: int) -> Any:
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    missing = np.isnan(values)
+    whole = (np.abs(values) < 2.0**bits) & (values == np.floor(values))
+    fits = missing | whole
+    if not fits.all():
+        raise _not_whole(name, int(np.argmin(fits)), bits)
+    return pa.array(np.where(missing, 0.0, values).astype(np.int64), mask=missing).cast(_TEXT)
+
+
+def _not_whole(name: str, row: int, bits: int) -> DataError:
+    return DataError(
+        f"{name}[{row}] is a float, and no whole number below 2**{bits}: it has a fraction, is infinite, or may have "
+        "been rounded to the number of another person. Read the column as text or as whole numbers (pandas: "
+        'dtype="Int64").'
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    tests = (
+        pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary
+    )  # fmt: skip
+    return any(test(kind) for test in tests)

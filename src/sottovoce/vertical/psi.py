@@ -1,0 +1,220 @@
+"""Private set intersection between two parties by Diffie-Hellman on an elliptic curve: the two roles, as bytes.
+
+The client and the server each hold a set of identifiers. Both raise points of the curve P-256, into which SHA-256 maps
+the identifiers, to secret powers::
+
+    server -> client   setup      H(y)^s for each y of the server, sorted (which shuffles them)
+    client -> server   request    H(x)^c for each x of the client, shuffled
+    server -> client   response   H(x)^cs, in the order of the request
+    client             takes the power 1/c of the response and looks the H(x)^s up in the setup
+    client -> server   announcement   the identifiers that shall be common, when all parties have been asked
+
+**Who learns what**, if both follow the protocol (decisional Diffie-Hellman on the curve, H as a random oracle): the
+client learns the intersection and the size of the server's set. The server learns the size of the client's set, and the
+announced identifiers. Neither learns anything else about the identifiers that the other holds.
+
+**Not covered**: a client that asks for identifiers it does not hold (it learns which of its guesses the server holds);
+a party that lies about what it holds; sizes; timing. Each object draws a new key from the operating system: make one
+for each run and each pair of parties. Proof and limits: docs/privacy/alignment.md.
+
+The sets are compared as full points: there is no false-positive rate. Two identifiers are taken for one only if SHA-256
+collides, and then the announcement is refused by the party that does not hold what is announced.
+
+References
+----------
+.. [1] Meadows (1986). A more efficient cryptographic matchmaking protocol. IEEE Symposium on Security and Privacy.
+.. [2] Angelou, Benaissa, Cebere, et al. (2020). Asymmetric Private Set Intersection with Applications to Contact
+   Tracing and Private Vertical Federated Machine Learning. arXiv:2011.09350 (what openmined-psi implements).
+"""
+
+import json
+import secrets
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = ["PsiClient", "PsiServer", "announce"]
+
+_REMEDY: Final = "Run the alignment again; both sides need the same version of sottovoce."
+
+
+class PsiClient:
+    """The party that learns the intersection.
+
+    Parameters
+    ----------
+    identifiers : sequence of str
+        Private. The client's set in canonical form, without repetitions.
+    """
+
+    def __init__(self, identifiers: Sequence[str]) -> None:
+        self._psi = _library()
+        self._identifiers = _texts(identifiers)
+        self._order = list(range(len(self._identifiers)))
+        secrets.SystemRandom().shuffle(self._order)  # or the order of the request would tell the order of the rows
+        self._cipher = self._psi.client.CreateWithNewKey(True)
+
+    def request(self) -> bytes:
+        """Return the message that `PsiServer.respond` answers."""
+        message = self._cipher.CreateRequest([self._identifiers[place] for place in self._order])
+        return bytes(message.SerializeToString())
+
+    def intersect(self, setup: bytes, response: bytes) -> npt.NDArray[np.int64]:
+        """Return which of the client's identifiers the server holds.
+
+        Parameters
+        ----------
+        setup : bytes
+            What `PsiServer.setup` returned.
+        response : bytes
+            What `PsiServer.respond` returned for this client's request.
+
+        Returns
+        -------
+        ndarray of shape (n_common,), int64
+            Places in the client's sequence, ascending.
+
+        Raises
+        ------
+        DataError
+            If a message cannot be read or is not for this request.
+        """
+        server_set = _read("setup", setup, self._psi.ServerSetup)
+        if server_set.WhichOneof("data_structure") != "raw":
+            raise DataError(f"the setup message holds no full points, so it would admit false positives. {_REMEDY}")
+        answer = _read("response", response, self._psi.Response)
+        if len(answer.encrypted_elements) != len(self._order):
+            raise DataError(
+                f"the response is for {len(answer.encrypted_elements)} identifiers, the request was for "
+                f"{len(self._order)}. {_REMEDY}"
+            )
+        try:
+            found = self._cipher.GetIntersection(server_set, answer)
+        except RuntimeError:
+            raise DataError(f"the response holds what is no point of the curve. {_REMEDY}") from None
+        return np.sort(np.array(self._order, np.int64)[np.array(found, np.int64)])
+
+
+class PsiServer:
+    """The party that answers, and learns only the size of the client's set and what is announced.
+
+    Parameters
+    ----------
+    identifiers : sequence of str
+        Private. The server's set in canonical form, without repetitions.
+    """
+
+    def __init__(self, identifiers: Sequence[str]) -> None:
+        self._psi = _library()
+        self._identifiers = _texts(identifiers)
+        self._cipher = self._psi.server.CreateWithNewKey(True)
+
+    def setup(self) -> bytes:
+        """Return the server's set as encrypted points, for the client."""
+        # full points have no false-positive rate, nor do they depend on the client's number: both are formalities
+        message = self._cipher.CreateSetupMessage(0.0, 1, self._identifiers, self._psi.DataStructure.RAW)
+        return bytes(message.SerializeToString())
+
+    def respond(self, request: bytes) -> bytes:
+        """Return the answer to `PsiClient.request`.
+
+        Raises
+        ------
+        DataError
+            If the request cannot be read.
+        """
+        message = _read("request", request, self._psi.Request)
+        try:
+            return bytes(self._cipher.ProcessRequest(message).SerializeToString())
+        except RuntimeError:
+            raise DataError(f"the request is damaged, or asks for a size only. {_REMEDY}") from None
+
+    def receive(self, announcement: bytes) -> npt.NDArray[np.int64]:
+        """Return where the announced identifiers stand in the server's sequence.
+
+        Parameters
+        ----------
+        announcement : bytes
+            What `announce` returned at the client.
+
+        Returns
+        -------
+        ndarray of shape (n_common,), int64
+            Places in the server's sequence, in the order of the announcement.
+
+        Raises
+        ------
+        DataError
+            If the announcement cannot be read, is not sorted, or holds an identifier that the server does not hold.
+        """
+        common = _read_announcement(announcement)
+        places = {text: place for place, text in enumerate(self._identifiers)}
+        found = np.array([places.get(text, -1) for text in common], np.int64)
+        if (found < 0).any():
+            lacking = int((found < 0).sum())
+            raise DataError(f"the announcement holds {lacking} identifier(s) that this party lacks. {_REMEDY}")
+        return found
+
+
+def announce(identifiers: Sequence[str]) -> bytes:
+    """Return the message that tells every party the common identifiers, sorted: a JSON list of texts in UTF-8."""
+    return json.dumps(sorted(_texts(identifiers)), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _read_announcement(message: bytes) -> list[str]:
+    try:
+        common = json.loads(message)
+    except (ValueError, TypeError, RecursionError):
+        common = None
+    if not isinstance(common, list) or not all(isinstance(text, str) for text in common):
+        raise DataError(f"the announcement is no list of texts. {_REMEDY}")
+    if not all(first < second for first, second in pairwise(common)):
+        raise DataError(f"the announcement is not sorted, or repeats an identifier. {_REMEDY}")
+    return common
+
+
+def _texts(identifiers: Sequence[str]) -> list[str]:
+    """Return the identifiers as a list of distinct texts; the library below would print what it cannot take."""
+    texts = list(identifiers)
+    if not all(isinstance(text, str) for text in texts) or not _has_bytes("".join(texts)):
+        raise ParameterError("identifiers must be valid Unicode texts. Bring them into canonical form before.")
+    if len(set(texts)) < len(texts):
+        raise ParameterError(f"identifiers must not repeat; {len(texts) - len(set(texts))} of them do.")
+    return texts
+
+
+def _has_bytes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def _read(name: str, message: bytes, kind: Any) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(message)
+    except (DecodeError, TypeError):
+        raise DataError(f"the {name} message cannot be read. {_REMEDY}") from None
+
+
+def _library() -> Any:
+    """Return the package behind the roles; it is optional."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # protobuf's remarks about its own age are nothing a caller can act on
+            import private_set_intersection.python as psi
+    except ImportError:
+        raise ParameterError(
+            'method="psi" needs the package openmined-psi: install sottovoce[vertical]. It exists for Python 3.11 to '
+            "3.13, on Linux (x86_64, glibc 2.35 or newer) and macOS (arm64)."
+        ) from None
+    return psi

@@ -1,0 +1,144 @@
+"""Laws of alignment: equal to sets by brute force, PSI equal to exact, rows of one party are its own matter."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import DataError
+from sottovoce.vertical.alignment import common_rows
+
+WORDS = [
+    "",
+    " ",
+    "0",
+    "00",
+    "17",
+    "017",
+    "17.0",
+    "a",
+    "A",
+    "nan",
+    "None",
+    "\u00e9",
+    "e\u0301",
+    "\U0001f600",
+    "\uffff",
+    "\0",
+]
+
+
+def forms(text):
+    """Return the objects that mean the identifier ``text``."""
+    out = [text, text.encode()]
+    if not text.endswith("\0"):  # numpy drops it
+        out.append(np.str_(text))
+    if text.isascii() and text.isdigit() and text == str(int(text)):
+        out += [int(text), float(text), np.int64(text), np.float32(text)]
+    return out
+
+
+MISSING = [None, float("nan"), pd.NA, pd.NaT, "", b""]
+an_identifier = st.one_of(
+    st.sampled_from([word for word in WORDS if word]), st.integers(0, 30).map(str), st.text(max_size=2)
+)
+a_cell = st.one_of(
+    an_identifier.flatmap(lambda text: st.tuples(st.just(text), st.sampled_from(forms(text)))),
+    st.sampled_from(MISSING).map(lambda value: ("", value)),
+)
+a_column = st.lists(a_cell, max_size=40)
+
+
+def by_brute_force(columns):
+    """Return the rows of each party for the sorted identifiers that stand in exactly one row of every party."""
+    counts = [Counter(text for text, _ in column) for column in columns]
+    common = sorted(text for text in counts[0] if text and all(count[text] == 1 for count in counts))
+    return [[[text for text, _ in column].index(wanted) for wanted in common] for column in columns]
+
+
+def aligned(columns, **options):
+    """Return the alignment, None if nobody is in common."""
+    parties = {f"party {k}": [value for _, value in column] for k, column in enumerate(columns)}
+    try:
+        return common_rows(parties, duplicates="drop", **options)
+    except DataError as error:
+        assert str(error).startswith("nobody is in common")
+        return None
+
+
+def check_against_brute_force(columns, **options):
+    expected = by_brute_force(columns)
+    alignment = aligned(columns, **options)
+    if alignment is None:
+        assert expected[0] == []
+        return
+    assert [rows.tolist() for rows in alignment.rows.values()] == expected
+    for column, counts in zip(columns, alignment.report.parties, strict=True):
+        uses = Counter(text for text, _ in column)
+        assert counts.rows == len(column)
+        assert counts.missing == uses[""]
+        assert counts.repeated == sum(use for text, use in uses.items() if text and use > 1)
+        assert counts.rows == counts.missing + counts.repeated + counts.not_in_common + alignment.report.n_common
+
+
+@given(st.lists(a_column, min_size=2, max_size=4))
+@settings(max_examples=200)
+def test_equal_to_brute_force(columns):
+    check_against_brute_force(columns)
+
+
+@given(a_column, st.integers(2, 4), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_equal_to_brute_force_when_most_are_in_common(column, n_parties, random):
+    columns = [random.sample(column, random.randint(2 * len(column) // 3, len(column))) for _ in range(n_parties)]
+    check_against_brute_force(columns)
+
+
+@pytest.mark.parametrize("n_parties", [2, 3, 4])
+def test_psi_is_equal_to_exact(n_parties):
+    pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
+
+    @given(a_column, st.lists(a_column, min_size=n_parties, max_size=n_parties), st.randoms(use_true_random=False))
+    @settings(max_examples=30)
+    def law(shared, own, random):
+        columns = [random.sample(shared, len(shared)) + column for column in own]
+        check_against_brute_force(columns, method="psi")
+        exact, private = aligned(columns), aligned(columns, method="psi")
+        assert (exact is None) == (private is None)
+        if exact is not None:
+            assert exact.report.parties == private.report.parties
+            for name, rows in exact.rows.items():
+                np.testing.assert_array_equal(rows, private.rows[name])
+
+    law()
+
+
+@given(st.lists(a_column, min_size=2, max_size=4), st.data())
+def test_permuting_a_party_permutes_its_rows_only(columns, data):
+    before = aligned(columns)
+    which = data.draw(st.integers(0, len(columns) - 1))
+    order = data.draw(st.permutations(range(len(columns[which]))))
+    changed = list(columns)
+    changed[which] = [columns[which][row] for row in order]
+    after = aligned(changed)
+    if before is None:
+        assert after is None
+        return
+    assert after.report == before.report
+    for k, name in enumerate(before.rows):
+        rows = np.array(order)[after.rows[name]] if k == which else after.rows[name]
+        np.testing.assert_array_equal(rows, before.rows[name])
+
+
+@given(st.lists(a_column, min_size=3, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_the_parties_does_not_matter(columns, random):
+    named = {f"party {k}": [value for _, value in column] for k, column in enumerate(columns)}
+    names = random.sample(list(named), len(named))
+    before = aligned(columns)
+    if before is not None:
+        after = common_rows({name: named[name] for name in names}, duplicates="drop")
+        for name in names:
+            np.testing.assert_array_equal(after.rows[name], before.rows[name])
