@@ -13,6 +13,7 @@ LAYERS = [
     ["losses", "randomness"],
     ["privacy"],
     ["central"],
+    ["vertical"],
     ["estimators", "planning", "tables"],
     ["audit"],
     ["cli"],

@@ -1,0 +1,1 @@
+"""Training on columns that are held by several parties."""
