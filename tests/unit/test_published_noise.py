@@ -22,6 +22,7 @@ def blocks():
     return {
         "tall": tall,
         "singular": singular,
+        "low rank": rng.normal(size=(40, 6)) @ rng.normal(size=(6, 20)),
         "one-hot": np.hstack([one_hot, np.ones((12, 1))]),
         "wide": rng.normal(size=(5, 8)),
         "wide and singular": np.vstack([tall.T, tall.T[0] + tall.T[1]]),
