@@ -77,7 +77,7 @@ def identify_rows(release: Array, rows: NDArray[np.intp], known: Array, candidat
     known : ndarray of shape (k, d)
         These rows of the block. Unknown rows that are not in their span are guessed wrongly.
     candidates : ndarray of shape (n_candidates, d)
-        Different rows, among them every unknown one.
+        Different rows, among them every unknown one. One outside the span of the known rows may be taken for another.
 
     Returns
     -------
