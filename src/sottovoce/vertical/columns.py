@@ -29,13 +29,14 @@ class Columns:
 
     def __init__(self, table: Any, *, intercept: bool = False) -> None:
         self.table = table
+        self._sparse: bool = sp.issparse(table)
         self.intercept = intercept
         self.n_rows, self.n_features = table.shape
         self.n_columns = self.n_features + intercept
 
     def times(self, x: Vector) -> Vector:
         """Return D x, one number a row."""
-        if sp.issparse(self.table):
+        if self._sparse:
             out = np.asarray(self.table @ x[: self.n_features], dtype=np.float64)
         else:
             out = np.empty(self.n_rows)
@@ -48,7 +49,7 @@ class Columns:
     def back(self, v: Vector) -> Vector:
         """Return D'v, one number a column."""
         out = np.zeros(self.n_columns)
-        if sp.issparse(self.table):
+        if self._sparse:
             out[: self.n_features] = self.table.T @ v
         else:
             for place, piece in self._pieces():
@@ -61,7 +62,7 @@ class Columns:
         """Return D'WD for a diagonal W of non-negative ``weights`` (1 where None)."""
         out = np.zeros((self.n_columns, self.n_columns))
         d = self.n_features
-        if sp.issparse(self.table):
+        if self._sparse:
             heavy = self.table if weights is None else sp.diags_array(weights) @ self.table
             out[:d, :d] = (self.table.T @ heavy).toarray()
         else:
@@ -76,7 +77,7 @@ class Columns:
 
     def features_gram(self) -> NDArray[np.float64]:
         """Return F F' of the features without the column of ones, one line and column a row of the table."""
-        if sp.issparse(self.table):
+        if self._sparse:
             return np.asarray((self.table @ self.table.T).toarray(), dtype=np.float64)
         table = np.asarray(self.table, dtype=np.float64)  # fewer rows than columns: the product is what is large
         return np.asarray(table @ table.T)
@@ -84,7 +85,7 @@ class Columns:
     def squares(self) -> Vector:
         """Return the sum of squares of each column."""
         out = np.zeros(self.n_columns)
-        if sp.issparse(self.table):
+        if self._sparse:
             out[: self.n_features] = self.table.multiply(self.table).sum(axis=0)
         else:
             for _, piece in self._pieces():
@@ -95,7 +96,7 @@ class Columns:
 
     def dense_by_column(self) -> NDArray[np.float64]:
         """Return the whole table in double precision, column by column in memory."""
-        table = self.table.toarray() if sp.issparse(self.table) else self.table
+        table = self.table.toarray() if self._sparse else self.table
         if self.intercept:
             table = np.column_stack([table, np.ones(self.n_rows)])
         return np.asfortranarray(table, dtype=np.float64)

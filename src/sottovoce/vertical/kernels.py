@@ -43,6 +43,7 @@ def _best(pull: float, curvature: float, l2: float, l1: float, low: float, high:
 
 @njit(**_JIT)
 def descend_gram(G, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
+    """Descend on R(x) + rho/2 x'Gx - rho b'x, in place, coordinate by coordinate."""
     gradient = G @ x - b  # of |Dx|^2 / 2 - b'x
     for _ in range(sweeps):
         moved, largest = 0.0, 0.0
@@ -66,6 +67,7 @@ def descend_gram(G, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type
 
 @njit(**_JIT)
 def descend_columns(D, squares, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
+    """Do the same for G = D'D from the columns of D themselves; ``squares`` is the diagonal of G."""
     scores = np.zeros(D.shape[0])
     for j in range(len(x)):
         if x[j] != 0.0:

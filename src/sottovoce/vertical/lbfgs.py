@@ -110,7 +110,11 @@ class LbfgsWorker:
     def direction(self, message: LbfgsDirection) -> LbfgsScores:
         """Put the direction together and return D p with what the penalty does along it."""
         k = len(self._steps)
-        scale, steps, differences = message.coefficients[0], message.coefficients[1 : k + 1], message.coefficients[k + 1 :]
+        scale, steps, differences = (
+            message.coefficients[0],
+            message.coefficients[1 : k + 1],
+            message.coefficients[k + 1 :],
+        )
         p = scale * self._scaled_gradient
         for a, s in zip(steps, self._steps, strict=True):
             p += a * s

@@ -10,8 +10,8 @@ the fields in order   a float as f64, a whole number as i64, a vector as u64 len
                       u32 length and UTF-8; all little endian
 ====================  ============================================================================================
 
-`decode` accepts exactly what `encode` can write: known kind, lengths that add up, finite numbers (an infinite bound of a
-penalty excepted). Nothing is imported by name and nothing is executed.
+`decode` accepts exactly what `encode` can write: known kind, lengths that add up, finite numbers (an infinite bound
+excepted). Nothing is imported by name and nothing is executed.
 
 Requests go from the coordinator to a party, replies the other way. Which of them carry what of whom:
 

@@ -55,7 +55,7 @@ _LOG: Final = logging.getLogger(__name__)
 Worker = TypeVar("Worker")
 
 
-class _Refusal(Exception):
+class _RefusalError(Exception):
     """Why a party does not do what it was asked; the text may cross, so it tells nothing about the data."""
 
 
@@ -127,19 +127,19 @@ class Party:
         self.name = name
         self.feature_names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         try:
-            table = check_array(
+            table: Any = check_array(
                 X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=f"X of party {name!r}"
             )
         except ValueError as error:
             raise DataError(str(error)) from None
-        self._table: Any = sp.csr_array(table) if sp.issparse(table) else table
+        self._table: Any = table if isinstance(table, np.ndarray) else sp.csr_array(table)
         self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)
         self.y = None if y is None else _one_per_row("y", y, self.n_rows, name)
         self.data_norm = None if data_norm is None else number("data_norm", data_norm, above=0.0)
         if not isinstance(nonnegative, (bool, np.bool_)):
             raise ParameterError(f"nonnegative must be True or False; got {nonnegative!r}.")
         self.nonnegative = bool(nonnegative)
-        values = self._table.data if sp.issparse(self._table) else self._table
+        values: Any = self._table if isinstance(self._table, np.ndarray) else self._table.data
         if self.nonnegative and values.size and values.min() < 0.0:
             raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
         self.budget = None if budget is None else _checked_budget(budget)
@@ -210,9 +210,9 @@ class Party:
             request = decode(raw)
             answer = _OPERATIONS.get(type(request))
             if answer is None:
-                raise _Refusal(f"{type(request).__name__} is not an operation of a party")
+                raise _RefusalError(f"{type(request).__name__} is not an operation of a party")
             reply = answer(self, request)
-        except _Refusal as refusal:
+        except _RefusalError as refusal:
             reply = Refused(str(refusal))
         except MessageError as error:
             reply = Refused(f"not a valid message: {error}")
@@ -244,7 +244,7 @@ class Party:
 
     def _start_lbfgs(self, request: LbfgsStart) -> Done:
         if not self._penalty.is_quadratic:
-            raise _Refusal("L-BFGS needs a quadratic penalty; use ADMM")
+            raise _RefusalError("L-BFGS needs a quadratic penalty; use ADMM")
         self._worker = LbfgsWorker(self._subproblem(), request)
         return Done()
 
@@ -263,9 +263,9 @@ class Party:
     def _open(self, kind: type[Worker], request: Message, by_record: NDArray[np.float64] | None = None) -> Worker:
         """Return the training that is under way, if it is of the right kind and the message has the right length."""
         if not isinstance(self._worker, kind):
-            raise _Refusal(f"{type(request).__name__} came without its start")
+            raise _RefusalError(f"{type(request).__name__} came without its start")
         if by_record is not None and len(by_record) != self.n_rows:
-            raise _Refusal(f"{type(request).__name__} has {len(by_record)} numbers for {self.n_rows} rows")
+            raise _RefusalError(f"{type(request).__name__} has {len(by_record)} numbers for {self.n_rows} rows")
         return self._worker
 
     def _spectrum(self, _: Spectrum) -> SpectrumReply:
@@ -275,20 +275,20 @@ class Party:
 
     def _keep(self, request: Keep) -> Done:
         if self._worker is None:
-            raise _Refusal("there is no training whose coefficients could be kept")
+            raise _RefusalError("there is no training whose coefficients could be kept")
         x = self._worker.x
         self._models[request.model] = Part(x[: self.n_features].copy(), float(x[-1]) if self._intercept else 0.0)
         return Done()
 
     def _score(self, request: Score) -> Scores:
         if self.budget is not None:
-            raise _Refusal(
-                "a score tells about the row that is scored, which its budget does not cover; score other people's rows "
-                "with a party object without a budget"
+            raise _RefusalError(
+                "a score tells about the row that is scored, which its budget does not cover; score other people's "
+                "rows with a party object without a budget"
             )
         part = self._models.get(request.model)
         if part is None:
-            raise _Refusal(f"it has no part of a model named {request.model!r}")
+            raise _RefusalError(f"it has no part of a model named {request.model!r}")
         return Scores(Columns(self._table).times(part.coef) + part.intercept)
 
     def _charge(self, event: Event) -> None:
@@ -298,7 +298,7 @@ class Party:
             epsilon, delta = self.budget
             cost = accountant_for(after).epsilon(after, delta)
             if not cost <= epsilon * (1.0 + 1e-9):
-                raise _Refusal(
+                raise _RefusalError(
                     f"its budget is epsilon={epsilon!r} at delta={delta!r}, and this would bring what was spent to "
                     f"epsilon={cost:.6g}"
                 )
@@ -308,7 +308,9 @@ class Party:
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_rows,):
-        raise DataError(f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}.")
+        raise DataError(
+            f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."
+        )
     return array
 
 

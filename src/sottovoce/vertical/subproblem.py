@@ -88,7 +88,8 @@ class Subproblem:
 
     def inverse_times(self, v: Vector, rho: "float | Vector") -> Vector:
         """Return (L2 + D' rho D)^-1 v for a number or one positive number a row; the factor of the last rho is kept."""
-        if self._factor is None or rho is not self._rho and not (isinstance(rho, float) and rho == self._rho):
+        same = rho is self._rho or (isinstance(rho, float) and isinstance(self._rho, float) and rho == self._rho)
+        if self._factor is None or not same:
             self._factor = None  # so that only one is in memory
             if self.wide:
                 self._factor = _Woodbury(self.columns, self._row_gram(), self.penalty.l2, rho)
