@@ -18,13 +18,14 @@ from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant as DirectRDP
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import (
     GaussianAccountant,
     PLDAccountant,
     RenyiAccountant,
+    SelectionAccountant,
     accountant_for,
     flatten,
     gaussian_delta,
@@ -39,9 +40,11 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
+from sottovoce.privacy.response_profile import response_divergences
 
 EXACT = GaussianAccountant()
 PLD = PLDAccountant()
@@ -56,6 +59,10 @@ DELTA = 1e-5
 
 def sampled(rate, noise, steps=1):
     return RepeatedEvent(PoissonSampledEvent(rate, GaussianEvent(noise)), steps)
+
+
+def response(epsilon):
+    return RandomizedResponseEvent(min(epsilon, 1e300))
 
 
 # From a noise multiplier to an event. Each costs about as much as one Gaussian release with that noise, so that delta
@@ -80,6 +87,19 @@ OBJECTIVE_RUNS = {
         (ObjectivePerturbationEvent(noise, 0.02), GaussianEvent(6 * noise))
     ),
 }
+RESPONSE_RUNS = {
+    "a response and a release": lambda noise: ComposedEvent((response(1.0 / noise), GaussianEvent(1.5 * noise))),
+    "responses and releases": lambda noise: ComposedEvent(
+        (
+            RepeatedEvent(response(0.4 / noise), 3),
+            response(0.2 / noise),
+            RepeatedEvent(GaussianEvent(3 * noise), 4),
+        )
+    ),
+}
+SAMPLED_RESPONSES = {
+    "a response and sampled steps": lambda noise: ComposedEvent((response(0.5 / noise), sampled(0.2, noise, 15)))
+}
 SEARCHES = {  # more in test_private_selection.py
     "a search": lambda noise: RepeatAndSelectEvent(GaussianEvent(1.2 * noise), 1.2, 1.0),
     "a search and a release": lambda noise: ComposedEvent(
@@ -87,10 +107,10 @@ SEARCHES = {  # more in test_private_selection.py
     ),
 }
 COVERED = {
-    "exact": PLAIN_RUNS,
-    "pld": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS,
-    "renyi": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | SEARCHES,
-    "moments": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | SEARCHES,
+    "exact": PLAIN_RUNS | RESPONSE_RUNS,
+    "pld": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES,
+    "renyi": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
+    "moments": PLAIN_RUNS | SAMPLED_RUNS | OBJECTIVE_RUNS | RESPONSE_RUNS | SAMPLED_RESPONSES | SEARCHES,
 }
 PAIRS = [
     pytest.param(accountant, make, id=f"{name}, {run}")
@@ -163,14 +183,22 @@ def test_a_further_release_costs(accountant, make):
 
 @each_accountant
 def test_order_and_nesting_do_not_matter(accountant):
-    parts = [GaussianEvent(2.0), RepeatedEvent(GaussianEvent(3.0), 5), GaussianEvent(0.7), NothingReleased()]
+    parts = [
+        GaussianEvent(2.0),
+        RepeatedEvent(GaussianEvent(3.0), 5),
+        GaussianEvent(0.7),
+        NothingReleased(),
+        RandomizedResponseEvent(0.3),
+        RepeatedEvent(RandomizedResponseEvent(0.2), 2),
+    ]
     if accountant is not EXACT:
         parts[2:3] = [
             ObjectivePerturbationEvent(3.0, 0.05),
             sampled(0.02, 0.7, 30),
             PoissonSampledEvent(0.5, GaussianEvent(4.0)),
         ]
-    orders = [ComposedEvent(order) for order in list(itertools.permutations(parts))[::23]]
+    step = math.factorial(len(parts)) // 30 - 1  # about thirty of all orders
+    orders = [ComposedEvent(order) for order in itertools.islice(itertools.permutations(parts), 0, None, step)]
     orders.append(ComposedEvent((ComposedEvent(tuple(parts[:2])), ComposedEvent((ComposedEvent(tuple(parts[2:])),)))))
     assert len({accountant.epsilon(event, DELTA) for event in orders}) == 1
     assert len({accountant.delta(event, 1.0) for event in orders}) == 1
@@ -312,10 +340,16 @@ def test_astronomic_counts_are_refused(accountant, make):
 
 GAUSSIAN_EVENTS = st.builds(GaussianEvent, st.floats(0.2, 1e3))
 OBJECTIVE_EVENTS = st.builds(ObjectivePerturbationEvent, st.floats(0.2, 1e3), st.floats(0.0, 10.0))
+RESPONSE_EVENTS = st.builds(RandomizedResponseEvent, st.floats(1e-6, 20.0))
 SAMPLED_EVENTS = st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), GAUSSIAN_EVENTS)
 EVENTS = st.recursive(
     st.one_of(
-        GAUSSIAN_EVENTS, SAMPLED_EVENTS, OBJECTIVE_EVENTS, st.just(NothingReleased()), st.just(NonPrivateEvent())
+        GAUSSIAN_EVENTS,
+        SAMPLED_EVENTS,
+        OBJECTIVE_EVENTS,
+        RESPONSE_EVENTS,
+        st.just(NothingReleased()),
+        st.just(NonPrivateEvent()),
     ),
     lambda inner: st.one_of(
         st.builds(RepeatedEvent, inner, st.integers(0, 50)),
@@ -406,6 +440,187 @@ def test_gaussians_compose_to_one():
     )  # squares are lost
     assert EXACT.epsilon(event, DELTA) == gaussian_epsilon(EXACT.mu(event), DELTA)
     assert EXACT.delta(event, 2.0) == gaussian_delta(EXACT.mu(event), 2.0)
+
+
+# --- the exact curve of randomised responses, with and without Gaussians ----------------------------------------------
+
+
+def true_mixed_delta(mu, epsilon, *responses):
+    """By definition, with 60 digits: every pattern of flips, its probability and its privacy loss."""
+    with mpmath.workdps(60):
+        total = mpmath.mpf(0)
+        for pattern in itertools.product((1, -1), repeat=len(responses)):
+            signed = list(zip(pattern, map(mpmath.mpf, responses), strict=True))
+            share = mpmath.fprod(1 / (1 + mpmath.exp(-sign * e)) for sign, e in signed)
+            gap = mpmath.mpf(epsilon) - mpmath.fsum(sign * e for sign, e in signed)
+            total += share * (true_delta(mu, gap) if mu else max(0, 1 - mpmath.exp(gap)))
+        return total
+
+
+def responses_and(mu, *responses):
+    parts = tuple(map(RandomizedResponseEvent, responses))
+    return ComposedEvent((*parts, GaussianEvent(1 / mu)) if mu else parts)
+
+
+RESPONSES = [(0.375,), (3.0,), (1e-6,), (30.0,), (0.4, 0.4, 0.4), (0.7, 0.7, 1.3, 0.01), (5.0,) * 6]
+
+
+@pytest.mark.parametrize("responses", RESPONSES)
+@pytest.mark.parametrize("mu", [0.0, 2.0**-20, 2.0**-7, 0.25, 1.0, 4.0])  # powers of two: 1/mu is exact
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.99999, 1.0, 1.1, 3.0])
+def test_exact_delta_with_responses_against_multiple_precision(mu, responses, share):
+    epsilon = share * math.fsum(responses)
+    truth, computed = true_mixed_delta(mu, epsilon, *responses), EXACT.delta(responses_and(mu, *responses), epsilon)
+    # one loss is exact, sums of several hold 50 bits
+    rounded = epsilon - (4e-15 * math.fsum(responses) if len(responses) > 1 else 0.0)
+    most = max(truth, true_mixed_delta(mu, rounded, *responses))
+    assert truth - mpmath.mpf(5e-324) <= computed <= most * (1 + mpmath.mpf(1e-10)) + 1e-299
+
+
+@pytest.mark.parametrize("responses", RESPONSES)
+@pytest.mark.parametrize("mu", [0.0, 2.0**-20, 0.25, 4.0])
+@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-100])
+def test_exact_epsilon_with_responses_is_enough_and_least(mu, responses, delta):
+    epsilon = EXACT.epsilon(responses_and(mu, *responses), delta)
+    assert true_mixed_delta(mu, epsilon, *responses) <= delta
+    if epsilon > 0.0:
+        assert true_mixed_delta(mu, epsilon * (1 - 1e-9) - 1e-13, *responses) > delta
+
+
+def test_one_response_and_a_gaussian_is_the_formula_of_the_design():
+    """delta(eps) = (1 - p) delta_mu(eps - e) + p delta_mu(eps + e), also where eps - e is negative."""
+    e, mu = 0.75, 0.5
+    p = 1 / (1 + math.exp(e))
+    for epsilon in (0.0, 0.5, 0.75, 1.0, 3.0):
+        expected = float((1 - p) * true_delta(mu, epsilon - e) + p * true_delta(mu, epsilon + e))
+        assert EXACT.delta(responses_and(mu, e), epsilon) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("e", [1e-12, 0.1, 0.37, 1.0, 20.0, 700.0, 1e5, 1e300])
+def test_a_response_alone_costs_its_epsilon_and_no_delta(e):
+    event = RandomizedResponseEvent(e)
+    assert EXACT.epsilon(event, 0.0) == e
+    assert EXACT.delta(event, e) == 0.0
+    assert EXACT.delta(event, 0.0) == pytest.approx(math.tanh(e / 2), rel=1e-10)
+    for share in (0.1, 0.5, 0.99):
+        expected = -math.expm1(share * e - e) / (1 + math.exp(-e))
+        assert EXACT.delta(event, share * e) == pytest.approx(expected, rel=1e-10)
+    assert EXACT.epsilon(RepeatedEvent(event, 4), 0.0) == pytest.approx(4 * e, rel=1e-14)
+    assert EXACT.epsilon(RepeatedEvent(event, 4), 0.0) >= 4 * e
+    assert EXACT.delta(RepeatedEvent(event, 4), 4 * e * (1 + 1e-14)) == 0.0
+
+
+@pytest.mark.parametrize(("e", "mu"), [(0.5, 0.7), (2.0, 0.3), (0.2, 2.0)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
+def test_responses_by_brute_force(e, mu, epsilon):
+    """The hockey-stick divergence of the two joint laws of (bit, bit, number), integrated over all outputs."""
+    grid = np.linspace(-12.0, mu + 12.0, 200_001)
+    keep = 1 / (1 + math.exp(-e))
+    total = 0.0
+    for bits in itertools.product((1, 0), repeat=2):
+        one = math.prod(keep if bit else 1 - keep for bit in bits) * norm.pdf(grid, mu)
+        other = math.prod(1 - keep if bit else keep for bit in bits) * norm.pdf(grid)
+        total += float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum() * (grid[1] - grid[0]))
+    assert EXACT.delta(responses_and(mu, e, e), epsilon) == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize(("e", "count"), [(0.1, 1), (0.1, 50), (0.03, 900), (1.0, 7)])
+def test_k_responses_have_a_binomial_loss(e, count):
+    """The k-fold law against a sum over scipy's binomial distribution, without a Gaussian."""
+    flips = np.arange(count + 1)
+    shares = binom.pmf(flips, count, 1 / (1 + math.exp(e)))
+    for epsilon in (0.0, 0.5 * e * math.sqrt(count), 0.9 * e * count):
+        expected = math.fsum(shares * np.maximum(0.0, -np.expm1(epsilon - e * (count - 2 * flips))))
+        found = EXACT.delta(RepeatedEvent(RandomizedResponseEvent(e), count), epsilon)
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-290)
+
+
+def test_many_small_responses_are_like_a_gaussian():
+    """k responses with loss e, k e^2 = 1, against the central limit."""
+    found = EXACT.epsilon(RepeatedEvent(RandomizedResponseEvent(1 / math.sqrt(1000)), 1000), DELTA)
+    assert found == pytest.approx(gaussian_epsilon(1.0, DELTA), rel=5e-3)
+    many = PLD.epsilon(RepeatedEvent(RandomizedResponseEvent(1e-3), 10**6), DELTA)
+    assert gaussian_epsilon(1.0, DELTA) * (1 - 1e-5) < many < gaussian_epsilon(1.0, DELTA) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("run", [*RESPONSES, "beside"])
+@pytest.mark.parametrize("mu", [0.0, 0.25, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+def test_responses_exact_then_pld_then_renyi(run, mu, delta):
+    event = ComposedEvent((responses_and(mu, 0.5), RepeatedEvent(RandomizedResponseEvent(0.3), 20)))
+    if run != "beside":
+        event = responses_and(mu, *run)
+    exact, pld, tight, moments = (accountant.epsilon(event, delta) for accountant in (EXACT, PLD, TIGHT, MOMENTS))
+    assert exact * (1 - 1e-9) - 1e-16 / delta <= pld <= exact + 2e-4  # its sums hold deltas to about 1e-17
+    assert pld <= tight + 2e-4
+    assert tight <= moments + 1e-9
+
+
+@pytest.mark.parametrize("e", [0.02, 0.5, 3.0])
+@pytest.mark.parametrize("count", [1, 10])
+def test_responses_agree_with_dp_accounting(e, count):
+    """Composed one by one: its privacy loss accountant forgets the count of this event (release 0.6.0)."""
+    theirs = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(e)), 2)
+    event = RepeatedEvent(RandomizedResponseEvent(e), count)
+    pld, rdp = DirectPLD(NeighboringRelation.REPLACE_ONE), DirectRDP(list(FEW), NeighboringRelation.REPLACE_ONE)
+    for _ in range(count):
+        pld.compose(theirs)
+        rdp.compose(theirs)
+    for delta in (1e-2, 1e-5):
+        # rounding up each loss costs them up to one step of the grid a response
+        assert PLD.epsilon(event, delta) == pytest.approx(pld.get_epsilon(delta), rel=1e-9, abs=count * 1.01e-4)
+        assert RenyiAccountant(FEW).epsilon(event, delta) == pytest.approx(rdp.get_epsilon(delta), rel=1e-9)
+
+
+@pytest.mark.parametrize("e", [1e-9, 1e-3, 0.5, 0.999, 1.001, 40.0, 1e4])
+def test_renyi_divergence_of_a_response_against_multiple_precision(e):
+    orders = np.array([1.001, 1.5, 2.0, 2.001, 10.0, 1024.0, 1e9])
+    with mpmath.workdps(60):
+        keep, flip = 1 / (1 + mpmath.exp(-mpmath.mpf(e))), 1 / (1 + mpmath.exp(mpmath.mpf(e)))
+        truths = [
+            mpmath.log(keep**a * flip ** (1 - a) + flip**a * keep ** (1 - a)) / (a - 1) for a in map(mpmath.mpf, orders)
+        ]
+    assert response_divergences(RandomizedResponseEvent(e), orders) == pytest.approx(
+        [float(truth) for truth in truths], rel=1e-11, abs=0.0
+    )
+
+
+def test_a_larger_response_costs_more():
+    for mu in (0.0, 0.5):
+        for accountant in (EXACT, COARSE, TIGHT, MOMENTS):
+            events = [responses_and(mu, e) for e in (2.0, 1.0, 0.5, 0.25)]
+            assert falls([accountant.epsilon(event, 1e-3) for event in events])
+            deltas = [accountant.delta(event, 0.2) for event in events]
+            assert falls(deltas) or (accountant in (TIGHT, MOMENTS) and deltas == sorted(deltas, reverse=True))  # 1
+
+
+def test_too_many_kinds_of_responses_are_left_to_others():
+    most, more = (RepeatedEvent(RandomizedResponseEvent(0.02), count) for count in (1023, 1024))
+    assert EXACT.epsilon(most, DELTA) == pytest.approx(PLD.epsilon(more, DELTA), rel=1e-2)
+    with pytest.raises(AccountingError, match=r"1024 randomised responses of 1 kinds .* use PLDAccountant"):
+        EXACT.epsilon(more, DELTA)
+    kinds = ComposedEvent(tuple(RandomizedResponseEvent(0.1 + 0.01 * k) for k in range(11)))
+    with pytest.raises(AccountingError, match="more than 1024 different losses"):
+        EXACT.delta(ComposedEvent((kinds, GaussianEvent(1.0))), 1.0)
+    assert math.isfinite(PLD.epsilon(kinds, DELTA))
+    with pytest.raises(AccountingError, match="use RenyiAccountant"):
+        PLD.epsilon(RepeatedEvent(RandomizedResponseEvent(1e-6), 10**9), DELTA)
+
+
+def test_no_gaussian_is_equivalent_to_a_response():
+    with pytest.raises(AccountingError, match="no one Gaussian release is equivalent to a randomised response"):
+        EXACT.mu(responses_and(1.0, 0.5))
+
+
+def test_a_search_over_runs_with_responses():
+    """The trial's exact curve feeds the bound; a trial that is pure stays so: r = (1 + shape) e."""
+    trial = responses_and(0.25, 0.5)
+    search = RepeatAndSelectEvent(trial, 10.0, 1.0)
+    chosen = accountant_for(search)
+    assert isinstance(chosen, SelectionAccountant)
+    assert EXACT.epsilon(trial, DELTA) < chosen.epsilon(search, DELTA) < TIGHT.epsilon(search, DELTA)
+    pure = RepeatAndSelectEvent(RandomizedResponseEvent(0.5), 10.0, 1.0)
+    assert 0.5 < chosen.epsilon(pure, 0.0) <= 3 * 0.5 * (1 + 1e-8)
 
 
 # --- agreement with dp-accounting and with quadrature -----------------------------------------------------------------
@@ -579,6 +794,15 @@ def test_accountant_for():
     assert isinstance(accountant_for(objective), PLDAccountant)
     assert isinstance(accountant_for(ComposedEvent((GaussianEvent(1.0), objective))), PLDAccountant)
     assert isinstance(accountant_for(RepeatedEvent(objective, 3_000_000)), RenyiAccountant)
+    one = response(0.5)
+    for event in (one, ComposedEvent((GaussianEvent(1.0), RepeatedEvent(one, 1023)))):
+        assert isinstance(accountant_for(event), GaussianAccountant)
+        assert accountant_for(event).name == "exact Gaussian DP and randomised response"
+    assert accountant_for(GaussianEvent(1.0)).name == "exact Gaussian DP"
+    assert isinstance(accountant_for(RepeatedEvent(one, 1024)), PLDAccountant)
+    assert isinstance(accountant_for(RepeatedEvent(one, 3_000_000)), RenyiAccountant)
+    assert isinstance(accountant_for(ComposedEvent((one, sampled(0.5, 2.0)))), PLDAccountant)
+    assert isinstance(accountant_for(ComposedEvent((one, objective))), PLDAccountant)
     with pytest.raises(AccountingError, match="Unknown"):
         accountant_for(Unknown())
 

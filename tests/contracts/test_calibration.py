@@ -14,13 +14,14 @@ from sottovoce.privacy.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from sottovoce.privacy.calibration import gaussian_mu, least_noise
+from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside, least_noise
 from sottovoce.privacy.events import (
     ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
+    RandomizedResponseEvent,
     RepeatedEvent,
 )
 
@@ -73,6 +74,71 @@ def test_gaussian_mu_refuses_nonsense(bad):
         gaussian_mu(1.0, bad)
     with pytest.raises(ParameterError, match="delta"):
         gaussian_mu(1.0, 1.0)
+
+
+# --- gaussian_mu_beside -----------------------------------------------------------------------------------------------
+
+EXACT = GaussianAccountant()
+
+
+@given(
+    epsilon=log_uniform(1e-2, 30.0),
+    delta=log_uniform(1e-30, 0.1),
+    shares=st.lists(st.floats(0.01, 0.9), min_size=1, max_size=3),
+    other=st.floats(0.0, 0.9),
+)
+@settings(max_examples=100)
+def test_gaussian_mu_beside_keeps_its_target_and_wastes_nothing(epsilon, delta, shares, other):
+    """Beside up to three responses of at most 90 % of epsilon, and a Gaussian of up to 90 % of what they leave."""
+    responses = [RandomizedResponseEvent(0.9 * epsilon * share / max(0.9, sum(shares))) for share in shares]
+    left = gaussian_mu_beside(epsilon, delta, *responses)
+    others = [*responses, *([GaussianEvent(1.0 / (other * left))] if other > 0.01 else [])]
+    mu = gaussian_mu_beside(epsilon, delta, *others)
+    assert EXACT.delta(ComposedEvent((*others, GaussianEvent(1.0 / mu))), epsilon) <= delta
+    assert EXACT.delta(ComposedEvent((*others, GaussianEvent(1.0 / (mu * (1 + 1e-7))))), epsilon) > delta
+    assert mu <= gaussian_mu(epsilon, delta)
+    if len(others) > len(responses):
+        assert math.hypot(mu, other * left) == pytest.approx(left, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "known"),
+    [
+        (0.5, 0.0416509570376055),
+        (1.0, 0.0774817215576616),
+        (2.0, 0.144150822799645),
+        (4.0, 0.268838639589530),
+    ],
+)
+def test_gaussian_mu_beside_a_response_of_three_quarters(epsilon, known):
+    """Roots of (1 - p) delta_mu(epsilon - e) + p delta_mu(epsilon + e) = 1e-5 in 50 digits, e = 0.75 epsilon."""
+    assert gaussian_mu_beside(epsilon, 1e-5, RandomizedResponseEvent(0.75 * epsilon)) == pytest.approx(known, rel=1e-9)
+
+
+def test_gaussian_mu_beside_nothing_is_gaussian_mu():
+    for others in ((), (NothingReleased(),), (GaussianEvent(math.inf),), (RandomizedResponseEvent(1e-14),)):
+        assert gaussian_mu_beside(1.0, 1e-5, *others) == pytest.approx(gaussian_mu(1.0, 1e-5), rel=1e-9)
+
+
+def test_gaussian_mu_beside_what_overspends():
+    with pytest.raises(AccountingError, match=r"the other releases alone cost epsilon=\S+ at delta=1e-12, more"):
+        gaussian_mu_beside(0.9, 1e-12, RandomizedResponseEvent(1.0))
+    with pytest.raises(AccountingError, match=r"more than epsilon=1\.0: give them less, or raise epsilon or delta"):
+        gaussian_mu_beside(1.0, 1e-5, GaussianEvent(1.0))
+    with pytest.raises(AccountingError, match="the other releases alone cost epsilon=inf"):
+        gaussian_mu_beside(1.0, 1e-5, NonPrivateEvent())
+    with pytest.raises(AccountingError, match="exact Gaussian accounting does not cover"):
+        gaussian_mu_beside(1.0, 1e-5, PoissonSampledEvent(0.5, GaussianEvent(1.0)))
+    # a response that takes all of epsilon leaves delta
+    assert 0.0 < gaussian_mu_beside(1.0, 1e-5, RandomizedResponseEvent(1.0)) < 1e-4
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_gaussian_mu_beside_refuses_nonsense(bad):
+    with pytest.raises(ParameterError, match="epsilon"):
+        gaussian_mu_beside(bad, 0.5)
+    with pytest.raises(ParameterError, match="delta"):
+        gaussian_mu_beside(1.0, bad)
 
 
 # --- least_noise ------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, dual_step, slope
+from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, TiltedLogistic, dual_step, slope
 
 LOSSES = {
     "squared": Squared(),
@@ -28,6 +28,9 @@ LOSSES = {
     "smoothed hinge .5": SmoothedHinge(),
     "smoothed hinge 1": SmoothedHinge(1.0),
     "smoothed hinge 7": SmoothedHinge(7.0),
+    "tilted 0": TiltedLogistic(0.0),
+    "tilted .58": TiltedLogistic(0.58),
+    "tilted 10": TiltedLogistic(10.0),
 }
 each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
 classifiers = pytest.mark.parametrize(
@@ -43,6 +46,12 @@ def kinks(loss, y):
     if isinstance(loss, Hinge):
         return [y]
     return [y, y * (1.0 - loss.smoothing)] if isinstance(loss, SmoothedHinge) else []
+
+
+def domain(loss):
+    """The ends of a y in the domain of a classification loss's conjugate."""
+    tilt = loss.tilt if isinstance(loss, TiltedLogistic) else 0.0
+    return tilt, 1.0 + tilt
 
 
 def label(loss, sign, number):
@@ -63,7 +72,7 @@ def test_derivative_is_the_slope_of_the_value(loss, sign, number, m):
     step = 1e-5 * max(1.0, abs(m))
     assume(all(abs(m - kink) > 2 * step for kink in kinks(loss, y)))
     rise = scalar(loss.value(y, m + step)) - scalar(loss.value(y, m - step))
-    lost = 1e-15 * max(1.0, scalar(loss.value(y, m))) / step  # digits lost in the difference
+    lost = 1e-15 * max(1.0, abs(scalar(loss.value(y, m)))) / step  # digits lost in the difference
     assert scalar(loss.derivative(y, m)) == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-8 + 4 * lost)
 
 
@@ -74,7 +83,7 @@ def test_curvature_is_the_slope_of_the_derivative(loss, sign, number, m):
     assume(all(abs(m - kink) > 2 * step for kink in kinks(loss, y)))
     rise = scalar(loss.derivative(y, m + step)) - scalar(loss.derivative(y, m - step))
     assert scalar(loss.curvature(y, m)) == pytest.approx(rise / (2 * step), rel=1e-5, abs=1e-9)
-    assert 0.0 <= scalar(loss.curvature(y, m)) <= loss.smoothness
+    assert 0.0 <= scalar(loss.curvature(y, m)) <= loss.smoothness * (1 + 1e-15)
 
 
 @classifiers
@@ -90,11 +99,11 @@ def test_convex(loss, sign, number, one, other, weight):
     y = label(loss, sign, number)
     between = scalar(loss.value(y, weight * one + (1 - weight) * other))
     ends = weight * scalar(loss.value(y, one)) + (1 - weight) * scalar(loss.value(y, other))
-    assert between <= ends + 1e-9 * (1.0 + ends)
+    scale = abs(scalar(loss.value(y, one))) + abs(scalar(loss.value(y, other)))
+    assert between <= ends + 1e-9 * (1.0 + scale)
     # the derivative is a subgradient, also at a kink
     tangent = scalar(loss.value(y, one)) + scalar(loss.derivative(y, one)) * (other - one)
-    scale = scalar(loss.value(y, one)) + scalar(loss.value(y, other)) + abs(tangent)
-    assert scalar(loss.value(y, other)) >= tangent - 1e-9 * (1.0 + scale)
+    assert scalar(loss.value(y, other)) >= tangent - 1e-9 * (1.0 + scale + abs(tangent))
 
 
 @each_loss
@@ -138,6 +147,25 @@ def test_values_at_known_points():
     assert SmoothedHinge(1.0).value(np.ones(3), np.array([1.0, 0.5, 0.0])) == pytest.approx([0.0, 0.125, 0.5])
 
 
+@given(sign=SIGNS, m=st.floats(-700, 700), flip=st.floats(0.0, 0.499))
+def test_the_tilted_loss_is_the_logistic_loss_in_expectation(sign, m, flip):
+    """Over a label that is flipped with probability ``flip``: value and derivative."""
+    tilted = TiltedLogistic(flip / (1 - 2 * flip))
+    for name in ("value", "derivative"):
+        kept, flipped = (scalar(getattr(tilted, name)(label, m)) for label in (sign, -sign))
+        truth = scalar(getattr(Logistic(), name)(sign, m))
+        size = abs(kept) + abs(flipped)
+        assert (1 - flip) * kept + flip * flipped == pytest.approx(truth, rel=1e-12, abs=1e-15 * size)
+
+
+def test_the_tilted_loss_without_a_tilt_is_the_logistic_loss():
+    y, m = np.repeat([1.0, -1.0], 50), np.tile(np.linspace(-30, 30, 50), 2)
+    for name in ("value", "derivative", "curvature"):
+        assert np.array_equal(getattr(TiltedLogistic(0.0), name)(y, m), getattr(Logistic(), name)(y, m))
+    for a in (-0.5, 0.0, 0.3, 1.0):
+        assert dual_step(TiltedLogistic(0.0), a, 1.0, 2.0, 0.7) == dual_step(Logistic(), a, 1.0, 2.0, 0.7)
+
+
 @given(sign=SIGNS, m=st.floats(-1e6, 1e6), smoothing=st.floats(1e-6, 10.0))
 def test_the_smoothed_hinge_lies_within_half_its_width_of_the_hinge(sign, m, smoothing):
     gap = scalar(Hinge().value(sign, m)) - scalar(SmoothedHinge(smoothing).value(sign, m))
@@ -150,10 +178,11 @@ def test_no_overflow_and_no_nan_at_extremes(loss):
     m = np.repeat([1e6, -1e6, 1e150, -1e150, 0.0], 2)
     for function in (loss.value, loss.derivative):
         assert np.all(np.isfinite(function(y, m)))
-    assert loss.value(1.0, 1e6) == 0.0
-    assert loss.value(1.0, -1e6) == pytest.approx(1e6, rel=1e-5)
-    assert loss.derivative(1.0, -1e6) == -1.0
-    assert loss.derivative(1.0, 1e6) == 0.0
+    low, high = domain(loss)
+    assert loss.value(1.0, 1e6) == -low * 1e6
+    assert loss.value(1.0, -1e6) == pytest.approx(high * 1e6, rel=1e-5)
+    assert loss.derivative(1.0, -1e6) == -high
+    assert loss.derivative(1.0, 1e6) == -low
 
 
 @njit
@@ -179,7 +208,10 @@ def test_slope_is_the_derivative(loss):
 
 def inside(loss, sign, number, share):
     """A label and a dual variable of the domain."""
-    return (sign, sign * share) if loss.is_classification else (number, 40.0 * share - 20.0)
+    if not loss.is_classification:
+        return number, 40.0 * share - 20.0
+    low, high = domain(loss)
+    return sign, sign * min(low + share, high)
 
 
 @each_loss
@@ -200,6 +232,7 @@ def test_conjugate_is_the_supremum(loss, sign, number, share):
 @classifiers
 @given(sign=SIGNS, outside=st.one_of(st.floats(1e-9, 1e9).map(lambda x: 1.0 + x), st.floats(-1e9, -1e-9)))
 def test_conjugate_outside_its_domain_is_infinite(loss, sign, outside):
+    outside += domain(loss)[0]
     assert scalar(loss.conjugate(sign, sign * outside)) == math.inf
     # rightly: the gain -a m - l grows without bound
     m = sign * np.array([-1.0, 1.0]) * 1e12
@@ -226,8 +259,8 @@ def test_nearest_feasible(loss, sign, number, a):
     assert math.isfinite(scalar(loss.conjugate(y, kept)))
     if math.isfinite(scalar(loss.conjugate(y, a))):
         assert kept == a
-    else:  # the ends of the domain are 0 and y
-        assert kept == min((0.0, y), key=lambda end: abs(end - a))
+    else:
+        assert kept == min((y * end for end in domain(loss)), key=lambda end: abs(end - a))
 
 
 @each_loss
@@ -256,9 +289,9 @@ def objective(loss, a, y, m, r, zeta):
     """l*(-(a + zeta)) + m zeta + r zeta^2 / 2, with the domain's ends forgiven a rounding error."""
     moved = a + zeta
     if loss.is_classification:
-        share = y * moved
-        assert -1e-9 <= share <= 1 + 1e-9, "outside the domain"
-        moved = y * min(max(share, 0.0), 1.0)
+        share, (low, high) = y * moved, domain(loss)
+        assert low - 1e-9 <= share <= high + 1e-9, "outside the domain"
+        moved = y * min(max(share, low), high)
     return scalar(loss.conjugate(y, moved)) + m * zeta + 0.5 * r * zeta**2
 
 
@@ -271,7 +304,7 @@ def test_dual_step_minimises_its_objective(loss, sign, number, centre, m, r):
     a = sign * centre
     zeta = dual_step(loss, a, y, m, r)
     if loss.is_classification:
-        ends = sorted((-a, y - a))  # a + zeta between 0 and y
+        ends = sorted(y * end - a for end in domain(loss))
     else:
         reach = (abs(y) + abs(a) + abs(m)) + 1.0
         ends = [-reach, reach]
@@ -289,15 +322,18 @@ def exact_step(loss, a, y, m, r):
         a, y, m, r = (mpmath.mpf(value) for value in (a, y, m, r))
         if not loss.is_classification:
             return (y - a - m) / (1 + r)
+        logistic = isinstance(loss, (Logistic, TiltedLogistic))
+        if isinstance(loss, TiltedLogistic):  # (l*)'(b) is logit(b - tilt)
+            a -= mpmath.mpf(loss.tilt) * y
 
         def slope(b):
-            if isinstance(loss, Logistic):
+            if logistic:
                 return mpmath.log(b / (1 - b)) + y * m + r * (b - a * y)
             bend = loss.smoothing if isinstance(loss, SmoothedHinge) else 0
             return -1 + bend * b + y * m + r * (b - a * y)
 
         low, high = mpmath.mpf(0), mpmath.mpf(1)
-        if not isinstance(loss, Logistic):
+        if not logistic:
             if slope(low) >= 0:
                 return y * (low - a * y)
             if slope(high) <= 0:
@@ -315,7 +351,9 @@ def test_dual_step_against_more_digits(loss, sign, number, centre, m, r):
     y, a = label(loss, sign, number), sign * centre
     zeta, truth = dual_step(loss, a, y, m, r), float(exact_step(loss, a, y, m, r))
     # the logistic step stops when its error in logit(b) is about 1e-10; the others are exact but for rounding
-    digits = 1e-10 if isinstance(loss, Logistic) else 4e-16 * (1.0 + abs(a))
+    digits = 4e-16 * (1.0 + abs(a) + (0.0 if loss.is_classification else abs(y) + abs(m)))
+    if isinstance(loss, (Logistic, TiltedLogistic)):
+        digits = 1e-10
     assert zeta == pytest.approx(truth, rel=1e-13, abs=digits)
 
 
@@ -350,7 +388,8 @@ def test_logistic_step_never_fails_to_converge():
 @settings(max_examples=300)
 def test_dual_step_ends_in_the_domain(loss, sign, centre, m, r):
     share = sign * (sign * centre + dual_step(loss, sign * centre, sign, m, r))
-    assert -1e-15 * (1 + abs(centre)) <= share <= 1 + 1e-15 * (1 + abs(centre))
+    low, high = domain(loss)
+    assert low - 1e-15 * (high + abs(centre)) <= share <= high + 1e-15 * (high + abs(centre))
 
 
 @pytest.mark.parametrize(
@@ -455,6 +494,12 @@ def test_names_tell_losses_apart():
 def test_bad_smoothing_is_refused_by_its_bound(smoothing):
     with pytest.raises(ParameterError, match="smoothing"):
         _ = SmoothedHinge(smoothing).smoothness
+
+
+@pytest.mark.parametrize("tilt", [-1e-9, math.nan, math.inf, None, "1", True])
+def test_bad_tilt_is_refused_by_its_bound(tilt):
+    with pytest.raises(ParameterError, match="tilt"):
+        _ = TiltedLogistic(tilt).lipschitz
 
 
 class Stranger(NamedTuple):

@@ -19,6 +19,7 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
     compose,
@@ -59,6 +60,13 @@ def test_curvature_ratio_out_of_range(ratio):
         ObjectivePerturbationEvent(1.0, ratio)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, -0.5, math.nan, math.inf, 1e301, 10**400, *NOT_NUMBERS])
+def test_epsilon_of_a_response_out_of_range(epsilon):
+    """Infinite epsilon too: a public label is no event."""
+    with pytest.raises(ParameterError, match="epsilon"):
+        RandomizedResponseEvent(epsilon)
+
+
 @pytest.mark.parametrize("rate", [-1e-9, 1.0000001, 1.7, math.nan, math.inf, -math.inf])
 def test_sampling_rate_out_of_range(rate):
     with pytest.raises(ParameterError, match="sampling_rate must be a finite number >= 0 and <= 1; got"):
@@ -96,6 +104,7 @@ def test_inner_events_have_the_right_type(inner):
     [
         NonPrivateEvent(),
         ObjectivePerturbationEvent(1.0, 0.1),
+        RandomizedResponseEvent(1.0),
         RepeatedEvent(GAUSSIAN, 2),
         PoissonSampledEvent(0.5, GAUSSIAN),
     ],
@@ -142,6 +151,7 @@ EVENTS = st.recursive(
         st.just(NonPrivateEvent()),
         RELEASES,
         st.builds(ObjectivePerturbationEvent, st.floats(1e-300, 1e300), st.floats(0.0, 1e300)),
+        st.builds(RandomizedResponseEvent, st.floats(1e-300, 1e300)),
         st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), RELEASES),
     ),
     lambda inner: st.one_of(
@@ -178,6 +188,7 @@ STORED = {
         "event": {"kind": "gaussian", "noise_multiplier": 2.0},
     },
     "objective-perturbation": {"kind": "objective-perturbation", "noise_multiplier": 2.0, "curvature_ratio": 0.1},
+    "randomized-response": {"kind": "randomized-response", "epsilon": 0.75},
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
     "composed": {"kind": "composed", "events": [{"kind": "non-private"}]},
     "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "shape": "inf", "event": {"kind": "nothing"}},
@@ -189,6 +200,7 @@ def test_the_stored_form_never_changes():
     assert event_from_dict(STORED["gaussian"]) == GaussianEvent(2.0)
     assert event_from_dict(STORED["poisson-sampled"]) == PoissonSampledEvent(0.5, GaussianEvent(2.0))
     assert event_from_dict(STORED["objective-perturbation"]) == ObjectivePerturbationEvent(2.0, 0.1)
+    assert event_from_dict(STORED["randomized-response"]) == RandomizedResponseEvent(0.75)
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
     assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0, math.inf)
@@ -226,7 +238,8 @@ def test_missing_keys_are_named(kind, key):
 )
 def test_unknown_kinds_are_refused(data):
     known = (
-        "composed, gaussian, non-private, nothing, objective-perturbation, poisson-sampled, repeat-and-select, repeated"
+        "composed, gaussian, non-private, nothing, objective-perturbation, poisson-sampled, randomized-response, "
+        "repeat-and-select, repeated"
     )
     with pytest.raises(AccountingError, match=rf"not an event of a known kind \({known}\)"):
         event_from_dict(data)
@@ -248,6 +261,8 @@ def test_unknown_kinds_are_refused(data):
         (STORED["poisson-sampled"] | {"event": 3}, "expected an event of kind 'gaussian'"),
         (STORED["objective-perturbation"] | {"noise_multiplier": "inf"}, "noise_multiplier"),
         (STORED["objective-perturbation"] | {"curvature_ratio": -0.1}, "curvature_ratio"),
+        (STORED["randomized-response"] | {"epsilon": "inf"}, "epsilon"),
+        (STORED["randomized-response"] | {"epsilon": -1.0}, "epsilon"),
         (STORED["repeated"] | {"count": 2.0}, "count"),
         (STORED["repeated"] | {"count": -2}, "count"),
         (STORED["repeated"] | {"count": "2"}, "count"),
@@ -284,7 +299,7 @@ JSON_LEAVES = st.one_of(
     st.sampled_from(["gaussian", "composed", "repeated", "poisson-sampled", "nothing", "non-private", "inf", 10**400]),
 )
 KEYS = st.sampled_from(
-    ["kind", "noise_multiplier", "curvature_ratio", "sampling_rate", "event", "events", "count", "other"]
+    ["kind", "noise_multiplier", "curvature_ratio", "epsilon", "sampling_rate", "event", "events", "count", "other"]
 )
 JSON = st.recursive(
     JSON_LEAVES,
@@ -331,6 +346,7 @@ def test_describe():
     assert describe(ObjectivePerturbationEvent(2.5, 0.125)) == (
         "minimiser of a perturbed objective, noise multiplier 2.5, curvature ratio 0.125"
     )
+    assert describe(RandomizedResponseEvent(0.75)) == "randomised response of one bit, epsilon 0.75"
     assert describe(RepeatedEvent(step, 40)) == (
         "40 times: Gaussian release, noise multiplier 1.25, on a secret Poisson sample at rate 0.01"
     )

@@ -6,5 +6,17 @@ from sottovoce.losses.logistic import Logistic
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
+from sottovoce.losses.tilted import TiltedLogistic
 
-__all__ = ["Hinge", "Logistic", "Loss", "SigmoidLoss", "SmoothLoss", "SmoothedHinge", "Squared", "dual_step", "slope"]
+__all__ = [
+    "Hinge",
+    "Logistic",
+    "Loss",
+    "SigmoidLoss",
+    "SmoothLoss",
+    "SmoothedHinge",
+    "Squared",
+    "TiltedLogistic",
+    "dual_step",
+    "slope",
+]

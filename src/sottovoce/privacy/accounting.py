@@ -7,7 +7,8 @@ Four of them, each right for every event it accepts, refusing the others:
 
   .. math:: \delta(\varepsilon) = \Phi(-\varepsilon/\mu + \mu/2) - e^\varepsilon \Phi(-\varepsilon/\mu - \mu/2),
 
-  rounded up in the last digits.
+  rounded up in the last digits. With randomised responses beside them, whose privacy loss takes the value l with
+  probability P(l) (`sottovoce.privacy.response_profile`), it is :math:`\sum_l P(l) \, \delta(\varepsilon - l)`.
 
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
   compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.objective_profile`).
@@ -54,10 +55,18 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
 from sottovoce.privacy.objective_profile import objective_divergences, objective_loss_distribution
+from sottovoce.privacy.response_profile import (
+    MOST_LOSSES,
+    count_of_losses,
+    response_divergences,
+    response_loss_distribution,
+    response_losses,
+)
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
@@ -71,13 +80,22 @@ __all__ = [
     "gaussian_epsilon",
 ]
 
-Basic = GaussianEvent | ObjectivePerturbationEvent | PoissonSampledEvent | RepeatAndSelectEvent | NonPrivateEvent
+Basic = (
+    GaussianEvent
+    | ObjectivePerturbationEvent
+    | PoissonSampledEvent
+    | RandomizedResponseEvent
+    | RepeatAndSelectEvent
+    | NonPrivateEvent
+)
+
+_Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 _MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
 _MOST_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
-_ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent)
+_ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent, RandomizedResponseEvent)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -118,7 +136,7 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
             elif inner:
                 runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
                 counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
-        case NonPrivateEvent() | ObjectivePerturbationEvent():
+        case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent():
             counts[event] += times
         case _:
             raise AccountingError(f"no accountant knows events of type {type(event).__name__}: {event!r}.")
@@ -173,17 +191,26 @@ class Accountant(ABC):
 
 
 class GaussianAccountant(Accountant):
-    """Exact curve of any number of Gaussian releases without sampling."""
+    """Exact curve of any number of Gaussian releases without sampling, and of randomised responses beside them.
+
+    Responses may have up to 1,024 different losses (one more than their number, if all are of one kind).
+    """
 
     name = "exact Gaussian DP"
 
     def mu(self, event: Event) -> float:
         """Return the mean shift of the one Gaussian release that ``event`` is equivalent to."""
-        return self._mu(flatten(event))
+        counts = flatten(event)
+        if _responses(counts):
+            raise AccountingError("no one Gaussian release is equivalent to a randomised response: ask for delta.")
+        return self._mu(counts)
 
     def _mu(self, counts: "Counter[Basic]") -> float:
+        """Return the mean shift of the Gaussian releases; responses are counted apart."""
         shifts = []
         for basic, times in counts.items():
+            if isinstance(basic, RandomizedResponseEvent):
+                continue
             if not isinstance(basic, GaussianEvent):
                 others = "" if isinstance(basic, RepeatAndSelectEvent) else "PLDAccountant or "
                 raise AccountingError(
@@ -193,10 +220,25 @@ class GaussianAccountant(Accountant):
         return math.hypot(*sorted(shifts))
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
-        return gaussian_epsilon(self._mu(counts), delta)
+        responses = _responses(counts)
+        mu = self._mu(counts)
+        if not responses:
+            return gaussian_epsilon(mu, delta)
+        losses, shares = response_losses(responses)
+        # beyond the largest loss by the Gaussian's epsilon, each term is within delta; without a Gaussian it is 0
+        high = float(losses.max()) + gaussian_epsilon(mu, delta)
+        return _least_epsilon(lambda epsilon: _mixed_delta(mu, losses, shares, epsilon), delta, high)
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        return gaussian_delta(self._mu(counts), epsilon)
+        responses = _responses(counts)
+        mu = self._mu(counts)
+        return _mixed_delta(mu, *response_losses(responses), epsilon) if responses else gaussian_delta(mu, epsilon)
+
+
+class _MixedAccountant(GaussianAccountant):
+    """The same accountant, under the name for receipts of runs with responses."""
+
+    name = "exact Gaussian DP and randomised response"
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -213,8 +255,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == math.inf:
         return 1.0
     a = (0.5 * mu - epsilon / mu) + 2.0**-50 * (0.5 * mu + epsilon / mu)  # a larger a is a larger delta
-    if a < -40.0:
-        return 0.0  # below the smallest double
+    if not a >= -40.0:
+        return 0.0  # below the smallest double; NaN where epsilon / mu overflows
     scale = math.exp(-0.5 * a * a)
     if mu < 0.0625:
         x = a - 0.5 * mu * (1.0 - _NODES)
@@ -224,7 +266,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return min(1.0, value * (1.0 + 1e-11))
 
 
-def _mills(x: "float | np.ndarray[tuple[int], np.dtype[np.float64]]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _mills(x: "float | _Array") -> "_Array":
     """Return 2 Phi(x) exp(x^2 / 2), the Mills ratio Phi/phi times sqrt(2 / pi)."""
     return erfcx(-np.asarray(x) / math.sqrt(2.0))
 
@@ -232,15 +274,38 @@ def _mills(x: "float | np.ndarray[tuple[int], np.dtype[np.float64]]") -> "np.nda
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon with gaussian_delta(mu, epsilon) <= ``delta``, rounded up in the last digits."""
     delta = number("delta", delta, at_least=0.0, below=1.0)
-    if gaussian_delta(mu, 0.0) <= delta:
-        return 0.0
     high = max(1.0, mu * mu)
-    if delta == 0.0 or high == math.inf:
+    return _least_epsilon(lambda epsilon: gaussian_delta(mu, epsilon), delta, math.inf if delta == 0.0 else high)
+
+
+def _mixed_delta(mu: float, losses: "_Array", shares: "_Array", epsilon: float) -> float:
+    """Return delta(epsilon) of a Gaussian release of mean shift ``mu`` beside a discrete privacy loss, rounded up."""
+    terms = (
+        share * _gaussian_divergence(mu, epsilon - loss)
+        for loss, share in zip(losses.tolist(), shares.tolist(), strict=True)
+    )
+    return min(1.0, math.fsum(terms) * (1.0 + 1e-11))
+
+
+def _gaussian_divergence(mu: float, epsilon: float) -> float:
+    """Return delta of a Gaussian release at an epsilon of any sign: E_(1/a) = 1 - 1/a + E_a / a."""
+    if epsilon >= 0.0:
+        return gaussian_delta(mu, epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, -epsilon)
+
+
+def _least_epsilon(curve: Callable[[float], float], delta: float, high: float) -> float:
+    """Return the smallest epsilon with ``curve(epsilon) <= delta``, rounded up; ``high`` is a guess that is enough."""
+    if curve(0.0) <= delta:
+        return 0.0
+    if high == math.inf:
         return math.inf
-    while gaussian_delta(mu, high) > delta:
+    while curve(high) > delta:
         high *= 2.0
-    epsilon = float(brentq(lambda value: gaussian_delta(mu, value) - delta, 0.0, high, xtol=1e-30, rtol=1e-14))
-    return nudge(epsilon, lambda value: gaussian_delta(mu, value) <= delta, up=True)
+    if curve(high) == delta == 0.0:  # no root but an end: the largest loss
+        return high
+    epsilon = float(brentq(lambda value: curve(value) - delta, 0.0, high, xtol=1e-30, rtol=1e-14, maxiter=1000))
+    return min(high, nudge(epsilon, lambda value: curve(value) <= delta, up=True))
 
 
 def nudge(value: float, good: Callable[[float], bool], *, up: bool) -> float:
@@ -253,15 +318,16 @@ def nudge(value: float, good: Callable[[float], bool], *, up: bool) -> float:
 
 
 class PLDAccountant(Accountant):
-    """Privacy loss distributions, rounded up: Gaussian releases with and without sampling, objective perturbation.
+    """Privacy loss distributions, rounded up: Gaussians with and without sampling, perturbed objectives, responses.
 
     Parameters
     ----------
     grid : float or None
         Step of the privacy loss grid. None takes 1e-4, or finer where a step's own loss is finer: a tenth of the
         standard deviation of the loss of one sampled step, q sqrt(exp(1/s^2) - 1), but not below 2e-6, or a fiftieth
-        of the width of a perturbed objective's loss where nothing is sampled; coarser where epsilon is large, about
-        1e-5 of it.
+        of the width of a perturbed objective's loss where nothing is sampled, or a tenth of the loss of a randomised
+        response where there are so many that rounding each would show, but not below 2e-6; coarser where epsilon is
+        large, about 1e-5 of it.
 
     Notes
     -----
@@ -298,6 +364,9 @@ class PLDAccountant(Accountant):
             if isinstance(basic, PoissonSampledEvent):
                 step = min(step, 1e-4, 0.1 * math.sqrt(_sampled_variance(basic)))
                 coarse = max(coarse, 2e-6, 1e-5 * _inverse_square(basic.event))
+            elif isinstance(basic, RandomizedResponseEvent):
+                step = min(step, 1e-4, max(0.1 * basic.epsilon, 1e-4 / times))
+                coarse = max(coarse, 2e-6, 1e-5 * basic.epsilon)
             elif isinstance(basic, GaussianEvent):  # many of them are one with less noise
                 coarse = max(coarse, 1e-5 * times * _inverse_square(basic))
         return min(max(step, coarse), 0.1)
@@ -323,6 +392,8 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
             total += times * _inverse_square(basic)
         elif isinstance(basic, ObjectivePerturbationEvent):
             total += times * (_inverse_square(basic) + 2.0 * math.log1p(basic.curvature_ratio))
+        elif isinstance(basic, RandomizedResponseEvent):
+            total += times * 2.0 * basic.epsilon * math.tanh(0.5 * basic.epsilon)
     return total
 
 
@@ -340,9 +411,12 @@ def _composed_pld(counts: tuple[tuple[Basic, int], ...], grid: float) -> _PldAcc
         for basic, times in counts:
             if isinstance(basic, ObjectivePerturbationEvent):
                 one = objective_loss_distribution(_kept(basic), grid)
-                accountant._pld = accountant._pld.compose(one.self_compose(times))
+            elif isinstance(basic, RandomizedResponseEvent):
+                one = response_loss_distribution(basic, grid)  # dp-accounting's own event forgets the count
             else:
                 accountant.compose(_translate(basic), times)
+                continue
+            accountant._pld = accountant._pld.compose(one.self_compose(times))
     return accountant
 
 
@@ -398,7 +472,7 @@ class RenyiAccountant(Accountant):
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
         return self._delta_of(self._divergences(counts), epsilon)
 
-    def _delta_of(self, divergences: "np.ndarray[tuple[int], np.dtype[np.float64]]", epsilon: float) -> float:
+    def _delta_of(self, divergences: "_Array", epsilon: float) -> float:
         orders = np.array(self._orders)
         logarithms = (orders - 1) * (divergences - epsilon)
         if self._conversion == "moments":
@@ -406,7 +480,7 @@ class RenyiAccountant(Accountant):
         logarithms += (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
         return min(math.exp(min(0.0, float(np.min(logarithms)))), math.sqrt(-math.expm1(-float(np.min(divergences)))))
 
-    def _divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _divergences(self, counts: "Counter[Basic]") -> "_Array":
         """Return the Renyi divergence at each order."""
         searches = _searches(counts)
         total = self._plain_divergences(Counter({key: often for key, often in counts.items() if key not in searches}))
@@ -415,29 +489,31 @@ class RenyiAccountant(Accountant):
             total = total + times * self._search_divergences(basic)
         return total
 
-    def _search_divergences(self, event: RepeatAndSelectEvent) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _search_divergences(self, event: RepeatAndSelectEvent) -> "_Array":
         one = self._divergences(flatten(event.event))
-        best: np.ndarray[tuple[int], np.dtype[np.float64]] = TrialCount(event.mean, event.shape).divergences(
+        best: _Array = TrialCount(event.mean, event.shape).divergences(
             np.array(self._orders), one, lambda epsilon: self._delta_of(one, epsilon)
         )
         return best
 
-    def _plain_divergences(self, counts: "Counter[Basic]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _plain_divergences(self, counts: "Counter[Basic]") -> "_Array":
         """Return the divergences without searches, with what double precision may have taken off added again."""
         if _shift_squared(counts) > _MOST_SHIFT:
             return np.full(len(self._orders), np.inf)
         with _quiet():
             accountant = _rdp.RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
             for basic, times in _ordered(counts):
-                if not isinstance(basic, ObjectivePerturbationEvent):
+                if not isinstance(basic, (ObjectivePerturbationEvent, RandomizedResponseEvent)):
                     accountant.compose(_translate(basic), times)
         sampled = [
             times * basic.sampling_rate for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)
         ]
-        divergences: np.ndarray[tuple[int], np.dtype[np.float64]] = np.array(accountant._rdp)
+        divergences: _Array = np.array(accountant._rdp)
         for basic, times in _ordered(counts):
             if isinstance(basic, ObjectivePerturbationEvent):
                 divergences += times * objective_divergences(_kept(basic), np.array(self._orders))
+            elif isinstance(basic, RandomizedResponseEvent):
+                divergences += times * response_divergences(basic, np.array(self._orders))
         return np.maximum(divergences, 0.0) * (1.0 + 1e-12) + 1e-14 * math.fsum(sorted(sampled))
 
 
@@ -475,7 +551,7 @@ class SelectionAccountant(Accountant):
 
 
 def accountant_for(event: Event) -> Accountant:
-    """Return the tightest accountant that covers ``event``: exact for Gaussian releases alone, else PLD.
+    """Return the tightest accountant that covers ``event``: exact for Gaussians and a few responses, else PLD.
 
     Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them.
     A private search by itself has an accountant of its own; together with other releases it is Renyi DP.
@@ -486,14 +562,19 @@ def accountant_for(event: Event) -> Accountant:
         (first, *_), alone = searches, counts.total() == 1
         assert isinstance(first, RepeatAndSelectEvent)
         return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
+    responses = _responses(counts)
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
-    if not steps:
-        return GaussianAccountant()
+    if len(steps) == len(responses) and count_of_losses(responses) <= MOST_LOSSES:
+        return _MixedAccountant() if responses else GaussianAccountant()
     return PLDAccountant() if max(steps) <= _MOST_STEPS else RenyiAccountant()
 
 
 def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":
     return Counter({basic: times for basic, times in counts.items() if isinstance(basic, RepeatAndSelectEvent)})
+
+
+def _responses(counts: "Counter[Basic]") -> "Counter[RandomizedResponseEvent]":
+    return Counter({basic: times for basic, times in counts.items() if isinstance(basic, RandomizedResponseEvent)})
 
 
 def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":

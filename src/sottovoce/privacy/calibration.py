@@ -8,10 +8,10 @@ from scipy.optimize import brentq
 
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import Accountant, gaussian_delta, nudge
-from sottovoce.privacy.events import Event
+from sottovoce.privacy.accounting import Accountant, GaussianAccountant, gaussian_delta, nudge
+from sottovoce.privacy.events import Event, GaussianEvent, compose
 
-__all__ = ["gaussian_mu", "least_noise"]
+__all__ = ["gaussian_mu", "gaussian_mu_beside", "least_noise"]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -36,13 +36,50 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _gaussian_mu(epsilon: float, delta: float) -> float:
+    return _largest_mu(lambda mu: gaussian_delta(mu, epsilon), epsilon, delta)
+
+
+def gaussian_mu_beside(epsilon: float, delta: float, *others: Event) -> float:
+    """Return the largest mean shift mu that Gaussian releases may have beside ``others``, rounded down.
+
+    All together are (``epsilon``, ``delta``)-DP, exactly accounted (`sottovoce.privacy.accounting.GaussianAccountant`).
+
+    Parameters
+    ----------
+    epsilon : float, > 0
+    delta : float, in (0, 1)
+    *others : Event
+        Randomised responses and Gaussian releases on the same people, before or after.
+
+    Raises
+    ------
+    ParameterError
+        If epsilon or delta is out of range.
+    AccountingError
+        If the others alone overspend the target or leave no positive mu that can be represented, or if they hold a
+        release of another kind.
+    """
+    epsilon = number("epsilon", epsilon, above=0.0)
+    delta = number("delta", delta, above=0.0, below=1.0)
+    accountant = GaussianAccountant()
+    event = compose(*others)
+    if not accountant.delta(event, epsilon) <= delta:
+        raise AccountingError(
+            f"the other releases alone cost epsilon={accountant.epsilon(event, delta)!r} at delta={delta!r}, more than "
+            f"epsilon={epsilon!r}: give them less, or raise epsilon or delta."
+        )
+    return _largest_mu(lambda mu: accountant.delta(compose(event, GaussianEvent(1.0 / mu)), epsilon), epsilon, delta)
+
+
+def _largest_mu(spent: Callable[[float], float], epsilon: float, delta: float) -> float:
+    """Return the largest mu with ``spent(mu) <= delta``, rounded down."""
     low, high = 1e-12, 1.0
-    if gaussian_delta(low, epsilon) > delta:
+    if spent(low) > delta:
         raise AccountingError(f"no Gaussian noise meets epsilon={epsilon!r}, delta={delta!r}: raise one of them.")
-    while gaussian_delta(high, epsilon) <= delta:
+    while spent(high) <= delta:
         low, high = high, 2.0 * high
-    log_mu = brentq(lambda value: gaussian_delta(math.exp(value), epsilon) - delta, math.log(low), math.log(high))
-    return nudge(math.exp(float(log_mu)), lambda value: gaussian_delta(value, epsilon) <= delta, up=False)
+    log_mu = brentq(lambda value: spent(math.exp(value)) - delta, math.log(low), math.log(high))
+    return nudge(math.exp(float(log_mu)), lambda value: spent(value) <= delta, up=False)
 
 
 def least_noise(

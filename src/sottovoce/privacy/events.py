@@ -27,6 +27,7 @@ __all__ = [
     "NothingReleased",
     "ObjectivePerturbationEvent",
     "PoissonSampledEvent",
+    "RandomizedResponseEvent",
     "RepeatAndSelectEvent",
     "RepeatedEvent",
     "compose",
@@ -121,6 +122,29 @@ class ObjectivePerturbationEvent(Event):
             "noise_multiplier": self.noise_multiplier,
             "curvature_ratio": self.curvature_ratio,
         }
+
+
+@dataclass(frozen=True)
+class RandomizedResponseEvent(Event):
+    """One release of one bit a person, kept with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
+
+    For neighbours in which the person has a bit in both tables, which may differ; everybody's coin is their own.
+
+    Parameters
+    ----------
+    epsilon : float, in (0, 1e300]
+        Logarithm of the ratio of the two probabilities. Public bits (``inf``) are no event and are refused.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "randomized-response"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, above=0.0, at_most=1e300))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "epsilon": self.epsilon}
 
 
 @dataclass(frozen=True)
@@ -256,6 +280,8 @@ def describe(event: Event) -> str:
                 f"minimiser of a perturbed objective, noise multiplier {event.noise_multiplier:.6g}, curvature ratio "
                 f"{event.curvature_ratio:.6g}"
             )
+        case RandomizedResponseEvent():
+            return f"randomised response of one bit, epsilon {event.epsilon:.6g}"
         case PoissonSampledEvent():
             return f"{describe(event.event)}, on a secret Poisson sample at rate {event.sampling_rate:.6g}"
         case RepeatedEvent():
@@ -305,6 +331,10 @@ def _objective(data: Mapping[str, object]) -> ObjectivePerturbationEvent:
     return ObjectivePerturbationEvent(data["noise_multiplier"], data["curvature_ratio"])  # type: ignore[arg-type]
 
 
+def _response(data: Mapping[str, object]) -> RandomizedResponseEvent:
+    return RandomizedResponseEvent(data["epsilon"])  # type: ignore[arg-type]
+
+
 def _poisson(data: Mapping[str, object]) -> PoissonSampledEvent:
     inner = data["event"]
     if not isinstance(inner, Mapping):
@@ -332,6 +362,7 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
     NonPrivateEvent.kind: lambda data: NonPrivateEvent(),
     GaussianEvent.kind: _gaussian,
     ObjectivePerturbationEvent.kind: _objective,
+    RandomizedResponseEvent.kind: _response,
     PoissonSampledEvent.kind: _poisson,
     RepeatedEvent.kind: _repeated,
     RepeatAndSelectEvent.kind: _repeat_and_select,

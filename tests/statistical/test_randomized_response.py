@@ -1,0 +1,230 @@
+"""Randomised response: its coins, what a neighbour can learn, and what remains true on average.
+
+Tests of chance accept above p = 1e-12 and reject below it, and each is run on coins that are wrong on purpose. All
+seeds are fixed, so no outcome changes from run to run; with fresh seeds the chance of a false alarm would be 1e-12 a
+test, and 1e-3 for the audit, which bounds epsilon with confidence 0.999.
+"""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from sottovoce.audit.threshold import epsilon_lower_bound
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, TiltedLogistic
+from sottovoce.privacy.accounting import GaussianAccountant
+from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RandomizedResponseEvent
+from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from sottovoce.randomness import Purpose, Streams
+
+DRAWS = 400_000
+LEVEL = 1e-12
+EPSILONS = [0.05, 0.375, 0.75, 1.5, 3.0, 6.0]
+
+
+def stream(seed):
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+class Lazy(RandomizedResponse):
+    """A mechanism that flips with 0.7 times its probability and charges the same."""
+
+    @property
+    def _threshold(self):
+        return int(0.7 * RandomizedResponse(self.epsilon)._threshold)
+
+
+def p_of_flips(mechanism, epsilon, seed):
+    """Two-sided binomial test of the number of flips."""
+    labels = np.where(np.random.default_rng(seed).random(DRAWS) < 0.3, 1.0, -1.0)
+    released, _ = mechanism.release(labels, stream(seed))
+    flips = np.count_nonzero(released != labels)
+    share = 1.0 / (1.0 + math.exp(epsilon))
+    return min(1.0, 2.0 * min(binom.cdf(flips, DRAWS, share), binom.sf(flips - 1, DRAWS, share)))
+
+
+# --- the coins --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_stated_flip_probability_is_accepted_and_less_is_rejected(epsilon):
+    assert p_of_flips(RandomizedResponse(epsilon), epsilon, 1) > LEVEL
+    assert p_of_flips(Lazy(epsilon), epsilon, 1) < LEVEL
+
+
+@given(st.one_of(st.floats(1e-9, 50.0), st.floats(50.0, 1e300)))
+def test_the_flip_probability_is_exactly_enough(epsilon):
+    """(1 - p)/p <= e^epsilon for the whole number of coins that flip, and it is the least such number."""
+    flips = RandomizedResponse(epsilon)._threshold
+    assert 1 <= flips < 2**63
+    with mpmath.workdps(80):
+        wanted = 2**64 / (1 + mpmath.exp(min(mpmath.mpf(epsilon), 1000)))
+        assert wanted <= flips
+        assert flips <= wanted + 1
+
+
+@given(st.floats(1e-9, 50.0))
+def test_the_constants_belong_to_the_coins(epsilon):
+    """Also where 1 - 2p would lose all its digits."""
+    mechanism = RandomizedResponse(epsilon)
+    p = Fraction(mechanism._threshold, 2**64)
+    assert mechanism.flip_probability == float(p)
+    assert mechanism.gain == float(1 - 2 * p)
+    assert mechanism.tilt == float(p / (1 - 2 * p))
+
+
+class Fixed:
+    """A generator whose coins are known."""
+
+    def __init__(self, coins):
+        self.coins = np.array(coins, dtype=np.uint64)
+
+    def integers(self, low, high, size, dtype):
+        assert (low, high, size, dtype) == (0, 2**64, self.coins.shape, np.uint64)
+        return self.coins
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.5, 3.0, 60.0])
+def test_the_threshold_is_compared_as_a_whole_number(epsilon):
+    """In doubles, coins next to the threshold could not be told apart."""
+    mechanism = RandomizedResponse(epsilon)
+    first_kept = mechanism._threshold
+    released, _ = mechanism.release(np.ones(4), Fixed([0, first_kept - 1, first_kept, 2**64 - 1]))
+    assert released.tolist() == [-1.0, -1.0, 1.0, 1.0]
+
+
+def test_coins_use_all_64_bits():
+    coins = stream(1).integers(0, 2**64, 1000, dtype=np.uint64)
+    assert np.bitwise_or.reduce(coins) == 2**64 - 1
+    assert np.bitwise_and.reduce(coins) == 0
+    assert len(np.unique(coins)) == 1000
+
+
+def test_coins_are_independent():
+    """Of each other, of the labels, and from one release to the next."""
+    mechanism, generator = RandomizedResponse(1.0), stream(3)
+    labels = np.where(np.arange(DRAWS) % 3 == 0, 1.0, -1.0)
+    first, second = (mechanism.release(labels, generator)[0] * labels for _ in range(2))
+
+    def p_of_correlation(one, other):
+        return 2.0 * norm.sf(abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(len(one)))
+
+    for one, other in ((first[:-1], first[1:]), (first, second), (first, labels)):
+        assert p_of_correlation(one, other) > LEVEL
+    again = mechanism.release(labels, stream(3))[0] * labels
+    assert p_of_correlation(first, again) < LEVEL  # coins that are used twice are found
+
+
+# --- what a neighbour can learn ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "noise"), [(0.75, 4.0), (1.5, 2.0)])
+def test_audit_of_a_response_and_a_gaussian(epsilon, noise):
+    """The likelihood ratio of (bit, number) on two tables: below the promise, close to it, above it with lazy coins."""
+    delta, size = 0.02, 400_000
+    promised = GaussianAccountant().epsilon(
+        ComposedEvent((RandomizedResponseEvent(epsilon), GaussianEvent(noise))), delta
+    )
+
+    def found(mechanism):
+        scores = []
+        for seed, label in enumerate((1.0, -1.0)):
+            bits, _ = mechanism.release(np.full(size, label), stream(10 + seed))
+            numbers = 0.5 * label + noise * stream(20 + seed).standard_normal(size)
+            ratio = mechanism.flip_probability / (1.0 - mechanism.flip_probability)
+            scores.append(-bits * math.log(ratio) + numbers / noise**2)
+        return epsilon_lower_bound(*scores, delta=delta)
+
+    assert 0.8 * promised < found(RandomizedResponse(epsilon)) <= promised
+    assert found(Lazy(epsilon)) > promised
+
+
+# --- what remains true on average -------------------------------------------------------------------------------------
+
+
+def p_of_mean(draws, mean, std):
+    return 2.0 * norm.sf(abs(np.mean(draws) - mean) / std * math.sqrt(len(draws)))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_soft_labels_are_unbiased(epsilon, label):
+    mechanism = RandomizedResponse(epsilon)
+    soft = mechanism.unbiased(mechanism.release(np.full(DRAWS, label), stream(5))[0])
+    std = math.sqrt(1.0 / mechanism.gain**2 - 1.0)
+    assert p_of_mean(soft, label, std) > LEVEL
+    lazy = mechanism.unbiased(Lazy(epsilon).release(np.full(DRAWS, label), stream(5))[0])
+    assert p_of_mean(lazy, label, std) < LEVEL
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("margin", [-3.0, 0.5, 4.0])
+def test_the_tilted_loss_is_unbiased(epsilon, margin):
+    """Value and derivative at a margin, over many responses of the same label."""
+    mechanism, label = RandomizedResponse(epsilon), np.ones(DRAWS)
+    kept, m = mechanism.release(label, stream(6))[0], np.full(DRAWS, margin)
+    lazy = Lazy(epsilon).release(label, stream(6))[0]
+    loss, p = TiltedLogistic(mechanism.tilt), mechanism.flip_probability
+    for name in ("value", "derivative"):
+        truth = getattr(Logistic(), name)(1.0, margin)
+        ends = getattr(loss, name)(1.0, margin), getattr(loss, name)(-1.0, margin)
+        std = abs(ends[0] - ends[1]) * math.sqrt(p * (1.0 - p))
+        assert (1.0 - p) * ends[0] + p * ends[1] == pytest.approx(truth, rel=1e-9)
+        assert p_of_mean(getattr(loss, name)(kept, m), truth, std) > LEVEL
+        assert p_of_mean(getattr(loss, name)(lazy, m), truth, std) < LEVEL
+        # and the plain loss of the released labels is not
+        plain = getattr(Logistic(), name)
+        assert (1.0 - p) * plain(1.0, margin) + p * plain(-1.0, margin) != pytest.approx(truth, rel=1e-4)
+
+
+# --- the interface ----------------------------------------------------------------------------------------------------
+
+
+def test_labels_come_back_as_labels_and_the_input_is_left_alone():
+    mechanism = RandomizedResponse(1)
+    assert mechanism == RandomizedResponse(1.0)
+    assert mechanism.event == RandomizedResponseEvent(1.0)
+    for labels in (np.array([1, -1, 1]), np.array([1.0, -1.0], np.float32), np.ones((2, 3)), np.ones(0)):
+        before = labels.copy()
+        released, event = mechanism.release(labels, stream(1))
+        assert event == mechanism.event
+        assert released.shape == labels.shape
+        assert released.dtype == np.float64
+        assert np.all(np.abs(released) == 1.0)
+        assert np.array_equal(labels, before)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0.0, 1.0]),
+        np.array([1.0, math.nan]),
+        np.array([1.0, 0.999]),
+        np.array([-2, 1]),
+        np.array([True, False]),
+        np.array(["1", "-1"]),
+        np.array([1, -1], dtype=object),
+        np.array([1, 1], dtype=np.uint8),
+        None,
+    ],
+    ids=str,
+)
+def test_other_labels_are_refused_before_any_coin_is_drawn(labels):
+    mechanism, generator = RandomizedResponse(1.0), stream(4)
+    with pytest.raises(ParameterError, match="labels must be an array of -1 and"):
+        mechanism.release(labels, generator)
+    with pytest.raises(ParameterError, match="labels must be an array of -1 and"):
+        mechanism.unbiased(labels)
+    assert generator.random() == stream(4).random()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, 1e-10, math.nan, math.inf, 1e301, None, True, "1"])
+def test_bad_epsilons_are_refused(epsilon):
+    with pytest.raises(ParameterError, match=r"epsilon .*Public labels need no response"):
+        RandomizedResponse(epsilon)
