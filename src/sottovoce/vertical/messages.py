@@ -410,15 +410,16 @@ class LbfgsMove(Message):
 class TrainOnLabels(Message):
     """Train a private model of the party's own columns on labels that are no secret.
 
-    ``flip_probability`` is that of the randomised response behind classes (0 for public labels), ``mu`` the mean shift
-    of the equivalent Gaussian release that the training may spend.
+    ``flip_probability`` is that of the randomised response behind labels of -1 and +1 (0 for public ones),
+    ``label_bound`` a bound on labels that are other numbers (0 for none), ``mu`` the mean shift of the equivalent
+    Gaussian release that the training may spend.
     """
 
     labels: Vector
     loss: str
     flip_probability: float
+    label_bound: float
     alpha: float
-    intercept: float
     mu: float
     code = 40
 

@@ -77,6 +77,10 @@ class Parties(ABC):
         self._records: list[list[Crossing]] = []
 
     @abstractmethod
+    def only(self, *names: str) -> "Parties":
+        """Return some of these parties, with counters of their own."""
+
+    @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one request to each named party and return its answers; a party that fails is a `PartyError`."""
 
@@ -138,13 +142,21 @@ class InProcessParties(Parties):
 
     Parameters
     ----------
-    parties : sequence of Answering
-        `sottovoce.vertical.Party` objects, whose rows are aligned.
+    parties : sequence of Party
+        Their rows are aligned: row i is the same person everywhere.
+
+    Attributes
+    ----------
+    parties : dict
+        By name.
     """
 
     def __init__(self, parties: Sequence[Answering]) -> None:
         super().__init__([party.name for party in parties])
         self.parties = {party.name: party for party in parties}
+
+    def __repr__(self) -> str:
+        return f"InProcessParties({list(self.parties.values())!r})"
 
     def only(self, *names: str) -> "InProcessParties":
         """Return some of these parties, with counters of their own."""
