@@ -46,7 +46,7 @@ def scaled(constant=0.3):
 
 def exact(plan, labels):
     """Minimise J of the module's docstring by another program."""
-    U, t = scaled(plan.intercept), plan.tilts(labels)
+    U, t = scaled(plan.intercept), plan.soft_labels(labels)
     penalty = plan.alpha_scaled * N
 
     def objective(w):
@@ -73,17 +73,17 @@ def test_without_noise_it_is_the_minimiser(loss, p, nonnegative):
 def test_public_labels_make_it_plain_logistic_regression():
     """p = 0: the objective is the usual one, up to a constant."""
     w, y = np.array([1.0, -2.0, 0.5, 3.0, 0.7]), Y
-    m, t = scaled() @ w, plan_of().tilts(y)
+    m, t = scaled() @ w, plan_of().soft_labels(y)
     difference = np.logaddexp(m / 2, -m / 2) - t * m - Logistic().value(y, m)
     np.testing.assert_allclose(difference, 0.0, atol=1e-12)
 
 
 def test_flipped_labels_are_unbiased():
-    """Over the flips, a tilt has the mean of the tilt of the true label."""
+    """Over the flips, a soft label has the mean of that of the true label."""
     p = 0.3
     for loss in (Logistic(), Squared()):
-        one, other = plan_of(loss=loss, flip_probability=p, n_samples=2).tilts(np.array([1.0, -1.0]))
-        true = plan_of(loss=loss, n_samples=1).tilts(np.array([1.0]))[0]
+        one, other = plan_of(loss=loss, flip_probability=p, n_samples=2).soft_labels(np.array([1.0, -1.0]))
+        true = plan_of(loss=loss, n_samples=1).soft_labels(np.array([1.0]))[0]
         assert (1 - p) * one + p * other == pytest.approx(true)
 
 
@@ -105,7 +105,7 @@ def test_the_event_is_what_scales_the_noise(loss, mu, monkeypatch):
         counted = Counted(noise)
         value, event = original(self, ticks, counted)
         off = np.abs(value - ticks * self.tick - event.noise_multiplier * self.l2_sensitivity * counted.drawn)
-        assert off.max() <= 1e-6 * self.noise_std  # rounding of the noise to a whole tick, and of this sum
+        assert off.max() <= self.tick + 1e-7 * self.noise_std  # rounding of the noise to a whole tick, and of this sum
         seen.append(event)
         return value, event
 
@@ -203,21 +203,19 @@ class TestRefusals:
     @pytest.mark.parametrize("bad", [1.5, -math.inf, math.nan])
     def test_numbers_as_labels(self, bad):
         with pytest.raises(DataError, match="labels must be within label_bound = 1 of 0; got"):
-            plan_of(loss=Squared(), label_bound=1.0).tilts(np.where(np.arange(N) == 0, bad, 0.5))
+            plan_of(loss=Squared(), label_bound=1.0).soft_labels(np.where(np.arange(N) == 0, bad, 0.5))
 
     @pytest.mark.parametrize("sparse", [False, True])
     def test_negative_entries(self, sparse):
         matrix = X.copy()
         matrix[5, 2] = -1e-9
         with pytest.raises(DataError, match="no negative entry with nonnegative=True; one of the rows 0 to 2999 has"):
-            plan_of(nonnegative=True).solve(
-                rows_of(sp.csr_array(matrix) if sparse else matrix), Y, Streams(0), TEAM
-            )
+            plan_of(nonnegative=True).solve(rows_of(sp.csr_array(matrix) if sparse else matrix), Y, Streams(0), TEAM)
 
     def test_other_rows_than_planned(self):
         with pytest.raises(DataError, match="rows must be 3000 with 5 weights, as planned; got 2000 with 5"):
             plan_of().solve(rows_of(X[:2000]), Y, Streams(0), TEAM)
-        with pytest.raises(DataError, match="made with constant=0.3, as planned"):
+        with pytest.raises(DataError, match=r"made with constant=0\.3, as planned"):
             plan_of().solve(rows_of(constant=0.5), Y, Streams(0), TEAM)
 
 

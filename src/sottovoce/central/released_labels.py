@@ -1,7 +1,7 @@
 r"""Training on private rows with labels that everybody may see: public ones, or released before with their own noise.
 
-With rows |x_i| <= 1 and public numbers t_i (the *tilts*, made of the labels), both losses here are a convex function of
-the prediction m_i = x_i.w that knows no label, minus a linear term that holds them all:
+With rows |x_i| <= 1 and public numbers t_i (centred *soft labels*, made of the labels), both losses here are a convex
+function of the prediction m_i = x_i.w that knows no label, minus a linear term that holds them all:
 
 .. math:: J(w) = \sum_i \bigl[ \phi(m_i) - t_i m_i \bigr] + \frac{\alpha n}2 |w|^2,
 
@@ -131,7 +131,7 @@ class ReleasedLabelsPlan:
         whole_number("n_samples", self.n_samples, at_least=1)
         whole_number("n_features", self.n_features, at_least=1)
         number("alpha", self.alpha, above=0.0)
-        number("mu", self.mu, above=0.0, at_most=_MAX_MU, remedy="It is the Gaussian-DP parameter; more protects none.")
+        number("mu", self.mu, above=0.0, at_most=_MAX_MU, remedy="A larger mu of Gaussian DP protects nobody.")
         number("intercept", self.intercept, at_least=0.0)
         if not isinstance(self.nonnegative, bool):
             raise ParameterError(f"nonnegative must be True or False; got {self.nonnegative!r}.")
@@ -166,8 +166,8 @@ class ReleasedLabelsPlan:
         return self.alpha / (1.0 + self.intercept**2)
 
     @property
-    def tilt_bound(self) -> float:
-        """Bound b on the tilts |t_i|; all of them are as large where labels are -1 and +1."""
+    def soft_label_bound(self) -> float:
+        """Bound b on the soft labels |t_i|; all of them are as large where labels are -1 and +1."""
         if self.label_bound is not None:
             return float(self.label_bound)
         return (0.5 if isinstance(self.loss, Logistic) else 1.0) / (1.0 - 2.0 * self.flip_probability)
@@ -200,7 +200,7 @@ class ReleasedLabelsPlan:
             return _GRAM_SHARE_SQUARED, 1.0 - _GRAM_SHARE_SQUARED, 0.0
         rest = 1.0 - (_GRAM_SHARE if self.releases_gram else 0.0)
         # the sum of two variances a/s + b/(1 - s) is least for s in proportion to the sensitivities
-        cross, slopes = self.tilt_bound * math.sqrt(self._cross_square), 2.0 * _MAX_SLOPE
+        cross, slopes = self.soft_label_bound * math.sqrt(self._cross_square), 2.0 * _MAX_SLOPE
         return 1.0 - rest, rest * cross / (cross + slopes), rest * slopes / (cross + slopes)
 
     @property
@@ -216,10 +216,10 @@ class ReleasedLabelsPlan:
 
     @property
     def label_weight(self) -> float:
-        """Factor c of the tilts in the released matrix sum_i u_i u_i', u_i = (x_i, c t_i)."""
+        """Factor c of the soft labels in the released matrix sum_i u_i u_i', u_i = (x_i, c t_i)."""
         gram_share, cross_share, _ = self._shares
         ratio = (cross_share / self._cross_square) / (gram_share / 2.0) if self.releases_gram else 1.0
-        return math.sqrt(0.5 * ratio) / self.tilt_bound
+        return math.sqrt(0.5 * ratio) / self.soft_label_bound
 
     @property
     def moments_sensitivity(self) -> float:
@@ -227,7 +227,7 @@ class ReleasedLabelsPlan:
 
         The largest of 2 (1 - t^2) + 4 c^2 b^2 (1 - t) over the possible t = x.z, the first term only with the matrix.
         """
-        weight = 2.0 * (self.label_weight * self.tilt_bound) ** 2
+        weight = 2.0 * (self.label_weight * self.soft_label_bound) ** 2
         if not self.releases_gram:
             return math.sqrt(2.0 * weight * (1.0 - self.least_product))
         t = max(self.least_product, -0.5 * weight)  # where the derivative is 0, or the end
@@ -235,7 +235,7 @@ class ReleasedLabelsPlan:
 
     def moments_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases the moments in ticks; it follows from public facts."""
-        length = 1.0 + (self.label_weight * self.tilt_bound) ** 2
+        length = 1.0 + (self.label_weight * self.soft_label_bound) ** 2
         # Frobenius norm of the rounding of the sums in double precision, for two tables
         rounding = 8.0 * (PIECE + self.n_samples / PIECE + 8) * 2.0**-53 * self.n_samples * length
         exact = self.moments_sensitivity * ROUNDING_SLACK + 2.0 * rounding
@@ -290,7 +290,7 @@ class ReleasedLabelsPlan:
 
     # The run
 
-    def tilts(self, labels: Vector) -> Vector:
+    def soft_labels(self, labels: Vector) -> Vector:
         """Return t_i of the labels, after a check of them.
 
         Raises
@@ -305,7 +305,7 @@ class ReleasedLabelsPlan:
         if bad.size:
             wanted = "-1 or +1" if self.label_bound is None else f"within label_bound = {self.label_bound:g} of 0"
             raise DataError(f"labels must be {wanted}; got {y[bad[0]]!r} at row {bad[0]} ({bad.size} such row(s)).")
-        return y if self.label_bound is not None else self.tilt_bound * y
+        return y if self.label_bound is not None else self.soft_label_bound * y
 
     def solve(self, rows: Rows, labels: Vector, streams: Streams, team: Team) -> Solution:
         """Train as planned.
@@ -330,17 +330,17 @@ class ReleasedLabelsPlan:
             If rows or labels do not fit the plan; before any noise is drawn.
         """
         self._check(rows)
-        tilts = self.tilts(labels)
+        soft = self.soft_labels(labels)
         noise = streams.generator(Purpose.NOISE)
         mechanism = self.moments_mechanism()
         chosen: dict[str, object] = {"noise of an entry of the label sum": mechanism.noise_std / self._beta_factor}
         if self.releases_gram:
             chosen["noise of an entry of the diagonal of X'X"] = mechanism.noise_std
-            exact = gram(rows, self.label_weight * tilts)
+            exact = gram(rows, self.label_weight * soft)
             moments, event = release_moments(exact, self.label_weight, mechanism, noise)
             if rows.constant > 0.0:  # what follows from public facts needs no noise
                 moments.matrix[-2, -2] = self.n_samples * rows.constant**2
-                public = self.label_weight * rows.constant * float(np.sum(tilts))
+                public = self.label_weight * rows.constant * float(np.sum(soft))
                 moments.matrix[-1, -2] = moments.matrix[-2, -1] = public
             if isinstance(self.loss, Squared):
                 weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
@@ -352,18 +352,18 @@ class ReleasedLabelsPlan:
         else:
             spectrum = None
             factor = self._beta_factor
-            released, event = mechanism.release(to_ticks(factor * _label_sum(rows, tilts), mechanism.tick), noise)
+            released, event = mechanism.release(to_ticks(factor * _label_sum(rows, soft), mechanism.tick), noise)
             beta = released / factor
             if rows.constant > 0.0:
-                beta[-1] = rows.constant * float(np.sum(tilts))
-        weights = self._descend(rows, tilts, beta, spectrum, noise, team)
+                beta[-1] = rows.constant * float(np.sum(soft))
+        weights = self._descend(rows, soft, beta, spectrum, noise, team)
         spent = compose(event, RepeatedEvent(self.slopes_mechanism().event, self.n_steps))
         return Solution(weights[None, :], self.n_steps, spent, {**chosen, **self.details()})
 
     def _descend(
         self,
         rows: Rows,
-        tilts: Vector,
+        soft: Vector,
         beta: Vector,
         spectrum: tuple[Vector, Vector] | None,
         noise: np.random.Generator,
@@ -385,13 +385,13 @@ class ReleasedLabelsPlan:
             at = w.astype(rows.dtype)
             sums[:] = 0
 
-            def one_range(part: int, lo: int, hi: int, block: Rows, tilts: NDArray[Any], at: NDArray[Any] = at) -> None:
+            def one_range(part: int, lo: int, hi: int, block: Rows, soft: NDArray[Any], at: NDArray[Any] = at) -> None:
                 gradient.batch_gradient(
-                    block.kernel, block.scale, block.norm, block.constant, tilts, at, _MAX_SLOPE, 1.0 / mechanism.tick,
+                    block.kernel, block.scale, block.norm, block.constant, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick,
                     _EvenLogistic(), np.arange(lo, hi), 0, hi - lo, sums[part],
                 )  # fmt: skip
 
-            rows.sweep(team, one_range, tilts)
+            rows.sweep(team, one_range, soft)
             slopes, _ = mechanism.release(sums.sum(axis=0), noise)
             w = w + step(beta - slopes - penalty * w)
         return w
@@ -465,14 +465,14 @@ def _damping(gram_noise: float, n_weights: int) -> float:
     return _CURVATURE * _EDGE * math.sqrt(2.0 * n_weights) * gram_noise
 
 
-def _label_sum(rows: Rows, tilts: Vector) -> Vector:
+def _label_sum(rows: Rows, soft: Vector) -> Vector:
     """Return sum_i t_i x_i of the scaled rows in double precision, piece by piece."""
     total = np.zeros(rows.n_weights)
     features = rows.raw.shape[1]
     lo = 0
     for scaled in rows.scaled_pieces():
         hi = lo + scaled.shape[0]
-        total[:features] += scaled.T @ tilts[lo:hi]
+        total[:features] += scaled.T @ soft[lo:hi]
         lo = hi
-    total[features:] = rows.constant * np.sum(tilts)
+    total[features:] = rows.constant * np.sum(soft)
     return total

@@ -96,7 +96,7 @@ def test_the_bound_on_the_moments_is_reached(loss, mu, nonnegative, intercept):
     plan = plan_of(loss=loss, mu=mu, nonnegative=nonnegative, intercept=intercept, flip_probability=0.2)
     cosine = 0.0 if nonnegative else -1.0
     if plan.releases_gram and not nonnegative:  # the best x.z lies between -1 and the constant's square
-        product = max(plan.least_product, -((plan.label_weight * plan.tilt_bound) ** 2))
+        product = max(plan.least_product, -((plan.label_weight * plan.soft_label_bound) ** 2))
         cosine = product * (1.0 + intercept**2) - intercept**2
     other = np.array([cosine, np.sqrt(1.0 - cosine**2), 0.0])
     reached = ratios(plan, np.array([1.0, 0.0, 0.0]), other, 1.0)[0]
