@@ -68,7 +68,7 @@ def plan_of(**changed):
     other=row,
     label=st.sampled_from([-1.0, 1.0]),
     nonnegative=st.booleans(),
-    intercept=st.sampled_from([0.0, 0.3, 2.0]),
+    intercept=st.sampled_from([0.0, 0.3, 2.0, 1e9]),
     p=st.sampled_from([0.0, 0.2, 0.45]),
 )
 def test_replacing_a_row(loss, mu, dtype, sparse, one, other, label, nonnegative, intercept, p):
@@ -86,7 +86,7 @@ def test_replacing_a_row_with_numbers_as_labels(one, other, label, bound):
     assert (ratios(plan, one, other, bound * label) <= 1.0).all()
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("intercept", [0.0, 0.3, 1.0, 100.0])
 @pytest.mark.parametrize("nonnegative", [False, True])
 @pytest.mark.parametrize(
     ("loss", "mu"), [(Logistic(), GRAM), (Logistic(), NO_GRAM), (Squared(), 1.0)], ids=["gram", "no gram", "squared"]
@@ -96,7 +96,7 @@ def test_the_bound_on_the_moments_is_reached(loss, mu, nonnegative, intercept):
     plan = plan_of(loss=loss, mu=mu, nonnegative=nonnegative, intercept=intercept, flip_probability=0.2)
     cosine = 0.0 if nonnegative else -1.0
     if plan.releases_gram and not nonnegative:  # the best x.z lies between -1 and the constant's square
-        product = max(plan.least_product, -((plan.label_weight * plan.soft_label_bound) ** 2))
+        product = max(1.0 - plan.widest_gap, -((plan.label_weight * plan.soft_label_bound) ** 2))
         cosine = product * (1.0 + intercept**2) - intercept**2
     other = np.array([cosine, np.sqrt(1.0 - cosine**2), 0.0])
     reached = ratios(plan, np.array([1.0, 0.0, 0.0]), other, 1.0)[0]

@@ -173,10 +173,9 @@ class ReleasedLabelsPlan:
         return (0.5 if isinstance(self.loss, Logistic) else 1.0) / (1.0 - 2.0 * self.flip_probability)
 
     @property
-    def least_product(self) -> float:
-        """Lower bound on x.z of two rows of norm 1, the constant entry included; shorter rows count as if longer."""
-        constant = self.intercept**2 / (1.0 + self.intercept**2)
-        return constant if self.nonnegative else 2.0 * constant - 1.0
+    def widest_gap(self) -> float:
+        """Upper bound on 1 - x.z of two rows, each filled up to norm 1; the constant entry is the same in both."""
+        return (1.0 if self.nonnegative else 2.0) / (1.0 + self.intercept**2)
 
     # How the budget is split
 
@@ -191,7 +190,7 @@ class ReleasedLabelsPlan:
     @property
     def _cross_square(self) -> float:
         """Square of how far beta / b moves between neighbours: |x - z|^2."""
-        return 2.0 * (1.0 - self.least_product)
+        return 2.0 * self.widest_gap
 
     @property
     def _shares(self) -> tuple[float, float, float]:
@@ -223,15 +222,16 @@ class ReleasedLabelsPlan:
 
     @property
     def moments_sensitivity(self) -> float:
-        r"""How far (L2) the exact moments move between neighbours, in Frobenius norm; beta alone, or with the matrix.
+        """How far (L2) the exact moments move between neighbours, in Frobenius norm; beta alone, or with the matrix.
 
-        The largest of 2 (1 - t^2) + 4 c^2 b^2 (1 - t) over the possible t = x.z, the first term only with the matrix.
+        The largest of 2 (1 - t^2) + 4 c^2 b^2 (1 - t) over the possible t = x.z = 1 - gap; the first term only with the
+        matrix.
         """
         weight = 2.0 * (self.label_weight * self.soft_label_bound) ** 2
         if not self.releases_gram:
-            return math.sqrt(2.0 * weight * (1.0 - self.least_product))
-        t = max(self.least_product, -0.5 * weight)  # where the derivative is 0, or the end
-        return math.sqrt(2.0 * (1.0 - t * t) + 2.0 * weight * (1.0 - t))
+            return math.sqrt(2.0 * weight * self.widest_gap)
+        gap = min(self.widest_gap, 1.0 + 0.5 * weight)  # the end, or where the derivative is 0
+        return math.sqrt(2.0 * gap * (2.0 - gap) + 2.0 * weight * gap)
 
     def moments_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases the moments in ticks; it follows from public facts."""
