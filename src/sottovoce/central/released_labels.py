@@ -271,7 +271,6 @@ class ReleasedLabelsPlan:
         """Number T of sums of slopes: more for more digits, and as many as stable steps need; 0 for squared loss."""
         if isinstance(self.loss, Squared):
             return 0
-        # as if n_steps were known already: beta's noise does not depend on it
         digits = math.ceil(_STEPS_PER_DIGIT * math.log10(max(1.0, self.n_samples * self.mu)))
         needed = math.ceil(min(float(_MAX_STEPS), self._stable / self.gradient_noise))
         return min(_MAX_STEPS, max(_MIN_STEPS, digits, needed))
