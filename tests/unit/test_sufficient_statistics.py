@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.sufficient_statistics import MAX_WEIGHTS
+from sottovoce.central.sufficient_statistics import MAX_WEIGHTS, release_moments
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -76,13 +76,11 @@ def test_without_noise_least_squares_and_its_errors_are_the_classical_ones():
 
 def test_the_noise_in_the_matrix_has_the_law_that_intervals_take_for_granted(monkeypatch):
     """Diagonal s^2, beside it s^2 / 2, symmetric; the expectations behind the sandwich follow from it."""
-    from sottovoce.central import sufficient_statistics
-
     plan = sv.plan(ridge(), 4000, 3)
     mechanism = plan.gram_mechanism()
     exact = np.diag([4000.0, 30.0, 20.0, 10.0, 5.0])
     noise = np.random.default_rng(1)
-    drawn = np.array([sufficient_statistics._release(exact, mechanism, noise)[0].matrix - exact for _ in range(4000)])
+    drawn = np.array([release_moments(exact, 1.0, mechanism, noise)[0].matrix - exact for _ in range(4000)])
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     wanted = mechanism.noise_std * np.where(np.eye(5, dtype=bool), 1.0, 0.5**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), wanted, rtol=0.06)

@@ -38,7 +38,7 @@ from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan"]
+__all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow with the square and the cube
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
@@ -149,7 +149,7 @@ class SufficientStatisticsPlan(ScaledPlan):
             clip = min(clip, self.label_clip(scales.label))
         labels = np.clip((targets[0] - scales.location) / clip, -1.0, 1.0)
         mechanism = self.gram_mechanism()
-        moments, event = _release(gram(rows, _LABEL_WEIGHT * labels), mechanism, noise)
+        moments, event = release_moments(gram(rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, noise)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
         progress(1, 1)
         return Solution(
@@ -181,14 +181,31 @@ class SufficientStatisticsPlan(ScaledPlan):
         return LeastSquares(clip * found.estimates, clip * found.standard_errors)
 
 
-def _release(
-    exact: NDArray[np.float64], mechanism: GridGaussian, noise: np.random.Generator
+def release_moments(
+    exact: NDArray[np.float64], label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
 ) -> tuple[NoisyMoments, GaussianEvent]:
-    """Release a symmetric matrix by its upper triangle, entries beside the diagonal times sqrt(2)."""
+    """Release a symmetric matrix by its upper triangle, entries beside the diagonal times sqrt(2).
+
+    Parameters
+    ----------
+    exact : ndarray of shape (d + 1, d + 1)
+        Sum of u_i u_i', u_i = (x_i, c t_i).
+    label_weight : float, > 0
+        c.
+    mechanism : GridGaussian
+        Its sensitivity is in Frobenius norm.
+    noise : numpy.random.Generator
+
+    Returns
+    -------
+    NoisyMoments
+    GaussianEvent
+        What it cost.
+    """
     upper = np.triu_indices(len(exact))
     factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
     noisy, event = mechanism.release(to_ticks(exact[upper] * factor, mechanism.tick), noise)
     matrix = np.empty_like(exact)
     matrix[upper] = noisy / factor
     matrix.T[upper] = matrix[upper]
-    return NoisyMoments(matrix, _LABEL_WEIGHT, mechanism.noise_std), event
+    return NoisyMoments(matrix, label_weight, mechanism.noise_std), event
