@@ -19,7 +19,7 @@ from sottovoce.vertical.penalty import Penalty
 from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.scores import ScoreProblem
 
-__all__ = ["ExactPlan", "automatic_rho", "prepare", "train_alone"]
+__all__ = ["ExactPlan", "alone", "automatic_rho", "prepare", "train_alone"]
 
 Vector = NDArray[np.float64]
 
@@ -31,6 +31,11 @@ _RHO_WITHOUT_CURVATURE: Final = 0.4
 def automatic_rho(smoothness: float) -> float:
     """Return ADMM's penalty parameter for a loss, from its largest second derivative (``inf`` where it jumps)."""
     return _RHO * smoothness if math.isfinite(smoothness) else _RHO_WITHOUT_CURVATURE
+
+
+def alone(model: str) -> str:
+    """Return the name under which the label holder keeps its own exact model beside the joint one."""
+    return f"{model} alone"
 
 
 def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | None) -> None:
@@ -108,6 +113,7 @@ class ExactPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
+        train_alone(parties, self, y, alone(model))
         prepare(parties, self.penalty, intercept_at=self.facts.label_holder if self.fit_intercept else None)
         problem = ScoreProblem(self.loss, y)
         history: History

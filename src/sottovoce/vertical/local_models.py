@@ -20,11 +20,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import number
 from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
@@ -32,16 +33,14 @@ from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
 from sottovoce.privacy.events import Event, compose, event_from_dict
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.exact import train_alone
-from sottovoce.vertical.messages import Done, Keep, TrainOnLabels, Trained
+from sottovoce.vertical.exact import alone, train_alone
+from sottovoce.vertical.messages import Afford, Done, Keep, Trained, TrainOnLabels
 from sottovoce.vertical.parties import Parties
-from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution, check_shares
 
-__all__ = ["INTERCEPT", "LocalModelsPlan"]
+__all__ = ["LocalModelsPlan"]
 
 Vector = NDArray[np.float64]
-
-INTERCEPT: Final = 0.3  # of the parties' private models, in units of the bound on their rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +57,16 @@ class LocalModelsPlan(VerticalPlan):
         Share of the squared mean shift mu^2 of each party but the label holder; they add up to 1.
     """
 
+    options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
+
     label_share: float = 0.75
     combination: float = 0.6
     budget_shares: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        number("mechanism_options['label_share']", self.label_share, above=0.0, below=1.0)
+        number("mechanism_options['combination']", self.combination, at_least=0.0)
+        check_shares(self.budget_shares, self.facts.others)
         if not self.facts.others:
             raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
         for name in self.facts.others:
@@ -98,14 +102,19 @@ class LocalModelsPlan(VerticalPlan):
                 n_samples=self.facts.n_samples,
                 n_features=self.facts.descriptions[name].n_features,
                 alpha=self.alpha / self.facts.descriptions[name].data_norm ** 2,
-                mu=self.mu * math.sqrt(self.budget_shares.get(name, 1.0 / len(self.facts.others))),
-                intercept=INTERCEPT,
+                mu=self.mu * math.sqrt(self._share(name)),
                 nonnegative=bool(self.facts.descriptions[name].nonnegative),
                 flip_probability=0.0 if self.response is None else self.response.flip_probability,
                 label_bound=1.0 if self._numbers_as_they_are else None,
             )
             for name in self.facts.others
         }
+
+    def _share(self, name: str) -> float:
+        """Return a party's share of mu^2; shares that add up to a hair more than 1 must not overspend."""
+        if not self.budget_shares:
+            return 1.0 / len(self.facts.others)
+        return self.budget_shares[name] / max(1.0, math.fsum(self.budget_shares.values()))
 
     @property
     def _numbers_as_they_are(self) -> bool:
@@ -119,8 +128,11 @@ class LocalModelsPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
-        events = self.party_plans  # every party's plan is made, or refused, before anything is spent
-        train_alone(parties, self, y, model)
+        events = self.party_plans
+        affordable = {name: Afford(json.dumps(plan.event.to_dict())) for name, plan in events.items()}
+        parties.exchange(affordable, Done)  # a party that will not pay says so before the labels are released
+        train_alone(parties, self, y, alone(model))
+        parties.ask(self.facts.label_holder, Keep(model), Done)
         signs, half_range = self._signs(y, streams)
         spent: dict[str, Event] = {self.facts.label_holder: compose()}
         if self.response is not None:
@@ -186,7 +198,10 @@ class LocalModelsPlan(VerticalPlan):
     def releases(self) -> tuple[str, ...]:
         """What leaves whom for whom, for the receipt."""
         labels = () if self.response is None else ("to the other parties: every label, by randomised response",)
-        return (*labels, "the private model of each other party (it stays there; the statement holds if it is published)")
+        return (
+            *labels,
+            "the private model of each other party (it stays there; the statement holds if it is published)",
+        )
 
     @property
     def proof(self) -> str:

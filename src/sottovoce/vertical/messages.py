@@ -26,6 +26,7 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `LbfgsDirection`    a few coefficients -> `LbfgsScores`: one number a record and three sums
 `LbfgsMove`         the last step -> `Done`
 `Spectrum`          -> `SpectrumReply`: extreme eigenvalues of the party's Gram matrix (checks of theory only)
+`Afford`            an event -> `Done` where the party's budget covers it
 `TrainOnLabels`     labels that were released or are public, and a budget -> `Trained`: the event that was spent
 `SendFeatures`      a budget -> `Features`: the party's columns plus noise, and the event that was spent
 `NoisyStart`        bounds and noise of noisy ADMM -> `Done`
@@ -52,6 +53,7 @@ __all__ = [
     "AdmmReply",
     "AdmmStart",
     "AdmmStep",
+    "Afford",
     "Describe",
     "Description",
     "Done",
@@ -404,6 +406,14 @@ class LbfgsMove(Message):
 
 
 # ------------------------------------------------------------------ private mechanisms
+
+
+@dataclass(frozen=True, eq=False)
+class Afford(Message):
+    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
+
+    event: str
+    code = 39
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ The coordinator reaches a party through `Party.handle` alone: bytes of one liste
 party keeps what it must not tell: features, coefficients, factors. It refuses what its own budget does not cover.
 """
 
+import json
 import logging
 import math
 from collections.abc import Callable
@@ -17,9 +18,13 @@ from scipy.linalg import eigvalsh
 from sklearn.utils.validation import check_array
 
 from sottovoce._validation import number
+from sottovoce.central.parallel import team
+from sottovoce.central.released_labels import ReleasedLabelsPlan
+from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import DataError, MessageError, ParameterError
+from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose, event_from_dict
 from sottovoce.randomness import Streams
 from sottovoce.vertical.admm import AdmmWorker
 from sottovoce.vertical.columns import Columns
@@ -27,6 +32,7 @@ from sottovoce.vertical.lbfgs import LbfgsWorker
 from sottovoce.vertical.messages import (
     AdmmStart,
     AdmmStep,
+    Afford,
     Describe,
     Description,
     Done,
@@ -42,6 +48,8 @@ from sottovoce.vertical.messages import (
     Scores,
     Spectrum,
     SpectrumReply,
+    Trained,
+    TrainOnLabels,
     decode,
 )
 from sottovoce.vertical.penalty import Penalty
@@ -72,6 +80,13 @@ class Part:
 
     coef: NDArray[np.float64]
     intercept: float
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A training that took one request: its coefficients, the intercept last."""
+
+    x: NDArray[np.float64]
 
 
 class Party:
@@ -190,6 +205,10 @@ class Party:
         self._streams = Streams(random_state)
         return self
 
+    def keeps(self, model: str) -> bool:
+        """Tell whether this party keeps a part of a model of that name."""
+        return model in self._models
+
     def part(self, model: str) -> Part:
         """Return this party's part of a model that it keeps; this is no request, it does not leave the party."""
         return self._models[model]
@@ -273,6 +292,36 @@ class Party:
         values = eigvalsh(Columns(self._table, intercept=self._intercept).gram())
         return SpectrumReply(float(max(values[0], 0.0)), float(values[-1]))
 
+    def _train_on_labels(self, request: TrainOnLabels) -> Trained:
+        if self.data_norm is None:
+            raise _RefusalError("it declared no data_norm, without which nothing here can be private")
+        if len(request.labels) != self.n_rows:
+            raise _RefusalError(f"{len(request.labels)} labels came for {self.n_rows} rows")
+        losses: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Squared())}
+        if request.loss not in losses:
+            raise _RefusalError(f"there is no training on released labels for the loss {request.loss!r}")
+        plan = ReleasedLabelsPlan(
+            loss=losses[request.loss],
+            n_samples=self.n_rows,
+            n_features=self.n_features,
+            alpha=request.alpha,
+            mu=request.mu,
+            nonnegative=self.nonnegative,
+            flip_probability=request.flip_probability,
+            label_bound=request.label_bound or None,
+        )
+        self._charge(plan.event)
+        with team() as threads:
+            rows = make_rows(self._table, data_norm=self.data_norm, constant=plan.intercept, names=None, team=threads)
+            solution = plan.solve(rows, request.labels, self._streams, threads)
+        whole = math.sqrt(1.0 + plan.intercept**2)
+        weights = solution.weights[0]
+        self._worker = _Finished(
+            np.append(weights[:-1] / (self.data_norm * whole), weights[-1] * plan.intercept / whole)
+        )
+        self._intercept = True
+        return Trained(json.dumps(solution.event.to_dict()))
+
     def _keep(self, request: Keep) -> Done:
         if self._worker is None:
             raise _RefusalError("there is no training whose coefficients could be kept")
@@ -291,8 +340,20 @@ class Party:
             raise _RefusalError(f"it has no part of a model named {request.model!r}")
         return Scores(Columns(self._table).times(part.coef) + part.intercept)
 
+    def _afford(self, request: Afford) -> Done:
+        try:
+            event = event_from_dict(json.loads(request.event))
+        except (ValueError, RecursionError):
+            raise _RefusalError("what it was asked to afford is not an event") from None
+        self._affordable(event)
+        return Done()
+
     def _charge(self, event: Event) -> None:
         """Refuse what the budget does not cover; record what it does, before anything is computed."""
+        self._spent = self._affordable(event)
+
+    def _affordable(self, event: Event) -> Event:
+        """Return everything spent with ``event`` on top, or refuse it."""
         after = compose(self._spent, event) if not isinstance(self._spent, NonPrivateEvent) else self._spent
         if self.budget is not None:
             epsilon, delta = self.budget
@@ -302,7 +363,7 @@ class Party:
                     f"its budget is epsilon={epsilon!r} at delta={delta!r}, and this would bring what was spent to "
                     f"epsilon={cost:.6g}"
                 )
-        self._spent = after
+        return after
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
@@ -333,6 +394,8 @@ _OPERATIONS: Final[dict[type[Message], Callable[[Party, Any], Message]]] = {
     LbfgsDirection: Party._direction,
     LbfgsMove: Party._move,
     Spectrum: Party._spectrum,
+    Afford: Party._afford,
+    TrainOnLabels: Party._train_on_labels,
     Keep: Party._keep,
     Score: Party._score,
 }

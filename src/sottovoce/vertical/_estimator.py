@@ -1,0 +1,438 @@
+"""What the vertical estimators share: checks, the plan, the fit, receipts, prediction."""
+
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sottovoce._validation import choice, number, whole_number
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.losses import Loss
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.randomness import Streams
+from sottovoce.vertical.admm import FORMS
+from sottovoce.vertical.comparison import Comparison
+from sottovoce.vertical.exact import ExactPlan, alone
+from sottovoce.vertical.history import History
+from sottovoce.vertical.local_models import LocalModelsPlan
+from sottovoce.vertical.parties import InProcessParties, Parties
+from sottovoce.vertical.party import Part, Party
+from sottovoce.vertical.plan import (
+    PublicFacts,
+    Scorer,
+    SumOfScores,
+    Term,
+    VerticalPlan,
+    VerticalSolution,
+    read_public_facts,
+)
+
+__all__ = ["MECHANISMS", "VerticalEstimator"]
+
+Vector = NDArray[np.float64]
+
+MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {"local-models": LocalModelsPlan}
+
+_VERSION: Final = version("sottovoce")
+_MAX_EPSILON: Final = 1e6
+_NOT_COVERED: Final = (
+    "timing, memory and other side channels of the machines that train, and the network between them",
+    "who takes part, how many people are aligned, and their identifiers",
+    "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
+)
+_EXACT_OPTIONS: Final = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
+
+
+class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of the vertical estimators; constructor parameters are public facts and are never written by `fit`."""
+
+    epsilon: float | None
+    delta: float | None
+    mechanism: str
+    mechanism_options: Mapping[str, Any] | None
+    labels_public: bool
+    label_holder: str | None
+    alpha: float | str
+    l1_ratio: float
+    coef_bounds: tuple[float, float] | None
+    fit_intercept: bool
+    solver: str
+    solver_options: Mapping[str, Any] | None
+    max_iter: int
+    tol: float
+    random_state: Any
+
+    parts_: dict[str, Part]
+    local_part_: Part | None
+    scorer_: Scorer
+    guarantee_: Guarantee
+    party_guarantees_: dict[str, Guarantee]
+    history_: History | None
+    n_rounds_: int
+    uplink_bytes_: int
+    downlink_bytes_: int
+    plan_: VerticalPlan
+
+    @abstractmethod
+    def _make_loss(self) -> Loss: ...
+
+    def _label_bounds(self) -> tuple[float, float] | None:
+        return None
+
+    @abstractmethod
+    def _targets(self, y: NDArray[Any]) -> Vector:
+        """Return the labels as the solvers take them, and remember what is needed to turn scores into predictions."""
+
+    @abstractmethod
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        """Return how good scores are for labels."""
+
+    def plan(self, parties: Any) -> VerticalPlan:
+        """Return the frozen plan for these parties; it reads their public facts and nothing else.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+
+        Returns
+        -------
+        VerticalPlan
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is missing, out of range or does not fit another one.
+        DataError
+            If the parties do not hold the same number of rows.
+        """
+        parties = _as_parties(parties)
+        return self._plan(parties, _label_holder(self.label_holder, parties))
+
+    def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
+        epsilon = number(
+            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
+        )
+        if _MAX_EPSILON < epsilon < math.inf:
+            raise ParameterError(
+                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
+                "without privacy."
+            )
+        delta = 0.0
+        if math.isfinite(epsilon):
+            remedy = "Choose it well below 1 / n_samples."
+            delta = number("delta", self.delta, above=0.0, below=1.0, remedy=remedy)
+        choice("mechanism", self.mechanism, MECHANISMS)
+        for name in ("labels_public", "fit_intercept"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        number("l1_ratio", self.l1_ratio, at_least=0.0, at_most=1.0)
+        descriptions = read_public_facts(parties)
+        n = next(iter(descriptions.values())).n_rows
+        for name, description in descriptions.items():
+            if description.n_rows != n:
+                raise DataError(
+                    f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
+                    "first, with sottovoce.vertical.align."
+                )
+        remedy = "Or give 'auto', which is 1 / n_samples."
+        alpha = 1.0 / n if self.alpha == "auto" else number("alpha", self.alpha, above=0.0, remedy=remedy)
+        common: dict[str, Any] = {
+            "facts": PublicFacts(
+                n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
+            ),
+            "loss": self._make_loss(),
+            "alpha": alpha,
+            "fit_intercept": bool(self.fit_intercept),
+            "epsilon": epsilon,
+            "delta": delta,
+            "labels_public": bool(self.labels_public),
+        }
+        if math.isinf(epsilon):
+            return self._exact_plan(common)
+        if self.l1_ratio != 0.0 or self.coef_bounds is not None or self.solver_options:
+            raise ParameterError(
+                "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
+                "mechanisms have an L2 penalty."
+            )
+        return MECHANISMS[self.mechanism](
+            **common, **_options("mechanism_options", self.mechanism_options, self.mechanism)
+        )
+
+    def _exact_plan(self, common: dict[str, Any]) -> ExactPlan:
+        choice("solver", self.solver, ("auto", "lbfgs", "admm"))
+        options = dict(self.solver_options or {})
+        unknown = sorted(set(options) - set(_EXACT_OPTIONS))
+        if unknown:
+            raise ParameterError(f"solver_options has no entry {unknown[0]!r}; there are {', '.join(_EXACT_OPTIONS)}.")
+        if options.get("admm_penalty") is not None:
+            number("solver_options['admm_penalty']", options["admm_penalty"], above=0.0)
+        choice("solver_options['admm_form']", options.get("admm_form", "sharing"), FORMS)
+        number("solver_options['relaxation']", options.get("relaxation", 1.6), above=0.0, below=2.0)
+        whole_number("solver_options['memory']", options.get("memory", 30), at_least=1)
+        low, high = (-math.inf, math.inf) if self.coef_bounds is None else self.coef_bounds
+        low = -number("coef_bounds[0]", -low, at_least=0.0, infinite=True, remedy="It is at most 0; -inf for none.")
+        high = number("coef_bounds[1]", high, at_least=0.0, infinite=True, remedy="It is at least 0; inf for none.")
+        if self.l1_ratio == 1.0 and self.solver == "lbfgs":
+            raise ParameterError("l1_ratio=1 leaves no L2 penalty, which solver='lbfgs' needs; use solver='admm'.")
+        solver = self.solver
+        if solver == "auto":
+            smooth = self.l1_ratio == 0.0 and self.coef_bounds is None and math.isfinite(common["loss"].smoothness)
+            solver = "lbfgs" if smooth else "admm"
+        return ExactPlan(
+            **common,
+            solver=solver,
+            l1_ratio=float(self.l1_ratio),
+            coef_bounds=(low, high),
+            max_iter=whole_number("max_iter", self.max_iter, at_least=1),
+            tol=number("tol", self.tol, above=0.0),
+            **options,
+        )
+
+    def fit(self, parties: Any, y: ArrayLike | None = None) -> Self:
+        """Train over the parties' columns.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+            Aligned: row i is the same person everywhere.
+        y : array-like of shape (n_rows,) or None
+            Labels, in the common order of the rows. None takes those of the party that was made with ``y=...``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError, DataError
+            Before anything is released.
+        PartyError
+            If a party refuses, because of its own budget for example, or fails.
+        """
+        parties = _as_parties(parties)
+        holder = _label_holder(self.label_holder, parties)
+        streams = Streams(self.random_state)
+        labels = _labels(parties, holder, y)
+        plan = self._plan(parties, holder)
+        if labels.shape != (plan.facts.n_samples,):
+            raise DataError(f"y must hold one label for each of {plan.facts.n_samples} rows; got {labels.shape}.")
+        targets = self._targets(labels)
+        if streams.seeded and isinstance(parties, InProcessParties):
+            _seed(parties, self.random_state)
+        model = secrets.token_hex(8)
+        before = parties.uplink_bytes, parties.downlink_bytes
+        solution = plan.solve(parties, targets, model, streams)
+        self.plan_ = plan
+        self.scorer_ = solution.scorer
+        self.model_ = model
+        self.history_ = solution.history
+        self.n_rounds_ = solution.n_rounds
+        self.uplink_bytes_ = parties.uplink_bytes - before[0]
+        self.downlink_bytes_ = parties.downlink_bytes - before[1]
+        self.parts_, self.local_part_ = _parts(parties, model, holder)
+        self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, streams.seeded, None)
+        self.party_guarantees_ = {
+            name: self._receipt(plan, solution, event, None, streams.seeded, name)
+            for name, event in solution.party_events.items()
+        }
+        return self
+
+    def _receipt(
+        self,
+        plan: VerticalPlan,
+        solution: VerticalSolution,
+        event: Event,
+        epsilon: float | None,
+        seeded: bool,
+        party: str | None,
+    ) -> Guarantee:
+        """Return the receipt of the whole, or of what one party gives away."""
+        accountant = accountant_for(event)
+        private = plan.is_private and math.isfinite(plan.promised_epsilon)
+        unit = plan.unit
+        if party is not None:
+            what = "label" if party == plan.facts.label_holder else "row of its columns"
+            unit = f"one person's {what} at {party}, replaced by any other, for what {party} gives away"
+        return Guarantee(
+            epsilon=accountant.epsilon(event, plan.delta) if epsilon is None else epsilon,
+            delta=plan.delta,
+            adjacency=Adjacency.REPLACE_ONE.value,
+            unit=unit,
+            mechanism=plan.mechanism,
+            releases=plan.releases,
+            event=event,
+            assumptions=(
+                f"n_samples = {plan.facts.n_samples} and who the aligned people are",
+                *(f"{name}: n_features = {facts.n_features}" for name, facts in plan.facts.descriptions.items()),
+                "all constructor parameters, chosen without looking at the data",
+                *self._assumptions(),
+                *plan.assumptions,
+            )
+            if private
+            else (),
+            not_covered=(*plan.not_covered, *_NOT_COVERED)
+            if private
+            else ("everything: see the mechanism", *plan.not_covered),
+            parameters={
+                "estimator": type(self).__name__,
+                "mechanism": plan.name,
+                "loss": plan.loss.name,
+                "alpha": plan.alpha,
+                "labels_public": plan.labels_public,
+                "label_holder": plan.facts.label_holder,
+                "parties": list(plan.facts.names),
+                **plan.details(),
+                **solution.chosen,
+            },
+            seeded=seeded and private,
+            accountant=accountant.name if private else "none",
+            proof=plan.proof,
+            version=_VERSION,
+        )
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return ()
+
+    def decision_function(self, parties: Any) -> Vector:
+        """Return the joint score of each row.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+            The same organisations, by name, with the rows to score. With ``mechanism="local-models"`` a party beside
+            the label holder may be missing: its term is left out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        parties = self._ready(parties)
+        missing = [name for name in self.scorer_.needed if name not in parties.names]
+        if missing:
+            raise DataError(f"party {missing[0]!r} is missing: its part of the model is needed for every score.")
+        return self.scorer_.scores(parties, self.model_)
+
+    def local_decision_function(self, parties: Any) -> Vector:
+        """Return the score of each row by the label holder's own exact model, from its own columns alone.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        holder = self.plan_.facts.label_holder
+        return SumOfScores({holder: Term()}).scores(self._ready(parties), alone(self.model_))
+
+    def compare(self, parties: Any, y: ArrayLike | None = None) -> Comparison:
+        """Return how good the label holder's own model and the joint one are on the same people.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+
+        Returns
+        -------
+        Comparison
+            For the label holder's eyes: it is computed from its labels.
+        """
+        check_is_fitted(self)
+        parties = _as_parties(parties)
+        labels = _labels(parties, self.plan_.facts.label_holder, y)
+        local, joint = self.local_decision_function(parties), self.decision_function(parties)
+        return Comparison(len(labels), self._measures(labels, local), self._measures(labels, joint))
+
+    def _ready(self, parties: Any) -> Parties:
+        """Return parties that hold their parts; in one process the estimator hands each its own."""
+        parties = _as_parties(parties)
+        if isinstance(parties, InProcessParties):
+            for name, party in parties.parties.items():
+                if name in self.parts_ and isinstance(party, Party):
+                    party.adopt(self.model_, self.parts_[name])
+            holder = parties.parties.get(self.plan_.facts.label_holder)
+            if self.local_part_ is not None and isinstance(holder, Party):
+                holder.adopt(alone(self.model_), self.local_part_)
+        return parties
+
+
+def _as_parties(parties: Any) -> Parties:
+    if isinstance(parties, Parties):
+        return parties
+    if isinstance(parties, Sequence) and parties and all(isinstance(party, Party) for party in parties):
+        first = next((party for party in parties if party.ids is not None), None)
+        for party in parties:
+            if first is not None and party.ids is not None and not np.array_equal(party.ids, first.ids):
+                raise DataError(
+                    f"parties {first.name!r} and {party.name!r} hold different identifiers, or in another order: align "
+                    "them first, with sottovoce.vertical.align."
+                )
+        return InProcessParties(parties)
+    raise ParameterError(f"parties must be Parties or a non-empty list of Party objects; got {type(parties).__name__}.")
+
+
+def _label_holder(given: str | None, parties: Parties) -> str:
+    if given is not None:
+        return choice("label_holder", given, parties.names)
+    if isinstance(parties, InProcessParties):
+        for name, party in parties.parties.items():
+            if isinstance(party, Party) and party.y is not None:
+                return name
+    return parties.names[0]
+
+
+def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+    if y is not None:
+        return np.asarray(y)
+    party = parties.parties.get(holder) if isinstance(parties, InProcessParties) else None
+    if not isinstance(party, Party) or party.y is None:
+        raise ParameterError(f"y is missing: give the labels, or make the party {holder!r} with y=...")
+    return party.y
+
+
+def _seed(parties: InProcessParties, random_state: Any) -> None:
+    """Give every party a seed of its own, for a run that can be repeated."""
+    root = np.random.SeedSequence(random_state) if isinstance(random_state, (int, np.integer)) else None
+    for m, party in enumerate(parties.parties.values()):
+        if isinstance(party, Party):
+            seed = root.spawn(m + 1)[m].generate_state(1, np.uint64)[0] >> np.uint64(1) if root else None
+            party.seed(random_state if seed is None else int(seed))
+
+
+def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], Part | None]:
+    """Return what each party keeps, in one process; elsewhere it stays where it is."""
+    if not isinstance(parties, InProcessParties):
+        return {}, None
+    owned = {name: party for name, party in parties.parties.items() if isinstance(party, Party)}
+    parts = {name: party.part(model) for name, party in owned.items() if party.keeps(model)}
+    local = owned[holder].part(alone(model)) if holder in owned and owned[holder].keeps(alone(model)) else None
+    return parts, local
+
+
+def _options(what: str, given: Mapping[str, Any] | None, mechanism: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{what} must be a dict or None; got {given!r}.")
+    allowed = MECHANISMS[mechanism].options
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise ParameterError(
+            f"{what} has no entry {unknown[0]!r} for mechanism={mechanism!r}; there are {', '.join(allowed) or 'none'}."
+        )
+    return dict(given)
