@@ -164,9 +164,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
                 "mechanisms have an L2 penalty."
             )
-        return MECHANISMS[self.mechanism](
-            **common, **_options("mechanism_options", self.mechanism_options, self.mechanism)
-        )
+        return MECHANISMS[self.mechanism](**common, **_options(self.mechanism_options, self.mechanism))
 
     def _exact_plan(self, common: dict[str, Any]) -> ExactPlan:
         choice("solver", self.solver, ("auto", "lbfgs", "admm"))
@@ -280,9 +278,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
             if private
             else (),
-            not_covered=(*plan.not_covered, *_NOT_COVERED)
-            if private
-            else ("everything: see the mechanism", *plan.not_covered),
+            not_covered=(*(() if private else ("everything: see the mechanism",)), *plan.not_covered, *_NOT_COVERED),
             parameters={
                 "estimator": type(self).__name__,
                 "mechanism": plan.name,
@@ -373,7 +369,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _as_parties(parties: Any) -> Parties:
     if isinstance(parties, Parties):
-        return parties
+        whole: Parties = parties
+        return whole
     if isinstance(parties, Sequence) and parties and all(isinstance(party, Party) for party in parties):
         first = next((party for party in parties if party.ids is not None), None)
         for party in parties:
@@ -424,15 +421,15 @@ def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], 
     return parts, local
 
 
-def _options(what: str, given: Mapping[str, Any] | None, mechanism: str) -> dict[str, Any]:
+def _options(given: Mapping[str, Any] | None, mechanism: str) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ParameterError(f"{what} must be a dict or None; got {given!r}.")
+        raise ParameterError(f"mechanism_options must be a dict or None; got {given!r}.")
     allowed = MECHANISMS[mechanism].options
     unknown = sorted(set(given) - set(allowed))
     if unknown:
         raise ParameterError(
-            f"{what} has no entry {unknown[0]!r} for mechanism={mechanism!r}; there are {', '.join(allowed) or 'none'}."
+            f"mechanism_options has no entry {unknown[0]!r} for mechanism={mechanism!r}; there are {', '.join(allowed) or 'none'}."
         )
     return dict(given)

@@ -68,7 +68,7 @@ def split_columns(
         unknown = set(values) - set(places)
         if unknown:
             raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
-    table = X.tocsc() if sp.issparse(X) else X
+    table: Any = sp.csc_array(X) if sp.issparse(X) else X
     return InProcessParties(
         [
             Party(
