@@ -356,21 +356,20 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _ready(self, parties: Any) -> Parties:
         """Return parties that hold their parts; in one process the estimator hands each its own."""
-        parties = _as_parties(parties)
-        if isinstance(parties, InProcessParties):
-            for name, party in parties.parties.items():
+        ready = _as_parties(parties)
+        if isinstance(ready, InProcessParties):
+            for name, party in ready.parties.items():
                 if name in self.parts_ and isinstance(party, Party):
                     party.adopt(self.model_, self.parts_[name])
-            holder = parties.parties.get(self.plan_.facts.label_holder)
+            holder = ready.parties.get(self.plan_.facts.label_holder)
             if self.local_part_ is not None and isinstance(holder, Party):
                 holder.adopt(alone(self.model_), self.local_part_)
-        return parties
+        return ready
 
 
 def _as_parties(parties: Any) -> Parties:
     if isinstance(parties, Parties):
-        whole: Parties = parties
-        return whole
+        return parties
     if isinstance(parties, Sequence) and parties and all(isinstance(party, Party) for party in parties):
         first = next((party for party in parties if party.ids is not None), None)
         for party in parties:
@@ -430,6 +429,7 @@ def _options(given: Mapping[str, Any] | None, mechanism: str) -> dict[str, Any]:
     unknown = sorted(set(given) - set(allowed))
     if unknown:
         raise ParameterError(
-            f"mechanism_options has no entry {unknown[0]!r} for mechanism={mechanism!r}; there are {', '.join(allowed) or 'none'}."
+            f"mechanism_options has no entry {unknown[0]!r} for mechanism={mechanism!r}; there are "
+            f"{', '.join(allowed) or 'none'}."
         )
     return dict(given)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,7 +68,9 @@ def split_columns(
         unknown = set(values) - set(places)
         if unknown:
             raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
-    table: Any = sp.csc_array(X) if sp.issparse(X) else X
+    table = X
+    if sp.issparse(X):
+        table = sp.csc_array(cast("Any", X))
     return InProcessParties(
         [
             Party(
