@@ -94,6 +94,10 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the labels as the solvers take them, and remember what is needed to turn scores into predictions."""
 
     @abstractmethod
+    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        """Return the weights of some columns of scores, and a constant, that fit labels best."""
+
+    @abstractmethod
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
         """Return how good scores are for labels."""
 
@@ -333,6 +337,47 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         holder = self.plan_.facts.label_holder
         return SumOfScores({holder: Term()}).scores(self._ready(parties), alone(self.model_))
+
+    def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
+        """Learn the weights of the parties' scores anew, from labelled people who may be scored.
+
+        With ``mechanism="local-models"`` the weights of the parties' terms are public constants, because nobody sees
+        how much the parties' columns overlap. The label holder can learn them from some people whose scores it may
+        have: one number a party for each of them, which no statement covers. Do not use the people of `fit`.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+            All parties of the model, with the rows of these people.
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+
+        Returns
+        -------
+        self
+            `scorer_` has new weights; the coefficients stay what they are.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.scorer_, SumOfScores) or not self.scorer_.optional:
+            raise ParameterError(
+                f"mechanism={self.plan_.name!r} has no weights to learn: recombine is for mechanism='local-models'."
+            )
+        parties = self._ready(parties)
+        missing = [name for name in self.scorer_.terms if name not in parties.names]
+        if missing:
+            raise DataError(f"party {missing[0]!r} is missing: recombine needs the scores of every party.")
+        labels = _labels(parties, self.plan_.facts.label_holder, y)
+        columns = np.column_stack([
+            SumOfScores({name: Term()}).scores(parties, self.model_) for name in self.scorer_.terms
+        ])  # fmt: skip
+        weights, constant = self._weigh(columns, labels)
+        if not np.isfinite(weights).all():
+            raise DataError(
+                "the scores of these people do not determine the weights: take more, and more varied, people."
+            )
+        terms = {name: Term(float(weight)) for name, weight in zip(self.scorer_.terms, weights, strict=True)}
+        self.scorer_ = SumOfScores(terms, constant=constant)
+        return self
 
     def compare(self, parties: Any, y: ArrayLike | None = None) -> Comparison:
         """Return how good the label holder's own model and the joint one are on the same people.

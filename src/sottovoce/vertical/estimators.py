@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -58,6 +59,11 @@ class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[m
 
     def _signs(self, y: NDArray[Any]) -> Vector:
         return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+
+    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        scale = np.abs(scores).max(axis=0, initial=1e-300)
+        model = LogisticRegression(C=1.0, max_iter=1000).fit(scores / scale, self._signs(y))
+        return model.coef_[0] / scale, float(model.intercept_[0])
 
     def score(self, parties: Any, y: Any) -> float:
         """Return the accuracy on the rows of ``parties``."""
@@ -364,6 +370,10 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
     def predict(self, parties: Any) -> Vector:
         """Predict the label of each row; see `decision_function`."""
         return self.decision_function(parties)
+
+    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        model = LinearRegression().fit(scores, np.asarray(y, dtype=np.float64))
+        return model.coef_, float(model.intercept_)
 
     def score(self, parties: Any, y: Any) -> float:
         """Return the coefficient of determination R^2 on the rows of ``parties``."""

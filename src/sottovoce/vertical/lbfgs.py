@@ -228,6 +228,8 @@ def lbfgs(
     metric = np.zeros(n)  # the second derivatives behind the preconditioner
     for n_rounds in range(1, max_iter + 1):
         now = problem.loss.curvature(y, z)
+        if not now.any():  # every record on a straight piece of the loss, as at the start of a smoothed hinge
+            now = np.full(n, problem.loss.smoothness)
         anew = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
         curvature = np.zeros(0)
         if anew:

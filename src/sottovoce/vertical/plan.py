@@ -114,10 +114,13 @@ class SumOfScores(Scorer):
         By party.
     optional : frozenset of str
         Parties whose term is left out where they are missing.
+    constant : float
+        Added to every score.
     """
 
     terms: Mapping[str, Term]
     optional: frozenset[str] = frozenset()
+    constant: float = 0.0
 
     def scores(self, parties: Parties, model: str) -> Vector:
         """Return the weighted sum, in the order of the terms."""
@@ -125,7 +128,7 @@ class SumOfScores(Scorer):
         replies = parties.exchange(dict.fromkeys(present, Score(model)), Scores)
         return sum(
             (self.terms[name].weight * (replies[name].scores - self.terms[name].centre) for name in present),
-            np.zeros(len(replies[present[0]].scores)),
+            np.full(len(replies[present[0]].scores), self.constant),
         )
 
     @property
