@@ -3,7 +3,8 @@
 import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from typing import Any, Final, Self
 
@@ -229,11 +230,10 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if labels.shape != (plan.facts.n_samples,):
             raise DataError(f"y must hold one label for each of {plan.facts.n_samples} rows; got {labels.shape}.")
         targets = self._targets(labels)
-        if streams.seeded and isinstance(parties, InProcessParties):
-            _seed(parties, self.random_state)
         model = secrets.token_hex(8)
         before = parties.uplink_bytes, parties.downlink_bytes
-        solution = plan.solve(parties, targets, model, streams)
+        with _seeded(parties, self.random_state):
+            solution = plan.solve(parties, targets, model, streams)
         self.plan_ = plan
         self.scorer_ = solution.scorer
         self.model_ = model
@@ -446,13 +446,17 @@ def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
     return party.y
 
 
-def _seed(parties: InProcessParties, random_state: Any) -> None:
-    """Give every party a seed of its own, for a run that can be repeated."""
-    root = np.random.SeedSequence(random_state) if isinstance(random_state, (int, np.integer)) else None
-    for m, party in enumerate(parties.parties.values()):
-        if isinstance(party, Party):
-            seed = root.spawn(m + 1)[m].generate_state(1, np.uint64)[0] >> np.uint64(1) if root else None
-            party.seed(random_state if seed is None else int(seed))
+@contextmanager
+def _seeded(parties: Parties, random_state: Any) -> Iterator[None]:
+    """Give every party in this process a seed of its own, for a run that can be repeated; None gives none."""
+    with ExitStack() as stack:
+        if random_state is not None and isinstance(parties, InProcessParties):
+            root = np.random.default_rng(random_state if isinstance(random_state, int) else None)
+            for party in parties.parties.values():
+                if isinstance(party, Party):
+                    drawn = random_state if not isinstance(random_state, int) else int(root.integers(2**63))
+                    stack.enter_context(party.seeded(drawn))
+        yield
 
 
 def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], Part | None]:

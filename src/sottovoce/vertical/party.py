@@ -7,9 +7,10 @@ party keeps what it must not tell: features, coefficients, factors. It refuses w
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,10 +24,10 @@ from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import DataError, MessageError, ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
-from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose, event_from_dict
+from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.randomness import Streams
 from sottovoce.vertical.admm import AdmmWorker
+from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.lbfgs import LbfgsWorker
 from sottovoce.vertical.messages import (
@@ -108,8 +109,8 @@ class Party:
     nonnegative : bool
         Public fact that no entry is negative, which lets the private mechanisms add less noise; checked.
     budget : (epsilon, delta) or None
-        What this party allows to be learnt about one person's row of its columns, over all trainings with this object;
-        it refuses the rest. None allows everything, training without noise included.
+        What this party allows to be learnt about one person's row of its columns, over all trainings with this object
+        and with selections of its rows; it refuses the rest. None allows everything, training without noise included.
 
     Raises
     ------
@@ -157,9 +158,8 @@ class Party:
         values: Any = self._table if isinstance(self._table, np.ndarray) else self._table.data
         if self.nonnegative and values.size and values.min() < 0.0:
             raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
-        self.budget = None if budget is None else _checked_budget(budget)
-        self._spent: Event = NothingReleased()
-        self._streams = Streams()
+        self.budget = PartyBudget(budget)
+        self._random_state: object = None
         self._penalty = Penalty()
         self._intercept = False
         self._problem: Subproblem | None = None
@@ -179,11 +179,6 @@ class Party:
         """Number of columns."""
         return int(self._table.shape[1])
 
-    @property
-    def spent(self) -> Event:
-        """What trainings with this object have released about its columns; beyond its own walls nobody asks for it."""
-        return self._spent
-
     def take(self, rows: ArrayLike) -> "Party":
         """Return a party of the same name and facts that holds these rows, in this order."""
         rows = np.asarray(rows, dtype=np.intp)
@@ -194,16 +189,19 @@ class Party:
             y=None if self.y is None else self.y[rows],
             data_norm=self.data_norm,
             nonnegative=self.nonnegative,
-            budget=self.budget,
         )
         other.feature_names = self.feature_names
-        other._spent = self._spent
+        other.budget = self.budget  # one organisation, one account
         return other
 
-    def seed(self, random_state: object) -> Self:
-        """Make this party's noise repeatable, for trials: it is then not private against whoever knows the seed."""
-        self._streams = Streams(random_state)
-        return self
+    @contextmanager
+    def seeded(self, random_state: object) -> Iterator[None]:
+        """Make this party's noise repeatable inside the ``with`` block, for trials: whoever has the seed can undo it."""
+        self._random_state = random_state
+        try:
+            yield
+        finally:
+            self._random_state = None
 
     def keeps(self, model: str) -> bool:
         """Tell whether this party keeps a part of a model of that name."""
@@ -313,7 +311,7 @@ class Party:
         self._charge(plan.event)
         with team() as threads:
             rows = make_rows(self._table, data_norm=self.data_norm, constant=plan.intercept, names=None, team=threads)
-            solution = plan.solve(rows, request.labels, self._streams, threads)
+            solution = plan.solve(rows, request.labels, Streams(self._random_state), threads)
         whole = math.sqrt(1.0 + plan.intercept**2)
         weights = solution.weights[0]
         self._worker = _Finished(
@@ -330,7 +328,7 @@ class Party:
         return Done()
 
     def _score(self, request: Score) -> Scores:
-        if self.budget is not None:
+        if self.budget.is_limited:
             raise _RefusalError(
                 "a score tells about the row that is scored, which its budget does not cover; score other people's "
                 "rows with a party object without a budget"
@@ -345,25 +343,18 @@ class Party:
             event = event_from_dict(json.loads(request.event))
         except (ValueError, RecursionError):
             raise _RefusalError("what it was asked to afford is not an event") from None
-        self._affordable(event)
+        self._refuse_shortage(event)
         return Done()
 
     def _charge(self, event: Event) -> None:
-        """Refuse what the budget does not cover; record what it does, before anything is computed."""
-        self._spent = self._affordable(event)
+        """Charge the budget before anything is computed, or refuse."""
+        self._refuse_shortage(event)
+        self.budget.charge(event)
 
-    def _affordable(self, event: Event) -> Event:
-        """Return everything spent with ``event`` on top, or refuse it."""
-        after = compose(self._spent, event) if not isinstance(self._spent, NonPrivateEvent) else self._spent
-        if self.budget is not None:
-            epsilon, delta = self.budget
-            cost = accountant_for(after).epsilon(after, delta)
-            if not cost <= epsilon * (1.0 + 1e-9):
-                raise _RefusalError(
-                    f"its budget is epsilon={epsilon!r} at delta={delta!r}, and this would bring what was spent to "
-                    f"epsilon={cost:.6g}"
-                )
-        return after
+    def _refuse_shortage(self, event: Event) -> None:
+        shortage = self.budget.shortage(event)
+        if shortage:
+            raise _RefusalError(shortage)
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
@@ -373,14 +364,6 @@ def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArra
             f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."
         )
     return array
-
-
-def _checked_budget(budget: Any) -> tuple[float, float]:
-    try:
-        epsilon, delta = budget
-    except (TypeError, ValueError):
-        raise ParameterError(f"budget must be a pair (epsilon, delta) or None; got {budget!r}.") from None
-    return number("budget[0]", epsilon, at_least=0.0), number("budget[1]", delta, at_least=0.0, below=1.0)
 
 
 # the closed list of what a coordinator may ask; any other message is refused
