@@ -196,7 +196,7 @@ class Party:
 
     @contextmanager
     def seeded(self, random_state: object) -> Iterator[None]:
-        """Make this party's noise repeatable inside the ``with`` block, for trials: whoever has the seed can undo it."""
+        """Make this party's noise repeatable inside the ``with`` block, for trials: a known seed undoes it."""
         self._random_state = random_state
         try:
             yield
