@@ -106,8 +106,12 @@ class Message:
     def _checked(self, name: str, kind: Any, value: Any) -> Any:
         where = f"{type(self).__name__}.{name}"
         if kind is str:
-            if not isinstance(value, str) or len(value.encode()) > _MOST_TEXT:
-                raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes.")
+            try:
+                good = isinstance(value, str) and len(value.encode()) <= _MOST_TEXT
+            except UnicodeEncodeError:  # a lone surrogate
+                good = False
+            if not good:
+                raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
             return value
         if kind is int:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
@@ -116,13 +120,19 @@ class Message:
         if kind is float:
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
-            number = float(value)
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number beyond the doubles
+                number = math.nan
             if math.isnan(number) or (math.isinf(number) and name not in self.unbounded):
                 raise MessageError(f"{where} must be finite.")
             return number
-        vector = np.ascontiguousarray(value, dtype="<f8")
-        if vector.ndim != 1:
-            raise MessageError(f"{where} must be a vector; got an array of shape {vector.shape}.")
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            raise MessageError(f"{where} must be a vector of numbers; got {type(value).__name__} of {array.dtype}.")
+        if array.ndim != 1:
+            raise MessageError(f"{where} must be a vector; got an array of shape {array.shape}.")
+        vector = np.ascontiguousarray(array, dtype="<f8")
         if not np.isfinite(vector).all():
             raise MessageError(f"{where} must hold finite numbers only.")
         return vector

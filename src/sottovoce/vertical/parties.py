@@ -5,7 +5,7 @@ be recorded.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,16 +102,17 @@ class Parties(ABC):
             for record in self._records:
                 record.append(Crossing(name, False, decode(sent), len(sent)))
         answers = self._send(raw)
-        replies: dict[str, Reply] = {}
+        self.uplink_bytes += sum(len(answers[name]) for name in raw)  # also of those behind a party that failed
+        came: dict[str, Message] = {}
         for name in raw:  # the order of the parties, so that sums are the same, bit by bit, in every run
-            answer = answers[name]
-            self.uplink_bytes += len(answer)
             try:
-                reply = decode(answer)
+                came[name] = decode(answers[name])
             except MessageError as error:
                 raise PartyError(f"party {name!r} answered with something that is no message: {error}") from error
             for record in self._records:
-                record.append(Crossing(name, True, reply, len(answer)))
+                record.append(Crossing(name, True, came[name], len(answers[name])))
+        replies: dict[str, Reply] = {}
+        for name, reply in came.items():
             if isinstance(reply, Refused):
                 raise PartyError(f"party {name!r} refused {type(requests[name]).__name__}: {reply.reason}")
             if not isinstance(reply, expected):
@@ -163,9 +164,17 @@ class InProcessParties(Parties):
         return InProcessParties([self.parties[name] for name in names])
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        handlers: dict[str, Callable[[bytes], bytes]] = {name: self.parties[name].handle for name in requests}
         if len(requests) == 1:
-            return {name: handlers[name](raw) for name, raw in requests.items()}
+            return {name: self._answer(name, raw) for name, raw in requests.items()}
         with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
-            futures = {name: pool.submit(handlers[name], raw) for name, raw in requests.items()}
+            futures = {name: pool.submit(self._answer, name, raw) for name, raw in requests.items()}
             return {name: future.result() for name, future in futures.items()}
+
+    def _answer(self, name: str, raw: bytes) -> bytes:
+        try:
+            answer = self.parties[name].handle(raw)
+        except Exception as error:  # its message could quote a row
+            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
+        if not isinstance(answer, bytes):
+            raise PartyError(f"party {name!r} answered with {type(answer).__name__}, not with bytes.")
+        return answer

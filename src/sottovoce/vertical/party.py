@@ -59,7 +59,7 @@ from sottovoce.vertical.subproblem import Subproblem
 __all__ = ["Part", "Party"]
 
 _LOG: Final = logging.getLogger(__name__)
-
+_MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 
 Worker = TypeVar("Worker")
 
@@ -230,7 +230,7 @@ class Party:
                 raise _RefusalError(f"{type(request).__name__} is not an operation of a party")
             reply = answer(self, request)
         except _RefusalError as refusal:
-            reply = Refused(str(refusal))
+            reply = Refused(str(refusal)[:_MOST_REASON])
         except MessageError as error:
             reply = Refused(f"not a valid message: {error}")
         except Exception as error:  # the message of an unforeseen error could quote a row
@@ -243,6 +243,8 @@ class Party:
         return Description(self.n_rows, self.n_features, norm, int(self.nonnegative))
 
     def _prepare(self, request: Prepare) -> Done:
+        if not (request.l2 >= 0.0 and request.l1 >= 0.0 and request.low <= 0.0 <= request.high):
+            raise _RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
         self._penalty = Penalty(request.l2, request.l1, request.low, request.high)
         self._intercept = bool(request.intercept)
         self._problem = self._worker = None
@@ -256,6 +258,8 @@ class Party:
         return self._problem
 
     def _start_admm(self, request: AdmmStart) -> Done:
+        if not (request.rho > 0.0 and request.proximal >= 0.0 and 0.0 < request.relaxation < 2.0):
+            raise _RefusalError("ADMM needs rho > 0, a proximal weight >= 0 and a relaxation in (0, 2)")
         self._worker = AdmmWorker(self._subproblem(), request)
         return Done()
 
@@ -269,7 +273,10 @@ class Party:
         return self._open(AdmmWorker, request, request.shift).step(request)
 
     def _gradient(self, request: LbfgsGradient) -> Message:
-        return self._open(LbfgsWorker, request, request.slopes).gradient(request)
+        worker = self._open(LbfgsWorker, request, request.slopes)
+        if len(request.curvature) not in (0, 1, self.n_rows):
+            raise _RefusalError(f"LbfgsGradient has {len(request.curvature)} curvatures for {self.n_rows} rows")
+        return worker.gradient(request)
 
     def _direction(self, request: LbfgsDirection) -> Message:
         return self._open(LbfgsWorker, request).direction(request)
