@@ -22,9 +22,11 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Streams
 from sottovoce.vertical.admm import FORMS
+from sottovoce.vertical.aligned import AlignedParties
 from sottovoce.vertical.comparison import Comparison
 from sottovoce.vertical.exact import ExactPlan, alone
 from sottovoce.vertical.history import History
+from sottovoce.vertical.identifiers import canonical_identifiers
 from sottovoce.vertical.local_models import LocalModelsPlan
 from sottovoce.vertical.parties import InProcessParties, Parties
 from sottovoce.vertical.party import Part, Party
@@ -91,8 +93,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return None
 
     @abstractmethod
-    def _targets(self, y: NDArray[Any]) -> Vector:
-        """Return the labels as the solvers take them, and remember what is needed to turn scores into predictions."""
+    def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
+        """Return the labels as the solvers take them, and the attributes that turn scores into predictions."""
 
     @abstractmethod
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
@@ -227,13 +229,20 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         streams = Streams(self.random_state)
         labels = _labels(parties, holder, y)
         plan = self._plan(parties, holder)
-        if labels.shape != (plan.facts.n_samples,):
-            raise DataError(f"y must hold one label for each of {plan.facts.n_samples} rows; got {labels.shape}.")
-        targets = self._targets(labels)
+        _check_length(labels, plan.facts.n_samples)
+        own = _owned(parties).get(holder)
+        if own is not None and own.budget.is_limited:
+            raise ParameterError(
+                f"party {holder!r} holds the labels and has a budget, which covers no model without noise, and its own "
+                "is one. It stays there: make the party without budget=..."
+            )
+        targets, learnt = self._targets(labels)
         model = secrets.token_hex(8)
         before = parties.uplink_bytes, parties.downlink_bytes
-        with _seeded(parties, self.random_state):
+        with _seeded(parties, self.random_state) as seeded:
             solution = plan.solve(parties, targets, model, streams)
+        for name, value in learnt.items():
+            setattr(self, name, value)
         self.plan_ = plan
         self.scorer_ = solution.scorer
         self.model_ = model
@@ -242,9 +251,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.uplink_bytes_ = parties.uplink_bytes - before[0]
         self.downlink_bytes_ = parties.downlink_bytes - before[1]
         self.parts_, self.local_part_ = _parts(parties, model, holder)
-        self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, streams.seeded, None)
+        self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, seeded, None)
         self.party_guarantees_ = {
-            name: self._receipt(plan, solution, event, None, streams.seeded, name)
+            name: self._receipt(plan, solution, event, None, seeded, name)
             for name, event in solution.party_events.items()
         }
         return self
@@ -317,11 +326,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self)
-        parties = self._ready(parties)
-        missing = [name for name in self.scorer_.needed if name not in parties.names]
-        if missing:
-            raise DataError(f"party {missing[0]!r} is missing: its part of the model is needed for every score.")
-        return self.scorer_.scores(parties, self.model_)
+        return self.scorer_.scores(self._ready(parties, self.scorer_.needed), self.model_)
 
     def local_decision_function(self, parties: Any) -> Vector:
         """Return the score of each row by the label holder's own exact model, from its own columns alone.
@@ -336,7 +341,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         holder = self.plan_.facts.label_holder
-        return SumOfScores({holder: Term()}).scores(self._ready(parties), alone(self.model_))
+        return SumOfScores({holder: Term()}).scores(self._ready(parties, (holder,)), alone(self.model_))
 
     def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
         """Learn the weights of the parties' scores anew, from labelled people who may be scored.
@@ -362,14 +367,12 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ParameterError(
                 f"mechanism={self.plan_.name!r} has no weights to learn: recombine is for mechanism='local-models'."
             )
-        parties = self._ready(parties)
-        missing = [name for name in self.scorer_.terms if name not in parties.names]
-        if missing:
-            raise DataError(f"party {missing[0]!r} is missing: recombine needs the scores of every party.")
+        parties = self._ready(parties, tuple(self.scorer_.terms))
         labels = _labels(parties, self.plan_.facts.label_holder, y)
         columns = np.column_stack([
             SumOfScores({name: Term()}).scores(parties, self.model_) for name in self.scorer_.terms
         ])  # fmt: skip
+        _check_length(labels, len(columns))
         weights, constant = self._weigh(columns, labels)
         if not np.isfinite(weights).all():
             raise DataError(
@@ -397,11 +400,19 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         parties = _as_parties(parties)
         labels = _labels(parties, self.plan_.facts.label_holder, y)
         local, joint = self.local_decision_function(parties), self.decision_function(parties)
+        _check_length(labels, len(joint))
         return Comparison(len(labels), self._measures(labels, local), self._measures(labels, joint))
 
-    def _ready(self, parties: Any) -> Parties:
+    def _ready(self, parties: Any, needed: tuple[str, ...]) -> Parties:
         """Return parties that hold their parts; in one process the estimator hands each its own."""
         ready = _as_parties(parties)
+        known = self.plan_.facts.names
+        for name in ready.names:
+            if name not in known:
+                raise DataError(f"party {name!r} took no part in this model; those who did are {list(known)!r}.")
+        for name in needed:
+            if name not in ready.names:
+                raise DataError(f"party {name!r} is missing: its part of the model is needed for every score.")
         if isinstance(ready, InProcessParties):
             for name, party in ready.parties.items():
                 if name in self.parts_ and isinstance(party, Party):
@@ -413,57 +424,91 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _as_parties(parties: Any) -> Parties:
-    if isinstance(parties, Parties):
-        return parties
     if isinstance(parties, Sequence) and parties and all(isinstance(party, Party) for party in parties):
-        first = next((party for party in parties if party.ids is not None), None)
-        for party in parties:
-            if first is not None and party.ids is not None and not np.array_equal(party.ids, first.ids):
-                raise DataError(
-                    f"parties {first.name!r} and {party.name!r} hold different identifiers, or in another order: align "
-                    "them first, with sottovoce.vertical.align."
-                )
-        return InProcessParties(parties)
-    raise ParameterError(f"parties must be Parties or a non-empty list of Party objects; got {type(parties).__name__}.")
+        parties = InProcessParties(parties)
+    if not isinstance(parties, Parties):
+        raise ParameterError(
+            f"parties must be Parties or a non-empty list of Party objects; got {type(parties).__name__}."
+        )
+    if not isinstance(parties, AlignedParties):
+        _check_order(_owned(parties))
+    return parties
+
+
+def _owned(parties: Parties) -> dict[str, Party]:
+    """Return the parties that live in this process, by name."""
+    if not isinstance(parties, InProcessParties):
+        return {}
+    return {name: party for name, party in parties.parties.items() if isinstance(party, Party)}
+
+
+def _check_order(parties: Mapping[str, Party]) -> None:
+    """Refuse parties whose identifiers, where they have any, say that row i is not the same person everywhere."""
+    first: tuple[str, Any] = ("", None)
+    for name, party in parties.items():
+        if party.ids is None:
+            continue
+        ids = canonical_identifiers(f"ids of party {name!r}", party.ids)
+        if first[1] is None:
+            first = (name, ids)
+        elif not ids.equals(first[1]):
+            raise DataError(
+                f"parties {first[0]!r} and {name!r} hold different identifiers, or in another order: align them first, "
+                "with sottovoce.vertical.align."
+            )
 
 
 def _label_holder(given: str | None, parties: Parties) -> str:
     if given is not None:
         return choice("label_holder", given, parties.names)
-    if isinstance(parties, InProcessParties):
-        for name, party in parties.parties.items():
-            if isinstance(party, Party) and party.y is not None:
-                return name
-    return parties.names[0]
+    holders = [name for name, party in _owned(parties).items() if party.y is not None]
+    if len(holders) > 1:
+        raise ParameterError(
+            f"parties {', '.join(map(repr, holders))} all hold labels: say whose with label_holder=..."
+        )
+    return holders[0] if holders else parties.names[0]
 
 
 def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
-    if y is not None:
-        return np.asarray(y)
-    party = parties.parties.get(holder) if isinstance(parties, InProcessParties) else None
-    if not isinstance(party, Party) or party.y is None:
+    party = _owned(parties).get(holder)
+    own = None if party is None else party.y
+    if own is None and y is None:
         raise ParameterError(f"y is missing: give the labels, or make the party {holder!r} with y=...")
-    return party.y
+    if own is None or y is None:
+        return np.asarray(own if y is None else y)
+    given = np.asarray(y)
+    if not np.array_equal(given, own):
+        raise DataError(
+            f"y is given twice, and is not the same: party {holder!r} was made with y=... too. Give it once; aligned "
+            "parties put their own in order."
+        )
+    return given
+
+
+def _check_length(y: NDArray[Any], n_rows: int) -> None:
+    if y.shape != (n_rows,):
+        raise DataError(f"y must hold one label for each of {n_rows} rows; got the shape {y.shape}.")
 
 
 @contextmanager
-def _seeded(parties: Parties, random_state: Any) -> Iterator[None]:
-    """Give every party in this process a seed of its own, for a run that can be repeated; None gives none."""
+def _seeded(parties: Parties, random_state: Any) -> Iterator[bool]:
+    """Give every party in this process a seed of its own for one training; tell whether any noise can be repeated."""
+    owned = list(_owned(parties).values())
+    if random_state is None:
+        yield any(party.is_seeded for party in owned)
+        return
+    seeds = [random_state] * len(owned)  # a generator gives each party a number of its own
+    if isinstance(random_state, (int, np.integer)):
+        seeds = [int(seed >> 1) for seed in np.random.SeedSequence(random_state).generate_state(len(owned), np.uint64)]
     with ExitStack() as stack:
-        if random_state is not None and isinstance(parties, InProcessParties):
-            root = np.random.default_rng(random_state if isinstance(random_state, int) else None)
-            for party in parties.parties.values():
-                if isinstance(party, Party):
-                    drawn = random_state if not isinstance(random_state, int) else int(root.integers(2**63))
-                    stack.enter_context(party.seeded(drawn))
-        yield
+        for party, seed in zip(owned, seeds, strict=True):
+            stack.enter_context(party.seeded(seed))
+        yield True
 
 
 def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], Part | None]:
     """Return what each party keeps, in one process; elsewhere it stays where it is."""
-    if not isinstance(parties, InProcessParties):
-        return {}, None
-    owned = {name: party for name, party in parties.parties.items() if isinstance(party, Party)}
+    owned = _owned(parties)
     parts = {name: party.part(model) for name, party in owned.items() if party.keeps(model)}
     local = owned[holder].part(alone(model)) if holder in owned and owned[holder].keeps(alone(model)) else None
     return parts, local

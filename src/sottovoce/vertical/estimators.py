@@ -1,6 +1,7 @@
 """The vertical estimators: ridge, logistic regression, linear SVM over columns at several parties."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import r2_score
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.metrics import accuracy_score, r2_score
 
 from sottovoce._validation import bounds, number
 from sottovoce.exceptions import DataError, ParameterError
@@ -27,27 +27,28 @@ class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[m
     classes: Any
     classes_: NDArray[Any]
 
-    def _targets(self, y: NDArray[Any]) -> Vector:
-        check_classification_targets(y)
+    def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
+        known = self._known_classes(y)
+        return _signs(y, known), {"classes_": known}
+
+    def _known_classes(self, y: NDArray[Any]) -> NDArray[Any]:
         if self.classes is None:
-            if np.isfinite(self.epsilon or np.inf) and not self.labels_public:
+            if math.isfinite(self.epsilon or math.inf) and not self.labels_public:
                 raise ParameterError(
                     "classes is missing: a private training needs the public list of the two classes, because one that "
                     "is read from y would tell about y. Give classes=[negative, positive], or labels_public=True."
                 )
-            known = np.unique(y)
+            try:
+                known = np.unique(y)
+            except TypeError:
+                raise DataError("y must hold labels of one type, numbers or text, and none may be missing.") from None
         else:
-            known = np.asarray(list(self.classes))
-        if len(known) != 2 or known[0] == known[1]:
+            if not isinstance(self.classes, (Sequence, np.ndarray)) or isinstance(self.classes, str):
+                raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.")
+            known = np.asarray(self.classes)
+        if known.shape != (2,) or not known[0] != known[1] or any(label != label for label in known):
             raise ParameterError(f"there must be two classes, and they must differ; got {list(known)!r}.")
-        bad = np.flatnonzero(~np.isin(y, known))
-        if bad.size:
-            raise DataError(
-                f"y holds the label {y[bad[0]]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not in "
-                f"classes={list(known)!r}."
-            )
-        self.classes_ = known
-        return np.where(y == known[1], 1.0, -1.0)
+        return known
 
     def _assumptions(self) -> tuple[str, ...]:
         return (f"the classes: {', '.join(str(name) for name in self.classes_)}",)
@@ -57,17 +58,26 @@ class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[m
         predicted: NDArray[Any] = self.classes_[(self.decision_function(parties) > 0.0).astype(int)]
         return predicted
 
-    def _signs(self, y: NDArray[Any]) -> Vector:
-        return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
-
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
         scale = np.abs(scores).max(axis=0, initial=1e-300)
-        model = LogisticRegression(C=1.0, max_iter=1000).fit(scores / scale, self._signs(y))
+        model = LogisticRegression(C=1.0, max_iter=1000).fit(scores / scale, _signs(y, self.classes_))
         return model.coef_[0] / scale, float(model.intercept_[0])
 
     def score(self, parties: Any, y: Any) -> float:
         """Return the accuracy on the rows of ``parties``."""
-        return float(np.mean(self.predict(parties) == np.asarray(y)))
+        return float(accuracy_score(np.asarray(y), self.predict(parties)))
+
+
+def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Vector:
+    """Return -1 for the first class and +1 for the second; anything else is refused."""
+    signs = np.where(y == classes[1], 1.0, np.where(y == classes[0], -1.0, 0.0))
+    bad = np.flatnonzero(signs == 0.0)
+    if bad.size:
+        raise DataError(
+            f"y holds the label {y[bad[0]]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not in "
+            f"classes={list(classes)!r}."
+        )
+    return signs
 
 
 class VerticalLogisticRegression(_VerticalClassifier):
@@ -194,7 +204,7 @@ class VerticalLogisticRegression(_VerticalClassifier):
         return np.column_stack([1.0 - positive, positive])
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        signs = self._signs(y)
+        signs = _signs(y, self.classes_)
         return {
             "accuracy": float(np.mean(np.where(scores > 0.0, 1.0, -1.0) == signs)),
             "log loss": float(np.logaddexp(0.0, -signs * scores).mean()),
@@ -269,14 +279,14 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
 
     def _make_loss(self) -> Loss:
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
-        if smoothing == 0.0 and np.isfinite(self.epsilon or np.inf):
+        if smoothing == 0.0 and math.isfinite(self.epsilon or math.inf):
             raise ParameterError(
                 "smoothing must be above 0 for a private training, whose exact local model needs a smooth loss; got 0."
             )
         return SmoothedHinge(smoothing) if smoothing > 0.0 else Hinge()
 
     def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        signs = self._signs(y)
+        signs = _signs(y, self.classes_)
         return {
             "accuracy": float(np.mean(np.where(scores > 0.0, 1.0, -1.0) == signs)),
             "hinge loss": float(np.maximum(0.0, 1.0 - signs * scores).mean()),
@@ -348,12 +358,12 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         return Squared()
 
     def _label_bounds(self) -> tuple[float, float] | None:
-        if self.label_bounds is None and not np.isfinite(self.epsilon or np.inf):
+        if self.label_bounds is None and not math.isfinite(self.epsilon or math.inf):
             return None
         remedy = "They are public; never compute them from the data."
         return bounds("label_bounds", self.label_bounds, remedy=remedy)
 
-    def _targets(self, y: NDArray[Any]) -> Vector:
+    def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
         try:
             numbers = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError):
@@ -362,7 +372,7 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         if bad.size:
             raise DataError(f"y must hold finite numbers; row {int(bad[0])} does not ({bad.size} row(s) in all).")
         limits = self._label_bounds()
-        return numbers if limits is None else np.clip(numbers, *limits)
+        return (numbers if limits is None else np.clip(numbers, *limits)), {}
 
     def _assumptions(self) -> tuple[str, ...]:
         return () if self.label_bounds is None else (f"label_bounds = {self.label_bounds}",)

@@ -143,11 +143,19 @@ class LocalModelsPlan(VerticalPlan):
             )
             for name, plan in events.items()
         }
-        for name, reply in parties.exchange(requests, Trained).items():
-            spent[name] = event_from_dict(json.loads(reply.event))
-            if spent[name] != events[name].event:
-                raise PartyError(f"party {name!r} spent {spent[name]!r}, not what was planned: {events[name].event!r}.")
-        parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
+        try:
+            for name, reply in parties.exchange(requests, Trained).items():
+                spent[name] = event_from_dict(json.loads(reply.event))
+                if spent[name] != events[name].event:
+                    raise PartyError(f"party {name!r} did not spend what was planned, {events[name].event!r}.")
+            parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
+        except PartyError as error:
+            if self.response is None:
+                raise
+            raise PartyError(
+                f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
+                "person's label is spent, and a new fit releases them anew."
+            ) from error
         weight = self.combination / len(self.facts.others) * half_range
         terms = {name: Term(weight, self._prior(y)) for name in self.facts.others}
         return VerticalSolution(

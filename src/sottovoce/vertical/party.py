@@ -77,10 +77,13 @@ class Part:
     coef : ndarray of shape (n_features,)
     intercept : float
         0 where the intercept is with another party.
+    feature_names : tuple of str or None
+        Of the table it was trained on, where that had names.
     """
 
     coef: NDArray[np.float64]
     intercept: float
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class Party:
     budget : (epsilon, delta) or None
         What this party allows to be learnt about one person's row of its columns, over all trainings with this object
         and with selections of its rows; it refuses the rest. None allows everything, training without noise included.
+        The label holder, whose own model is exact, has none.
 
     Raises
     ------
@@ -197,11 +201,16 @@ class Party:
     @contextmanager
     def seeded(self, random_state: object) -> Iterator[None]:
         """Make this party's noise repeatable inside the ``with`` block, for trials: a known seed undoes it."""
-        self._random_state = random_state
+        before, self._random_state = self._random_state, random_state
         try:
             yield
         finally:
-            self._random_state = None
+            self._random_state = before
+
+    @property
+    def is_seeded(self) -> bool:
+        """True inside `seeded`."""
+        return self._random_state is not None
 
     def keeps(self, model: str) -> bool:
         """Tell whether this party keeps a part of a model of that name."""
@@ -216,6 +225,11 @@ class Party:
         if len(part.coef) != self.n_features:
             raise DataError(
                 f"party {self.name!r} has {self.n_features} features; its part of the model has {len(part.coef)}."
+            )
+        if None not in (part.feature_names, self.feature_names) and part.feature_names != self.feature_names:
+            raise DataError(
+                f"party {self.name!r} has the features {list(self.feature_names or ())!r}; its part of the model was "
+                f"trained on {list(part.feature_names or ())!r}. Give them in that order."
             )
         self._models[model] = part
 
@@ -331,7 +345,8 @@ class Party:
         if self._worker is None:
             raise _RefusalError("there is no training whose coefficients could be kept")
         x = self._worker.x
-        self._models[request.model] = Part(x[: self.n_features].copy(), float(x[-1]) if self._intercept else 0.0)
+        intercept = float(x[-1]) if self._intercept else 0.0
+        self._models[request.model] = Part(x[: self.n_features].copy(), intercept, self.feature_names)
         return Done()
 
     def _score(self, request: Score) -> Scores:

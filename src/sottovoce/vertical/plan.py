@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
@@ -126,9 +126,12 @@ class SumOfScores(Scorer):
         """Return the weighted sum, in the order of the terms."""
         present = [name for name in self.terms if name in parties.names]
         replies = parties.exchange(dict.fromkeys(present, Score(model)), Scores)
+        lengths = {name: len(replies[name].scores) for name in present}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
         return sum(
             (self.terms[name].weight * (replies[name].scores - self.terms[name].centre) for name in present),
-            np.full(len(replies[present[0]].scores), self.constant),
+            np.full(lengths[present[0]], self.constant),
         )
 
     @property

@@ -51,6 +51,9 @@ def split_columns(
             raise ParameterError(f"X must be a table; got an array of shape {X.shape}.")
     width = X.shape[1]
     named = list(X.columns) if hasattr(X, "columns") else None
+    listed: Any = columns
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence, np.ndarray)):
+        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
     if isinstance(columns, Mapping):
         places = {name: [_place(column, named, width) for column in given] for name, given in columns.items()}
     else:
@@ -65,6 +68,8 @@ def split_columns(
     if len(set(every)) != len(every):
         raise ParameterError("columns gives a column of X to more than one party, or twice to one.")
     for fact, values in facts.items():
+        if not isinstance(values, Mapping):
+            raise ParameterError(f"{fact} must be a dict by party; got {type(values).__name__}.")
         unknown = set(values) - set(places)
         if unknown:
             raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
@@ -74,7 +79,7 @@ def split_columns(
     return InProcessParties(
         [
             Party(
-                table.iloc[:, given] if named is not None else table[:, given],
+                table.iloc[:, given] if hasattr(table, "iloc") else table[:, given],
                 name=name,
                 **{fact: values[name] for fact, values in facts.items() if name in values},
             )
