@@ -77,10 +77,6 @@ class Parties(ABC):
         self._records: list[list[Crossing]] = []
 
     @abstractmethod
-    def only(self, *names: str) -> "Parties":
-        """Return some of these parties, with counters of their own."""
-
-    @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one request to each named party and return its answers; a party that fails is a `PartyError`."""
 

@@ -180,6 +180,7 @@ class Party:
         self._problem: Subproblem | None = None
         self._worker: Any = None
         self._published: PublishedStart | None = None
+        self._open_noise: np.random.Generator | None = None  # of a training that takes several requests
         self._models: dict[str, Part] = {}
 
     def __repr__(self) -> str:
@@ -273,7 +274,7 @@ class Party:
             raise _RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
         self._penalty = Penalty(request.l2, request.l1, request.low, request.high)
         self._intercept = bool(request.intercept)
-        self._problem = self._worker = self._published = None
+        self._problem = self._worker = self._published = self._open_noise = None
         return Done()
 
     def _subproblem(self) -> Subproblem:
@@ -347,6 +348,7 @@ class Party:
         for name in ("rho", "score_bound", "norm_bound", "target_bound", "mu"):
             _positive(name, getattr(request, name))
         bound, l2 = self._row_bound(), self._penalty.l2
+        self._open_noise = self._noise()
         self._worker = NoisyAdmmWorker(self._table, bound, intercept=self._intercept, l2=l2, start=request)
         return Done()
 
@@ -354,7 +356,8 @@ class Party:
         worker = self._open(NoisyAdmmWorker, request, request.shift)
         if request.release:
             self._charge(worker.release.event)
-        return worker.step(request, self._noise)
+        assert self._open_noise is not None
+        return worker.step(request, self._open_noise)
 
     def _open(self, kind: type[Worker], request: Message, by_record: NDArray[np.float64] | None = None) -> Worker:
         """Return the training that is under way, if it is of the right kind and the message has the right length."""
