@@ -155,15 +155,8 @@ def test_coordinate_descent_satisfies_kkt(n, d, rho, penalty, form, intercept):
     for j in range(d):
         slope = gradient[j] + penalty.l2 * x[j]
         # the subdifferential of l1 |x|, and of the bounds where one is reached
-        low, high = (
-            (penalty.l1, penalty.l1)
-            if x[j] > 0
-            else (-penalty.l1, -penalty.l1)
-            if x[j] < 0
-            else (-penalty.l1, penalty.l1)
-        )
-        low = -math.inf if x[j] == penalty.low else low
-        high = math.inf if x[j] == penalty.high else high
+        low = -math.inf if x[j] == penalty.low else penalty.l1 if x[j] > 0.0 else -penalty.l1
+        high = math.inf if x[j] == penalty.high else -penalty.l1 if x[j] < 0.0 else penalty.l1
         assert low - near <= -slope <= high + near
         assert penalty.low <= x[j] <= penalty.high
     if intercept:
@@ -241,7 +234,7 @@ def test_minimise_is_the_minimum(loss, strength):
         z = problem.minimise(centre, strength)
         for i in range(60):
 
-            def cost(t, i=i):
+            def cost(t, i=i, centre=centre):
                 return float(loss.value(y[i], t)) + 0.5 * strength * (t - centre[i]) ** 2
 
             reach = 3.0 + abs(y[i]) + abs(centre[i]) + 2.0 / strength
