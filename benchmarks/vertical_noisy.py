@@ -3,8 +3,8 @@
     python benchmarks/vertical_noisy.py [--seeds 5] [--only noisy-features,noisy-admm] [--alpha 1,14]
 
 Medians of test accuracy in per cent; delta = 1e-5, one person's rows at both parties replaced together. Row bounds are
-public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and all
-columns in one place without privacy.
+public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and
+all columns without privacy.
 """
 
 import argparse
@@ -75,12 +75,8 @@ def private(data: Parties, kind: str, epsilon: float, alpha: float, seed: int) -
     """Return the accuracy of one private training."""
     make, options = PLANS[kind]
     train, test = parties_of(data, seed)
-    facts = PublicFacts(
-        n_samples=len(data.y), descriptions=read_public_facts(train), label_holder="first"
-    )
-    plan = make(
-        facts=facts, loss=Logistic(), alpha=alpha, fit_intercept=True, epsilon=epsilon, delta=DELTA, **options
-    )
+    facts = PublicFacts(n_samples=len(data.y), descriptions=read_public_facts(train), label_holder="first")
+    plan = make(facts=facts, loss=Logistic(), alpha=alpha, fit_intercept=True, epsilon=epsilon, delta=DELTA, **options)
     solution = plan.solve(train, data.y, MODEL, Streams(1000 + seed))
     hand_over(train, test)
     return accuracy(solution.scorer.scores(test, MODEL), data.y_test)
