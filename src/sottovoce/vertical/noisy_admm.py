@@ -239,7 +239,7 @@ class NoisyAdmmPlan(VerticalPlan):
     rho : float, > 0
         Penalty parameter, for the sum of losses.
     score_bound : float, > 0
-        c: a party's scores are clipped to [-c, c].
+        c: a party's scores are clipped to [-c, c] in messages. Small defaults: most of the noise grows with c.
     norm_bound : float, > 0
         R: bound on the coefficients, for rows of norm 1; hence on a party's scores.
     target_bound : float or None
@@ -257,8 +257,8 @@ class NoisyAdmmPlan(VerticalPlan):
 
     max_iter: int = 1
     rho: float = 0.3
-    score_bound: float = 3.0
-    norm_bound: float = 10.0
+    score_bound: float = 0.25
+    norm_bound: float = 1.0
     target_bound: float | None = None
     label_share: float = 0.75
     budget_shares: Mapping[str, float] | None = None

@@ -14,7 +14,8 @@ without noise, to scores s_1, and takes one Newton step on the columns of the ot
 * Given r, the noise in D~'r is N(0, sigma^2 |r|^2) in each entry; the ridge is twice that.
 * K is the number of other parties. Their Gram matrix is at most K times its blocks on the diagonal
   (Cauchy-Schwarz), so the step never overshoots. The blocks beside the diagonal could be had without bias from
-  D~_m'D~_k, but with noise of about sigma^2 sqrt(n) an entry, hundreds of times that of the released blocks.
+  D~_m'D~_k, but with noise of about sigma^2 sqrt(n) an entry: at epsilon 1 and 30,000 rows some 400 times that of the
+  released blocks.
 
 No message to another party depends on labels or on the label holder's columns. The coefficients x_m are *at the label
 holder*, which must therefore be shown the columns of those whom it scores.
