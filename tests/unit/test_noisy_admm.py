@@ -108,6 +108,20 @@ def test_what_is_sent_down_is_a_function_of_what_was_released(monkeypatch):
     assert records[0] == records[1]
 
 
+def test_the_next_targets_come_from_the_noisy_message():
+    """From the exact scores they would differ between neighbours, and the rounds would not compose."""
+    parties = make_parties()
+    parties.exchange(Prepare(2.0, 0.0, -math.inf, math.inf, 0), Done)
+    parties.exchange(NoisyStart(0.5, 1.0, 100.0, 3.0, 1.0), Done)
+    first, second = rng.normal(size=(2, N))
+    sent = parties.exchange(NoisyStep(first, 1), NoisyScores)["clinic"].scores
+    parties.exchange(NoisyStep(second, 0), NoisyScores)
+    rows = BLOCKS[1] / np.maximum(3.0, np.linalg.norm(BLOCKS[1], axis=1, keepdims=True))
+    targets = np.clip(sent + first + 2.0 * second, -3.0, 3.0)
+    expected = np.linalg.solve(0.5 * rows.T @ rows + 2.0 / 9.0 * np.eye(2), 0.5 * rows.T @ targets)
+    np.testing.assert_allclose(parties.parties["clinic"]._worker.x, expected / 3.0, rtol=1e-8)
+
+
 def test_labels_are_released_by_randomised_response_unless_they_are_public():
     """The first shift tells each released label: a quarter of epsilon 2 x .75 flips about 18 % of them."""
     for public in (False, True):

@@ -141,19 +141,19 @@ def test_without_noise_it_is_one_newton_step_from_the_own_model(loss, monkeypatc
         return ticks.astype(np.float64) * self.tick, self.event
 
     monkeypatch.setattr(GridGaussian, "release", exact)
-    # the ridge against the noise is to vanish too
-    blocks = [np.zeros((N, 1)), BLOCKS[1]]
-    parties = make_parties(blocks)
+    parties = make_parties([np.zeros((N, 1)), *BLOCKS[1:]])
     plan = make_plan(parties, loss=loss, fit_intercept=False, alpha=1e-2, epsilon=1e5, delta=0.5)
     solution = plan.solve(parties, Y, "m", Streams(0))
-    bounded = BLOCKS[1] / 1.5
     zero = np.zeros(N)
-    kappa = loss.curvature(Y, zero).mean()
-    residual = -loss.derivative(Y, zero)
-    ridge = 1e-2 * N / 1.5**2 + 2.0 * plan.release_of("clinic").rows_noise_std * np.linalg.norm(residual)
-    expected = np.linalg.solve(kappa * bounded.T @ bounded + ridge * np.eye(2), bounded.T @ residual) / 1.5
-    np.testing.assert_allclose(solution.scorer.coefficients["clinic"], expected, rtol=1e-3)
-    assert 2.0 * plan.release_of("clinic").rows_noise_std * np.linalg.norm(residual) < 0.1 * ridge
+    curvature, residual = loss.curvature(Y, zero).mean(), -loss.derivative(Y, zero)
+    for name, block, norm in zip(NAMES[1:], BLOCKS[1:], NORMS[1:], strict=True):
+        rows = block / np.maximum(norm, np.linalg.norm(block, axis=1, keepdims=True))
+        for_noise = 2.0 * plan.release_of(name).rows_noise_std * np.linalg.norm(residual)
+        ridge = 1e-2 * N / norm**2 + for_noise
+        assert for_noise < 0.5 * ridge
+        hessian = 2.0 * curvature * rows.T @ rows + ridge * np.eye(block.shape[1])  # two other parties
+        expected = np.linalg.solve(hessian, rows.T @ residual) / norm
+        np.testing.assert_allclose(solution.scorer.coefficients[name], expected, rtol=2e-3, atol=1e-5)
 
 
 def test_residuals_are_cross_fitted():
