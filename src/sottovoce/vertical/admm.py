@@ -14,6 +14,9 @@ with the scaled dual variable u = y / rho. Three forms of the same exchange, one
 The stopping measure is the Lyapunov function V^t of eq. (13), of which each party computes its own term. In the sharing
 form it is taken at (x, sum_m D_m x_m, y), a point of the same kind: V = 0 exactly at a stationary solution.
 
+What the scores of a party show: they are a sum over its columns, but where all but one of its coefficients are 0, as an
+L1 penalty makes them, they are a multiple of that one column.
+
 References
 ----------
 .. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.

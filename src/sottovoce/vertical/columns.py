@@ -1,7 +1,8 @@
 """The columns of one party as numbers: products, their transposes and Gram matrices, in pieces that fit the cache.
 
 Dense tables stay in the type they came in (float32 takes half the memory); products are summed in double precision,
-piece by piece, so no double copy of a float32 table is ever made.
+piece by piece, so that most products make no double copy of a float32 table. (Gram matrices of a sparse one do, and so
+does F F' of a wide dense one.)
 """
 
 from collections.abc import Iterator
@@ -63,8 +64,9 @@ class Columns:
         out = np.zeros((self.n_columns, self.n_columns))
         d = self.n_features
         if self._sparse:
-            heavy = self.table if weights is None else sp.diags_array(weights) @ self.table
-            out[:d, :d] = (self.table.T @ heavy).toarray()
+            table = self._double()
+            heavy = table if weights is None else sp.diags_array(weights) @ table
+            out[:d, :d] = (table.T @ heavy).toarray()
         else:
             root = None if weights is None else np.sqrt(weights)
             for place, piece in self._pieces():
@@ -78,7 +80,8 @@ class Columns:
     def features_gram(self) -> NDArray[np.float64]:
         """Return F F' of the features without the column of ones, one line and column a row of the table."""
         if self._sparse:
-            return np.asarray((self.table @ self.table.T).toarray(), dtype=np.float64)
+            table = self._double()
+            return np.asarray((table @ table.T).toarray())
         table = np.asarray(self.table, dtype=np.float64)  # fewer rows than columns: the product is what is large
         return np.asarray(table @ table.T)
 
@@ -86,7 +89,8 @@ class Columns:
         """Return the sum of squares of each column."""
         out = np.zeros(self.n_columns)
         if self._sparse:
-            out[: self.n_features] = self.table.multiply(self.table).sum(axis=0)
+            table = self._double()
+            out[: self.n_features] = table.multiply(table).sum(axis=0)
         else:
             for _, piece in self._pieces():
                 out[: self.n_features] += np.einsum("ij,ij->j", piece, piece)
@@ -100,6 +104,10 @@ class Columns:
         if self.intercept:
             table = np.column_stack([table, np.ones(self.n_rows)])
         return np.asfortranarray(table, dtype=np.float64)
+
+    def _double(self) -> Any:
+        """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
+        return self.table.astype(np.float64, copy=False)
 
     def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         for lo in range(0, self.n_rows, _PIECE):

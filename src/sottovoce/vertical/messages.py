@@ -32,6 +32,7 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `NoisyStart`        bounds and noise of noisy ADMM -> `Done`
 `NoisyStep`         one number a record -> `NoisyScores`: one noisy number a record
 `PublishedStart`    the published noise, for reproduction -> `Done`
+`ShowFeatures`      -> `ShownFeatures`: the party's columns without noise, of people who are scored
 `Keep`              keep the present coefficients under a name -> `Done`
 `Score`             -> `Scores`: the party's part of the prediction for each of its rows
 ==================  =====================================================================================
@@ -75,6 +76,8 @@ __all__ = [
     "Score",
     "Scores",
     "SendFeatures",
+    "ShowFeatures",
+    "ShownFeatures",
     "Spectrum",
     "SpectrumReply",
     "TrainOnLabels",
@@ -106,8 +109,12 @@ class Message:
     def _checked(self, name: str, kind: Any, value: Any) -> Any:
         where = f"{type(self).__name__}.{name}"
         if kind is str:
-            if not isinstance(value, str) or len(value.encode()) > _MOST_TEXT:
-                raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes.")
+            try:
+                good = isinstance(value, str) and len(value.encode()) <= _MOST_TEXT
+            except UnicodeEncodeError:  # a lone surrogate
+                good = False
+            if not good:
+                raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
             return value
         if kind is int:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
@@ -116,13 +123,19 @@ class Message:
         if kind is float:
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
-            number = float(value)
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number beyond the doubles
+                number = math.nan
             if math.isnan(number) or (math.isinf(number) and name not in self.unbounded):
                 raise MessageError(f"{where} must be finite.")
             return number
-        vector = np.ascontiguousarray(value, dtype="<f8")
-        if vector.ndim != 1:
-            raise MessageError(f"{where} must be a vector; got an array of shape {vector.shape}.")
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            raise MessageError(f"{where} must be a vector of numbers; got {type(value).__name__} of {array.dtype}.")
+        if array.ndim != 1:
+            raise MessageError(f"{where} must be a vector; got an array of shape {array.shape}.")
+        vector = np.ascontiguousarray(array, dtype="<f8")
         if not np.isfinite(vector).all():
             raise MessageError(f"{where} must hold finite numbers only.")
         return vector
@@ -452,7 +465,10 @@ class SendFeatures(Message):
 
 @dataclass(frozen=True, eq=False)
 class Features(Message):
-    """Noisy columns (row by row), noisy Gram matrix, the standard deviations of the noise in both, and the event."""
+    """Noisy columns (row by row), noisy Gram matrix, the standard deviations of the noise in both, and the event.
+
+    In units of the party's bound on its rows, and of its square.
+    """
 
     rows: Vector
     gram: Vector
@@ -464,7 +480,7 @@ class Features(Message):
 
 @dataclass(frozen=True, eq=False)
 class NoisyStart(Message):
-    """Bounds of noisy ADMM (scores, coefficients, targets) and the budget of each release."""
+    """Bounds of noisy ADMM (scores, coefficients, targets), for rows of norm at most 1; the budget of each release."""
 
     rho: float
     score_bound: float
@@ -501,6 +517,21 @@ class PublishedStart(Message):
     norm_bound: float
     n_parties: int
     code = 47
+
+
+@dataclass(frozen=True, eq=False)
+class ShowFeatures(Message):
+    """Ask for the columns of people who are to be scored, without noise."""
+
+    code = 48
+
+
+@dataclass(frozen=True, eq=False)
+class ShownFeatures(Message):
+    """Columns as they are, row by row."""
+
+    rows: Vector
+    code = 49
 
 
 _KINDS: Final = {kind.code: kind for kind in Message.__subclasses__()}

@@ -5,7 +5,7 @@ be recorded.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,10 +77,6 @@ class Parties(ABC):
         self._records: list[list[Crossing]] = []
 
     @abstractmethod
-    def only(self, *names: str) -> "Parties":
-        """Return some of these parties, with counters of their own."""
-
-    @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one request to each named party and return its answers; a party that fails is a `PartyError`."""
 
@@ -102,16 +98,17 @@ class Parties(ABC):
             for record in self._records:
                 record.append(Crossing(name, False, decode(sent), len(sent)))
         answers = self._send(raw)
-        replies: dict[str, Reply] = {}
+        self.uplink_bytes += sum(len(answers[name]) for name in raw)  # also of those behind a party that failed
+        came: dict[str, Message] = {}
         for name in raw:  # the order of the parties, so that sums are the same, bit by bit, in every run
-            answer = answers[name]
-            self.uplink_bytes += len(answer)
             try:
-                reply = decode(answer)
+                came[name] = decode(answers[name])
             except MessageError as error:
                 raise PartyError(f"party {name!r} answered with something that is no message: {error}") from error
             for record in self._records:
-                record.append(Crossing(name, True, reply, len(answer)))
+                record.append(Crossing(name, True, came[name], len(answers[name])))
+        replies: dict[str, Reply] = {}
+        for name, reply in came.items():
             if isinstance(reply, Refused):
                 raise PartyError(f"party {name!r} refused {type(requests[name]).__name__}: {reply.reason}")
             if not isinstance(reply, expected):
@@ -126,6 +123,10 @@ class Parties(ABC):
         """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
+    def only(self, *names: str) -> "Parties":
+        """Return some of these parties, with counters of their own; a record of all does not hold their messages."""
+        return _Some(self, names)
+
     @contextmanager
     def recorded(self) -> Iterator[list[Crossing]]:
         """Record every message that crosses inside the ``with`` block, in order."""
@@ -135,6 +136,17 @@ class Parties(ABC):
             yield record
         finally:
             self._records.remove(record)
+
+
+class _Some(Parties):
+    """Some of the parties of another object, which carries the requests."""
+
+    def __init__(self, all_parties: Parties, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._all = all_parties
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        return self._all._send(requests)
 
 
 class InProcessParties(Parties):
@@ -163,9 +175,17 @@ class InProcessParties(Parties):
         return InProcessParties([self.parties[name] for name in names])
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        handlers: dict[str, Callable[[bytes], bytes]] = {name: self.parties[name].handle for name in requests}
         if len(requests) == 1:
-            return {name: handlers[name](raw) for name, raw in requests.items()}
+            return {name: self._answer(name, raw) for name, raw in requests.items()}
         with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
-            futures = {name: pool.submit(handlers[name], raw) for name, raw in requests.items()}
+            futures = {name: pool.submit(self._answer, name, raw) for name, raw in requests.items()}
             return {name: future.result() for name, future in futures.items()}
+
+    def _answer(self, name: str, raw: bytes) -> bytes:
+        try:
+            answer = self.parties[name].handle(raw)
+        except Exception as error:  # its message could quote a row
+            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
+        if not isinstance(answer, bytes):
+            raise PartyError(f"party {name!r} answered with {type(answer).__name__}, not with bytes.")
+        return answer

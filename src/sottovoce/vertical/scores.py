@@ -61,8 +61,8 @@ class ScoreProblem:
         loss, y = self.loss, self.y
         if not k > loss.smoothness:
             raise ParameterError(
-                f"the penalty parameter rho must be above the smoothness {loss.smoothness:g} of the {loss.name} loss, "
-                f"which is not convex; got {k!r}."
+                f"the penalty parameter rho (rho / M for M parties in the sharing form) must be above the smoothness "
+                f"{loss.smoothness:g} of the {loss.name} loss, which is not convex; got {k!r}."
             )
         low, high = centre - loss.lipschitz / k, centre + loss.lipschitz / k
         z = centre.copy()
