@@ -5,10 +5,10 @@ steps s_i and gradient differences y_i; the two loops of L-BFGS need only inner 
 the parties, so the coordinator runs the loops on a small table of numbers and sends back the coefficients of the
 direction (as in [1]_). The first metric of the loops is not the identity but
 
-.. math:: H_0 = \mathrm{blockdiag}\big( (R_m + D_m'W D_m)^{-1} \big), \qquad W = \mathrm{diag}(l''(z)),
+.. math:: H_0 = \mathrm{blockdiag}\big( (R_m + D_m'WD_m)^{-1} \big), \qquad W = \mathrm{diag}(l''(z)),
 
-made anew when W has moved by half. The step is exact along the line, which costs no message: the coordinator knows z,
-the change of z and the penalty along the line.
+which is made anew when the second derivatives have moved by half of their sum. The step is exact along the line, which
+costs no message: the coordinator knows z, the change of z and the penalty along the line.
 
 Per round each party sends one number a record and some products, and receives one number a record.
 
