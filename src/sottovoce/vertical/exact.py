@@ -124,8 +124,8 @@ class ExactPlan(VerticalPlan):
         history: History
         if self.solver == "lbfgs":
             history = lbfgs(
-                parties, problem, l2=self.penalty.l2, intercept=self.fit_intercept, memory=self.memory, precondition=self.precondition,
-                max_iter=self.max_iter, tol=self.tol,
+                parties, problem, l2=self.penalty.l2, intercept=self.fit_intercept, memory=self.memory,
+                precondition=self.precondition, max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
         else:
             history = admm(
