@@ -94,7 +94,7 @@ def test_audit_of_noisy_admm(case, factor):
     start = NoisyStart(1.0, *bounds.values(), MU)
     released, exact = [], []
     for place, row in enumerate((1.0, -1.0)):
-        party = Party(np.vstack([[[row]], rest]), name="clinic", data_norm=1.0).seed(place)
+        party = Party(np.vstack([[[row]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(place))
         party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
         party.handle(start.encode())
         worker = party._worker
@@ -112,7 +112,7 @@ def test_the_message_is_that_release():
     rest, bounds, penalty, targets = CASES["own score"]
     answers = []
     for whole in (True, False):
-        party = Party(np.vstack([[[1.0]], rest]), name="clinic", data_norm=1.0).seed(3)
+        party = Party(np.vstack([[[1.0]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(3))
         party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
         party.handle(NoisyStart(1.0, *bounds.values(), MU).encode())
         if whole:

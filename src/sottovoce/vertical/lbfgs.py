@@ -235,7 +235,8 @@ def lbfgs(
     metric = np.zeros(n)  # the second derivatives behind the preconditioner
     for n_rounds in range(1, max_iter + 1):
         now = problem.loss.curvature(y, z)
-        if not now.any():  # every record on a straight piece of the loss, as at the start of a smoothed hinge
+        bent = float(now.sum())
+        if bent == 0.0:  # every record on a straight piece of the loss, as at the start of a smoothed hinge
             now = np.full(n, problem.loss.smoothness)
         anew = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
         curvature = np.zeros(0)
@@ -248,7 +249,7 @@ def lbfgs(
         table.read(np.sum(products, axis=0), moved=step != 0.0, anew=anew)
         distance = table.gradient_square / (2.0 * l2)
         if intercept:
-            distance += _newton_decrement(float(slopes.sum()), float(now.sum()))
+            distance += _newton_decrement(float(slopes.sum()), bent)
         replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores).values()
         change = sum((reply.scores for reply in replies), np.zeros(n))
         slope, square = sum(reply.slope for reply in replies), sum(reply.square for reply in replies)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -225,9 +225,14 @@ class Party:
         finally:
             self._random_state = before
 
+    def seed(self, random_state: object) -> Self:
+        """Make this party's noise repeatable from now on; see `seeded`. A generator gives each training another seed."""
+        self._random_state = random_state
+        return self
+
     @property
     def is_seeded(self) -> bool:
-        """True inside `seeded`."""
+        """True where the noise could be repeated."""
         return self._random_state is not None
 
     def keeps(self, model: str) -> bool:
