@@ -241,7 +241,7 @@ def test_minimise_is_the_minimum(loss, strength):
         z = problem.minimise(centre, strength)
         for i in range(60):
 
-            def cost(t, i=i):
+            def cost(t, i=i, centre=centre):
                 return float(loss.value(y[i], t)) + 0.5 * strength * (t - centre[i]) ** 2
 
             reach = 3.0 + abs(y[i]) + abs(centre[i]) + 2.0 / strength

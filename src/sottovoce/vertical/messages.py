@@ -32,6 +32,7 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `NoisyStart`        bounds and noise of noisy ADMM -> `Done`
 `NoisyStep`         one number a record -> `NoisyScores`: one noisy number a record
 `PublishedStart`    the published noise, for reproduction -> `Done`
+`ShowFeatures`      -> `ShownFeatures`: the party's columns without noise, of people who are scored
 `Keep`              keep the present coefficients under a name -> `Done`
 `Score`             -> `Scores`: the party's part of the prediction for each of its rows
 ==================  =====================================================================================
@@ -75,6 +76,8 @@ __all__ = [
     "Score",
     "Scores",
     "SendFeatures",
+    "ShowFeatures",
+    "ShownFeatures",
     "Spectrum",
     "SpectrumReply",
     "TrainOnLabels",
@@ -462,7 +465,10 @@ class SendFeatures(Message):
 
 @dataclass(frozen=True, eq=False)
 class Features(Message):
-    """Noisy columns (row by row), noisy Gram matrix, the standard deviations of the noise in both, and the event."""
+    """Noisy columns (row by row), noisy Gram matrix, the standard deviations of the noise in both, and the event.
+
+    In units of the party's bound on its rows, and of its square.
+    """
 
     rows: Vector
     gram: Vector
@@ -511,6 +517,21 @@ class PublishedStart(Message):
     norm_bound: float
     n_parties: int
     code = 47
+
+
+@dataclass(frozen=True, eq=False)
+class ShowFeatures(Message):
+    """Ask for the columns of people who are to be scored, without noise."""
+
+    code = 48
+
+
+@dataclass(frozen=True, eq=False)
+class ShownFeatures(Message):
+    """Columns as they are, row by row."""
+
+    rows: Vector
+    code = 49
 
 
 _KINDS: Final = {kind.code: kind for kind in Message.__subclasses__()}

@@ -77,10 +77,6 @@ class Parties(ABC):
         self._records: list[list[Crossing]] = []
 
     @abstractmethod
-    def only(self, *names: str) -> "Parties":
-        """Return some of these parties, with counters of their own."""
-
-    @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one request to each named party and return its answers; a party that fails is a `PartyError`."""
 
@@ -127,6 +123,10 @@ class Parties(ABC):
         """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
+    def only(self, *names: str) -> "Parties":
+        """Return some of these parties, with counters of their own; a record of all does not hold their messages."""
+        return _Some(self, names)
+
     @contextmanager
     def recorded(self) -> Iterator[list[Crossing]]:
         """Record every message that crosses inside the ``with`` block, in order."""
@@ -136,6 +136,17 @@ class Parties(ABC):
             yield record
         finally:
             self._records.remove(record)
+
+
+class _Some(Parties):
+    """Some of the parties of another object, which carries the requests."""
+
+    def __init__(self, all_parties: Parties, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._all = all_parties
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        return self._all._send(requests)
 
 
 class InProcessParties(Parties):

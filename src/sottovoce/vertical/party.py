@@ -25,7 +25,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import DataError, MessageError, ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
-from sottovoce.randomness import Streams
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import AdmmWorker
 from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.columns import Columns
@@ -37,23 +37,34 @@ from sottovoce.vertical.messages import (
     Describe,
     Description,
     Done,
+    Features,
     Keep,
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
     LbfgsStart,
     Message,
+    NoisyScores,
+    NoisyStart,
+    NoisyStep,
     Prepare,
+    PublishedStart,
     Refused,
     Score,
     Scores,
+    SendFeatures,
+    ShowFeatures,
+    ShownFeatures,
     Spectrum,
     SpectrumReply,
     Trained,
     TrainOnLabels,
     decode,
 )
+from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
+from sottovoce.vertical.noisy_features import FeatureRelease
 from sottovoce.vertical.penalty import Penalty
+from sottovoce.vertical.published import PublishedWorker
 from sottovoce.vertical.subproblem import Subproblem
 
 __all__ = ["Part", "Party"]
@@ -168,6 +179,8 @@ class Party:
         self._intercept = False
         self._problem: Subproblem | None = None
         self._worker: Any = None
+        self._published: PublishedStart | None = None
+        self._open_noise: np.random.Generator | None = None  # of a training that takes several requests
         self._models: dict[str, Part] = {}
 
     def __repr__(self) -> str:
@@ -261,7 +274,7 @@ class Party:
             raise _RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
         self._penalty = Penalty(request.l2, request.l1, request.low, request.high)
         self._intercept = bool(request.intercept)
-        self._problem = self._worker = None
+        self._problem = self._worker = self._published = self._open_noise = None
         return Done()
 
     def _subproblem(self) -> Subproblem:
@@ -274,7 +287,15 @@ class Party:
     def _start_admm(self, request: AdmmStart) -> Done:
         if not (request.rho > 0.0 and request.proximal >= 0.0 and 0.0 < request.relaxation < 2.0):
             raise _RefusalError("ADMM needs rho > 0, a proximal weight >= 0 and a relaxation in (0, 2)")
-        self._worker = AdmmWorker(self._subproblem(), request)
+        problem = self._subproblem()
+        if self._published is None:
+            self._worker = AdmmWorker(problem, request)
+        else:
+            self._worker = PublishedWorker(problem, request, self._published, self._noise())
+        return Done()
+
+    def _start_published(self, request: PublishedStart) -> Done:
+        self._published = request
         return Done()
 
     def _start_lbfgs(self, request: LbfgsStart) -> Done:
@@ -297,6 +318,46 @@ class Party:
 
     def _move(self, request: LbfgsMove) -> Message:
         return self._open(LbfgsWorker, request).move(request)
+
+    def _noise(self) -> np.random.Generator:
+        """Open the noise stream of one training; it never outlives it, so no two processes can share one."""
+        return Streams(self._random_state).generator(Purpose.NOISE)
+
+    def _row_bound(self) -> float:
+        if self.data_norm is None:
+            raise _RefusalError("it gave no data_norm, which the noise would be scaled by")
+        return self.data_norm
+
+    def _send_features(self, request: SendFeatures) -> Features:
+        bound, release = self._row_bound(), FeatureRelease(_positive("mu", request.mu), self.nonnegative)
+        self._charge(release.event)
+        return release.release(self._table, bound, self._noise())
+
+    def _show_features(self, _: ShowFeatures) -> ShownFeatures:
+        if self.budget.is_limited:
+            raise _RefusalError(
+                "columns without noise tell all about the rows that are scored, which its budget does not cover; score "
+                "other people's rows with a party object without a budget"
+            )
+        table = self._table if isinstance(self._table, np.ndarray) else self._table.toarray()
+        return ShownFeatures(table.ravel())
+
+    def _start_noisy(self, request: NoisyStart) -> Done:
+        if not (self._penalty.is_quadratic and self._penalty.l2 > 0.0):
+            raise _RefusalError("noisy ADMM needs a quadratic penalty")
+        for name in ("rho", "score_bound", "norm_bound", "target_bound", "mu"):
+            _positive(name, getattr(request, name))
+        bound, l2 = self._row_bound(), self._penalty.l2
+        self._open_noise = self._noise()
+        self._worker = NoisyAdmmWorker(self._table, bound, intercept=self._intercept, l2=l2, start=request)
+        return Done()
+
+    def _step_noisy(self, request: NoisyStep) -> NoisyScores:
+        worker = self._open(NoisyAdmmWorker, request, request.shift)
+        if request.release:
+            self._charge(worker.release.event)
+        assert self._open_noise is not None
+        return worker.step(request, self._open_noise)
 
     def _open(self, kind: type[Worker], request: Message, by_record: NDArray[np.float64] | None = None) -> Worker:
         """Return the training that is under way, if it is of the right kind and the message has the right length."""
@@ -379,6 +440,12 @@ class Party:
             raise _RefusalError(shortage)
 
 
+def _positive(name: str, value: float) -> float:
+    if not value > 0.0:
+        raise _RefusalError(f"{name} must be positive; got {value!r}")
+    return value
+
+
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_rows,):
@@ -403,4 +470,9 @@ _OPERATIONS: Final[dict[type[Message], Callable[[Party, Any], Message]]] = {
     TrainOnLabels: Party._train_on_labels,
     Keep: Party._keep,
     Score: Party._score,
+    SendFeatures: Party._send_features,
+    ShowFeatures: Party._show_features,
+    NoisyStart: Party._start_noisy,
+    NoisyStep: Party._step_noisy,
+    PublishedStart: Party._start_published,
 }
