@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -455,7 +456,9 @@ def _make_estimator(
     _require_row_bounds(source.facts, source.label_holder, epsilon)
     chosen = {name: value for name, value in options.items() if value is not None}
     estimator = _ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **chosen)
-    estimator.plan([party.stand_in() for party in source.facts])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
+        estimator.plan([party.stand_in() for party in source.facts])
     return estimator
 
 
