@@ -18,6 +18,8 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["accuracy.py", "--seeds", "3" if quick else "10", *(["--only", "a9a,phishing"] if quick else [])])
     jobs.append(["figures.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_flaws.py", *(["--only", "a9a"] if quick else [])])
+    jobs += [] if quick else [["vertical_conditions.py"]]
+    jobs.append(["vertical_noisy.py", *(["--seeds", "1", "--alpha", "1"] if quick else [])])
 else:
     print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
 for job in jobs:

@@ -3,8 +3,8 @@
     python benchmarks/vertical_noisy.py [--seeds 5] [--only noisy-features,noisy-admm] [--alpha 1,14]
 
 Medians of test accuracy in per cent; delta = 1e-5, one person's rows at both parties replaced together. Row bounds are
-public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and all
-columns in one place without privacy.
+public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and
+all columns without privacy.
 """
 
 import argparse

@@ -159,8 +159,15 @@ def test_without_noise_the_joint_model_sees_what_the_local_one_cannot(folder: Fo
 
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
 def test_every_mechanism_runs(folder: Folder, mechanism: str) -> None:
-    result = passes(*folder.one(mechanism=mechanism))
+    result = passes(*folder.one(mechanism=mechanism, epsilon=1, out=folder.out))
     assert re.search(rf"mechanism = {mechanism}\b", result.stdout)
+
+
+@pytest.mark.parametrize("mechanism", [name for name, plan in MECHANISMS.items() if "max_iter" in plan.options])
+def test_rounds_of_a_mechanism_can_be_given(folder: Folder, mechanism: str) -> None:
+    few, more = (passes(*folder.one(mechanism=mechanism, epsilon=1, max_iter=rounds)).stdout for rounds in (2, 5))
+    counts = [int(re.search(r"bytes up, from the parties +([\d,]+)", text)[1].replace(",", "")) for text in (few, more)]
+    assert counts[0] < counts[1]
 
 
 def test_ridge_and_svm_and_admm(folder: Folder) -> None:

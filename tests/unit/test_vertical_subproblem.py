@@ -155,15 +155,8 @@ def test_coordinate_descent_satisfies_kkt(n, d, rho, penalty, form, intercept):
     for j in range(d):
         slope = gradient[j] + penalty.l2 * x[j]
         # the subdifferential of l1 |x|, and of the bounds where one is reached
-        low, high = (
-            (penalty.l1, penalty.l1)
-            if x[j] > 0
-            else (-penalty.l1, -penalty.l1)
-            if x[j] < 0
-            else (-penalty.l1, penalty.l1)
-        )
-        low = -math.inf if x[j] == penalty.low else low
-        high = math.inf if x[j] == penalty.high else high
+        low = -math.inf if x[j] == penalty.low else penalty.l1 if x[j] > 0.0 else -penalty.l1
+        high = math.inf if x[j] == penalty.high else -penalty.l1 if x[j] < 0.0 else penalty.l1
         assert low - near <= -slope <= high + near
         assert penalty.low <= x[j] <= penalty.high
     if intercept:

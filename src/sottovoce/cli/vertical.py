@@ -202,7 +202,10 @@ def simulate(
         typer.Option("--solver", help="With epsilon inf: lbfgs or admm. Default: auto.", rich_help_panel=TRAINING),
     ] = None,
     max_iter: Annotated[
-        int | None, typer.Option("--max-iter", help="With epsilon inf: rounds at most.", rich_help_panel=TRAINING)
+        int | None,
+        typer.Option(
+            "--max-iter", help="With epsilon inf, or a mechanism in rounds: rounds at most.", rich_help_panel=TRAINING
+        ),
     ] = None,
     tol: Annotated[
         float | None, typer.Option("--tol", help="With epsilon inf: when to stop.", rich_help_panel=TRAINING)
@@ -429,11 +432,14 @@ def _make_estimator(
     kind: ModelKind, source: PartySource, *, epsilon: float, options: Mapping[str, Any]
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
+    own: dict[str, Any] = {}
     flags = {f"--{name.replace('_', '-')}": options[name] for name in ("mechanism", "solver", "max_iter", "tol")}
     if epsilon == math.inf:
         refuse_options("is for a private training, with a finite --epsilon", {"--mechanism": flags.pop("--mechanism")})
     else:
-        del flags["--mechanism"]
+        mechanism = flags.pop("--mechanism") or next(iter(MECHANISMS))
+        if mechanism in MECHANISMS and "max_iter" in MECHANISMS[mechanism].options:
+            own = {"max_iter": flags.pop("--max-iter")}
         refuse_options("is for a training without noise, --epsilon inf", flags)
     labels: dict[str, Any]
     if kind is ModelKind.RIDGE:
@@ -455,6 +461,8 @@ def _make_estimator(
         labels = {"classes": list(source.classes)}
     _require_row_bounds(source.facts, source.label_holder, epsilon)
     chosen = {name: value for name, value in options.items() if value is not None}
+    if own.get("max_iter") is not None:
+        chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
     estimator = _ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all

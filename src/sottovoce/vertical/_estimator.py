@@ -28,6 +28,8 @@ from sottovoce.vertical.exact import ExactPlan, alone
 from sottovoce.vertical.history import History
 from sottovoce.vertical.identifiers import canonical_identifiers
 from sottovoce.vertical.local_models import LocalModelsPlan
+from sottovoce.vertical.noisy_admm import NoisyAdmmPlan
+from sottovoce.vertical.noisy_features import NoisyFeaturesPlan
 from sottovoce.vertical.parties import InProcessParties, Parties
 from sottovoce.vertical.party import Part, Party
 from sottovoce.vertical.plan import (
@@ -39,12 +41,18 @@ from sottovoce.vertical.plan import (
     VerticalSolution,
     read_public_facts,
 )
+from sottovoce.vertical.published import PublishedPlan
 
 __all__ = ["MECHANISMS", "VerticalEstimator"]
 
 Vector = NDArray[np.float64]
 
-MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {"local-models": LocalModelsPlan}
+MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
+    "local-models": LocalModelsPlan,
+    "noisy-features": NoisyFeaturesPlan,
+    "noisy-admm": NoisyAdmmPlan,
+    "paper": PublishedPlan,
+}
 
 _VERSION: Final = version("sottovoce")
 _MAX_EPSILON: Final = 1e6

@@ -6,7 +6,7 @@ from typing import Any
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.events import Event, NonPrivateEvent, compose
 
 __all__ = ["PartyBudget"]
 
@@ -31,7 +31,14 @@ class PartyBudget:
                 raise ParameterError(f"budget must be a pair (epsilon, delta) or None; got {limit!r}.") from None
             self.epsilon = number("budget[0]", epsilon, at_least=0.0)
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
-        self.spent: Event = NothingReleased()
+        self._events: list[Event] = []
+
+    @property
+    def spent(self) -> Event:
+        """Everything that was charged; for the party's own eyes."""
+        if any(isinstance(event, NonPrivateEvent) for event in self._events):
+            return NonPrivateEvent()
+        return compose(*self._events)
 
     @property
     def is_limited(self) -> bool:
@@ -42,7 +49,7 @@ class PartyBudget:
         """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
         if not self.is_limited:
             return ""
-        total = self._with(event)
+        total = compose(*self._events, event)
         cost = accountant_for(total).epsilon(total, self.delta)
         if cost <= self.epsilon * (1.0 + 1e-9):
             return ""
@@ -53,7 +60,4 @@ class PartyBudget:
 
     def charge(self, event: Event) -> None:
         """Add ``event``; whoever calls has seen that there is no `shortage`."""
-        self.spent = self._with(event)
-
-    def _with(self, event: Event) -> Event:
-        return self.spent if isinstance(self.spent, NonPrivateEvent) else compose(self.spent, event)
+        self._events.append(event)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError, PartyError
 from sottovoce.privacy.events import Event, event_from_dict
+from sottovoce.vertical.messages import Afford, Done
+from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import PublicFacts
 
-__all__ = ["check_spent", "event_text", "require_row_bounds", "split_mu"]
+__all__ = ["check_affordable", "check_spent", "event_text", "require_row_bounds", "split_mu"]
 
 # so that the rounding of square roots cannot make the parts cost more than the whole
 _ROOM = 1.0 - 2.0**-40
@@ -54,6 +56,17 @@ def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None
     weights = {name: number(f"budget_shares[{name!r}]", shares[name], above=0.0) for name in names}
     total = math.fsum(weights.values())
     return {name: _ROOM * mu * math.sqrt(weight / total) for name, weight in weights.items()}
+
+
+def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:
+    """Ask every party whether its budget covers what is planned, before anything is released or spent.
+
+    Raises
+    ------
+    PartyError
+        If one refuses.
+    """
+    parties.exchange({name: Afford(event_text(event)) for name, event in events.items()}, Done)
 
 
 def event_text(event: Event) -> str:

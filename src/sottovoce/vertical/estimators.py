@@ -112,7 +112,8 @@ class VerticalLogisticRegression(_VerticalClassifier):
     coef_bounds : (low, high) or None
         Without noise: bounds of every coefficient, low <= 0 <= high.
     fit_intercept : bool, default True
-        A free intercept, which the label holder keeps.
+        A free intercept. Without noise it is the sum of one at each party, which converges faster; with noise the label
+        holder keeps it.
     solver : {"auto", "lbfgs", "admm"}, default "auto"
         Without noise. ``"auto"``: L-BFGS where loss and penalty are smooth, else ADMM.
     solver_options : dict or None

@@ -1,6 +1,7 @@
 """Training without noise: the optimum of the joint problem, by L-BFGS or ADMM. No protection of anybody."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,11 +39,15 @@ def alone(model: str) -> str:
     return f"{model} alone"
 
 
-def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | None) -> None:
-    """Open a training at every party; one of them has the free intercept."""
+def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | Sequence[str] | None) -> None:
+    """Open a training at every party; those that are named have a free intercept each, of which only the sum counts.
+
+    One at every party is the fastest: columns of one-hot codes contain the constant, and where only one party may move
+    it for free the others hand theirs over in thousands of rounds of ADMM (`docs/guide/vertical_solvers.md`).
+    """
+    places = (intercept_at,) if isinstance(intercept_at, str) else tuple(intercept_at or ())
     requests = {
-        name: Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, int(name == intercept_at))
-        for name in parties.names
+        name: Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, int(name in places)) for name in parties.names
     }
     parties.exchange(requests, Done)
 
@@ -114,7 +119,7 @@ class ExactPlan(VerticalPlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
         train_alone(parties, self, y, alone(model))
-        prepare(parties, self.penalty, intercept_at=self.facts.label_holder if self.fit_intercept else None)
+        prepare(parties, self.penalty, intercept_at=parties.names if self.fit_intercept else None)
         problem = ScoreProblem(self.loss, y)
         history: History
         if self.solver == "lbfgs":

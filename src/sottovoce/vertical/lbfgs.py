@@ -5,9 +5,9 @@ steps s_i and gradient differences y_i; the two loops of L-BFGS need only inner 
 the parties, so the coordinator runs the loops on a small table of numbers and sends back the coefficients of the
 direction (as in [1]_). The first metric of the loops is not the identity but
 
-.. math:: H_0 = \mathrm{blockdiag}\big( (R_m + \kappa D_m'D_m)^{-1} \big), \qquad \kappa = \text{mean of } l''(z),
+.. math:: H_0 = \mathrm{blockdiag}\big( (R_m + D_m'WD_m)^{-1} \big), \qquad W = \mathrm{diag}(l''(z)),
 
-from the factor that ADMM would use, made anew when kappa has moved twofold. The step is exact along the line, which
+which is made anew when the second derivatives have moved by half of their sum. The step is exact along the line, which
 costs no message: the coordinator knows z, the change of z and the penalty along the line.
 
 Per round each party sends one number a record and some products, and receives one number a record.
@@ -44,6 +44,7 @@ Vector = NDArray[np.float64]
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
+_ROUNDING: Final = 1e-14
 _DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made anew
 
 
@@ -170,14 +171,16 @@ class ProductTable:
             self._yhy[-1] = self._yhy[:, -1] = rest
 
     def coefficients(self) -> Vector:
-        """Return the coefficients of -H g: of H0 g, then of the s_i, then of the H0 y_i."""
+        """Return the coefficients of -H g: of H0 g, then of the s_i, then of the H0 y_i; 0 for a pair of no use."""
         k = len(self._sg)
         curvature = np.diag(self._sy)
+        # after a step of the size of rounding errors s'y may be 0 or below
+        good = [i for i in range(k) if curvature[i] > _ROUNDING * self._yhy[i, i]]
         a, b = np.zeros(k), np.zeros(k)
-        for i in range(k - 1, -1, -1):
+        for i in reversed(good):
             a[i] = (self._sg[i] - self._sy[i, i + 1 :] @ a[i + 1 :]) / curvature[i]
-        scale = 1.0 if self._preconditioned or not k else self._sy[-1, -1] / self._yhy[-1, -1]
-        for i in range(k):
+        scale = 1.0 if self._preconditioned or not good else curvature[good[-1]] / self._yhy[good[-1], good[-1]]
+        for i in good:
             product = scale * (self._yhg[i] - self._yhy[i] @ a) + self._sy[:i, i] @ (a[:i] - b[:i])
             b[i] = product / curvature[i]
         return -np.concatenate([[scale], a - b, -scale * a])
@@ -188,6 +191,7 @@ def lbfgs(
     problem: ScoreProblem,
     *,
     l2: float,
+    intercept: bool = False,
     memory: int = 30,
     precondition: bool = True,
     max_iter: int = 200,
@@ -204,6 +208,8 @@ def lbfgs(
         Smooth, convex loss and labels.
     l2 : float, > 0
         The parties' penalty, for the sum of losses.
+    intercept : bool
+        True where a party carries the free intercept; the stopping measure needs to know.
     memory : int, >= 1
         Pairs kept.
     precondition : bool
@@ -211,8 +217,9 @@ def lbfgs(
     max_iter : int
         Rounds at most.
     tol : float
-        Stop when |g|^2 / (2 l2), a bound on how far the objective is from its optimum (by strong convexity, the free
-        intercept counted as if it were penalised), is at most ``tol`` times the objective.
+        Stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
+        objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it,
+        g_0 = sum_i l'(z_i), and the sum is an estimate, not a bound.
     after : callable
         Called with the number of rounds after each of them.
 
@@ -235,9 +242,13 @@ def lbfgs(
         if anew:
             metric = np.maximum(now, _LEAST_CURVATURE * problem.loss.smoothness)
             curvature = metric if np.ptp(metric) > 0.0 else metric[:1]
-        request = LbfgsGradient(step, problem.loss.derivative(y, z), curvature)
+        slopes = problem.loss.derivative(y, z)
+        request = LbfgsGradient(step, slopes, curvature)
         products = [reply.products for reply in parties.exchange(request, LbfgsProducts).values()]
         table.read(np.sum(products, axis=0), moved=step != 0.0, anew=anew)
+        distance = table.gradient_square / (2.0 * l2)
+        if intercept:
+            distance += _newton_decrement(float(slopes.sum()), float(now.sum()))
         replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores).values()
         change = sum((reply.scores for reply in replies), np.zeros(n))
         slope, square = sum(reply.slope for reply in replies), sum(reply.square for reply in replies)
@@ -245,7 +256,7 @@ def lbfgs(
         step = _line_search(problem, z, change, slope, square)
         z = z + step * change
         history.objective.append(problem.value(z) + penalty + step * slope + 0.5 * step * step * square)
-        history.stationarity.append(table.gradient_square / (2.0 * l2))
+        history.stationarity.append(distance)
         history.uplink_bytes.append(parties.uplink_bytes)
         history.downlink_bytes.append(parties.downlink_bytes)
         after(n_rounds)
@@ -254,6 +265,13 @@ def lbfgs(
             break
     parties.exchange(LbfgsMove(step), Done)
     return history
+
+
+def _newton_decrement(first: float, second: float) -> float:
+    """Return how far a parabola with this slope and curvature is above its least value."""
+    if first == 0.0:
+        return 0.0
+    return first * first / (2.0 * second) if second > 0.0 else math.inf
 
 
 def _line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float) -> float:

@@ -15,10 +15,9 @@ response like classes: what bounds the noise of the other parties' models is how
 Proof: ``docs/privacy/vertical_local_models.md``.
 """
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -30,13 +29,14 @@ from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
-from sottovoce.privacy.events import Event, compose, event_from_dict
+from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.charges import check_affordable, check_spent, require_row_bounds, split_mu
 from sottovoce.vertical.exact import alone, train_alone
-from sottovoce.vertical.messages import Afford, Done, Keep, Trained, TrainOnLabels
+from sottovoce.vertical.messages import Done, Keep, Trained, TrainOnLabels
 from sottovoce.vertical.parties import Parties
-from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution, check_shares
+from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 
 __all__ = ["LocalModelsPlan"]
 
@@ -53,28 +53,23 @@ class LocalModelsPlan(VerticalPlan):
         Share of epsilon for the labels.
     combination : float, >= 0
         c above.
-    budget_shares : dict
-        Share of the squared mean shift mu^2 of each party but the label holder; they add up to 1.
+    budget_shares : dict or None
+        Share of the squared mean shift mu^2 of each party but the label holder; None for equal shares.
     """
 
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
 
     label_share: float = 0.75
     combination: float = 0.6
-    budget_shares: Mapping[str, float] = field(default_factory=dict)
+    budget_shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         number("mechanism_options['label_share']", self.label_share, above=0.0, below=1.0)
         number("mechanism_options['combination']", self.combination, at_least=0.0)
-        check_shares(self.budget_shares, self.facts.others)
         if not self.facts.others:
             raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
-        for name in self.facts.others:
-            if not math.isfinite(self.facts.descriptions[name].data_norm):
-                raise ParameterError(
-                    f"party {name!r} has no data_norm: a private training needs a public bound on the norm of its "
-                    "rows. Give Party(..., data_norm=...); never compute it from the data."
-                )
+        require_row_bounds(self.facts, self.facts.others, self.name)
+        self.party_plans  # noqa: B018  refuses wrong shares and plans before anything is spent
 
     @cached_property
     def response(self) -> RandomizedResponse | None:
@@ -96,25 +91,20 @@ class LocalModelsPlan(VerticalPlan):
     @cached_property
     def party_plans(self) -> dict[str, ReleasedLabelsPlan]:
         """The frozen plan of each other party's training."""
+        mus = split_mu(self.mu, self.facts.others, self.budget_shares)
         return {
             name: ReleasedLabelsPlan(
                 loss=self.party_loss,
                 n_samples=self.facts.n_samples,
                 n_features=self.facts.descriptions[name].n_features,
                 alpha=self.alpha / self.facts.descriptions[name].data_norm ** 2,
-                mu=self.mu * math.sqrt(self._share(name)),
+                mu=mus[name],
                 nonnegative=bool(self.facts.descriptions[name].nonnegative),
                 flip_probability=0.0 if self.response is None else self.response.flip_probability,
                 label_bound=1.0 if self._numbers_as_they_are else None,
             )
             for name in self.facts.others
         }
-
-    def _share(self, name: str) -> float:
-        """Return a party's share of mu^2; shares that add up to a hair more than 1 must not overspend."""
-        if not self.budget_shares:
-            return 1.0 / len(self.facts.others)
-        return self.budget_shares[name] / max(1.0, math.fsum(self.budget_shares.values()))
 
     @property
     def _numbers_as_they_are(self) -> bool:
@@ -128,9 +118,8 @@ class LocalModelsPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
-        events = self.party_plans
-        affordable = {name: Afford(json.dumps(plan.event.to_dict())) for name, plan in events.items()}
-        parties.exchange(affordable, Done)  # a party that will not pay says so before the labels are released
+        planned = {name: plan.event for name, plan in self.party_plans.items()}
+        check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
         train_alone(parties, self, y, alone(model))
         parties.ask(self.facts.label_holder, Keep(model), Done)
         signs, half_range = self._signs(y, streams)
@@ -141,13 +130,11 @@ class LocalModelsPlan(VerticalPlan):
             name: TrainOnLabels(
                 signs, plan.loss.name, plan.flip_probability, plan.label_bound or 0.0, plan.alpha, plan.mu
             )
-            for name, plan in events.items()
+            for name, plan in self.party_plans.items()
         }
         try:
             for name, reply in parties.exchange(requests, Trained).items():
-                spent[name] = event_from_dict(json.loads(reply.event))
-                if spent[name] != events[name].event:
-                    raise PartyError(f"party {name!r} did not spend what was planned, {events[name].event!r}.")
+                check_spent(name, reply.event, planned[name])
             parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
         except PartyError as error:
             if self.response is None:
@@ -160,8 +147,8 @@ class LocalModelsPlan(VerticalPlan):
         terms = {name: Term(weight, self._prior(y)) for name in self.facts.others}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
-            event=compose(*spent.values()),
-            party_events=spent,
+            event=self.event,
+            party_events={**spent, **planned},
             n_rounds=1,
         )
 

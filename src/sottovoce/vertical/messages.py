@@ -480,7 +480,7 @@ class Features(Message):
 
 @dataclass(frozen=True, eq=False)
 class NoisyStart(Message):
-    """Bounds of noisy ADMM (scores, coefficients, targets) and the budget of each release."""
+    """Bounds of noisy ADMM (scores, coefficients, targets), for rows of norm at most 1; the budget of each release."""
 
     rho: float
     score_bound: float

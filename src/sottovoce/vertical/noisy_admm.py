@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,8 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.bounded import PIECE, bounded_pieces
-from sottovoce.vertical.charges import check_spent, event_text, require_row_bounds, split_mu
+from sottovoce.vertical.charges import check_affordable, check_spent, event_text, require_row_bounds, split_mu
+from sottovoce.vertical.exact import alone, train_alone
 from sottovoce.vertical.messages import Done, Keep, NoisyScores, NoisyStart, NoisyStep, Prepare
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
@@ -239,7 +240,7 @@ class NoisyAdmmPlan(VerticalPlan):
     rho : float, > 0
         Penalty parameter, for the sum of losses.
     score_bound : float, > 0
-        c: a party's scores are clipped to [-c, c].
+        c: a party's scores are clipped to [-c, c] in messages. Small defaults: most of the noise grows with c.
     norm_bound : float, > 0
         R: bound on the coefficients, for rows of norm 1; hence on a party's scores.
     target_bound : float or None
@@ -255,10 +256,20 @@ class NoisyAdmmPlan(VerticalPlan):
         If a party has no ``data_norm``, labels are secret and the loss is not logistic, or a parameter is out of range.
     """
 
+    options: ClassVar[tuple[str, ...]] = (
+        "budget_shares",
+        "label_share",
+        "max_iter",
+        "norm_bound",
+        "rho",
+        "score_bound",
+        "target_bound",
+    )
+
     max_iter: int = 1
     rho: float = 0.3
-    score_bound: float = 3.0
-    norm_bound: float = 10.0
+    score_bound: float = 0.25
+    norm_bound: float = 1.0
     target_bound: float | None = None
     label_share: float = 0.75
     budget_shares: Mapping[str, float] | None = None
@@ -336,6 +347,8 @@ class NoisyAdmmPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Release the labels, run the rounds, and let every party keep its last coefficients."""
+        check_affordable(parties, {name: self._spent_by(name) for name in self.facts.names})
+        train_alone(parties, self, y, alone(model))
         loss: Any = self.loss
         if self.response is not None:
             y, _ = self.response.release(y, streams.generator(Purpose.NOISE))

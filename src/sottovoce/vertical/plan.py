@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
@@ -29,7 +28,6 @@ __all__ = [
     "Term",
     "VerticalPlan",
     "VerticalSolution",
-    "check_shares",
     "read_public_facts",
 ]
 
@@ -71,16 +69,6 @@ class PublicFacts:
 def read_public_facts(parties: Parties) -> dict[str, Description]:
     """Ask every party for its public facts."""
     return parties.exchange(Describe(), Description)
-
-
-def check_shares(shares: Mapping[str, float], parties: tuple[str, ...]) -> None:
-    """Refuse ``budget_shares`` that do not give each of ``parties`` a positive share of 1; empty is equal shares."""
-    what = "mechanism_options['budget_shares']"
-    if not isinstance(shares, Mapping) or (shares and set(shares) != set(parties)):
-        raise ParameterError(f"{what} must be a dict with a share for each of {', '.join(parties)}; got {shares!r}.")
-    total = math.fsum(number(f"{what}[{name!r}]", share, above=0.0, at_most=1.0) for name, share in shares.items())
-    if shares and not abs(total - 1.0) <= 1e-9:
-        raise ParameterError(f"{what} must add up to 1; got {total!r}.")
 
 
 class Scorer(ABC):

@@ -15,6 +15,7 @@ References
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from sottovoce.losses.base import Loss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.admm import AdmmWorker, admm
+from sottovoce.vertical.exact import alone, train_alone
 from sottovoce.vertical.messages import AdmmReply, AdmmStart, AdmmStep, Done, Keep, Prepare, PublishedStart
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
@@ -99,6 +101,8 @@ class PublishedPlan(VerticalPlan):
         If a parameter is out of range, or the loss is not convex.
     """
 
+    options: ClassVar[tuple[str, ...]] = ("max_iter", "norm_bound", "rho")
+
     max_iter: int = 10
     rho: float = 1.0
     norm_bound: float = 1.0
@@ -127,6 +131,7 @@ class PublishedPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Run the rounds, and let every party keep its last, noisy coefficients."""
+        train_alone(parties, self, y, alone(model))
         names, holder = self.facts.names, self.facts.label_holder
         l2 = self.alpha * len(y)
         parties.exchange(

@@ -1,0 +1,214 @@
+"""What a replaced row can do to a noisy message of a party: at most what its noise is scaled by, whatever the row."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.vertical.bounded import bounded_pieces
+from sottovoce.vertical.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
+from sottovoce.vertical.noisy_features import FeatureRelease
+
+wild = st.floats(allow_nan=False, allow_infinity=False)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(wild, min_size=1, max_size=40), st.floats(1e-300, 1e300), st.booleans())
+def test_a_bounded_row_is_at_most_1_long_and_keeps_its_signs(row, data_norm, sparse):
+    table = np.array([row])
+    ((_, bounded),) = bounded_pieces(sp.csr_array(table) if sparse else table, data_norm)
+    assert np.linalg.norm(bounded) <= 1.0 + 1e-14
+    assert np.all(bounded * np.sign(table) >= 0.0)
+    if np.abs(table).max() <= data_norm / len(row):
+        np.testing.assert_array_equal(bounded, table / data_norm)
+
+
+def test_two_entries_in_one_place_count_as_their_sum():
+    twice = sp.csr_array((np.array([0.7, 0.7]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    ((_, bounded),) = bounded_pieces(twice, 1.0)
+    assert bounded.tolist() == [[1.0]]
+
+
+# --- noisy features ---------------------------------------------------------------------------------------------------
+
+
+def exact_features(release, table):
+    """Return rows and Gram matrix as they are before noise, and the standard deviations that are added to them."""
+    seen = []
+
+    class Silent:
+        def standard_normal(self, shape):
+            return np.zeros(shape)
+
+    original = GridGaussian.release
+
+    def record(self, ticks, noise):
+        seen.append(self.noise_std)
+        return original(self, ticks, noise)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GridGaussian, "release", record)
+        features = release.release(table, 1.0, Silent())
+    d = table.shape[1]
+    beside, diagonal, rows = seen
+    assert (rows, diagonal) == (features.rows_noise_std, features.gram_noise_std)
+    assert beside == pytest.approx(diagonal / math.sqrt(2.0))
+    return features.rows, features.gram.reshape(d, d), rows, diagonal
+
+
+def shift(release, one, other, rest):
+    """Return the mean shift between the releases of two neighbours, in standard deviations."""
+    first, second = (exact_features(release, np.vstack([rest, row])) for row in (one, other))
+    rows = np.linalg.norm(first[0] - second[0]) / first[2]
+    gram = (
+        np.linalg.norm(first[1] - second[1]) / first[3]
+    )  # Frobenius: entries beside the diagonal have half the variance
+    return math.hypot(rows, gram)
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("mu", [1e-3, 0.2, 3.0])
+def test_features_move_by_at_most_mu(nonnegative, mu):
+    release = FeatureRelease(mu, nonnegative)
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for trial in range(200):
+        d = int(rng.integers(1, 6))
+        rest, pair = rng.normal(size=(4, d)), rng.normal(size=(2, d)) * 10.0 ** rng.uniform(-2, 2, (2, 1))
+        if trial % 2:
+            pair[1] = -pair[0] * rng.uniform(0.5, 2.0) + rng.normal(size=d) * rng.uniform(0.0, 0.5)
+        if nonnegative:
+            rest, pair = np.abs(rest), np.abs(pair)
+        largest = max(largest, shift(release, *pair, rest) / mu)
+    assert 0.7 < largest <= 1.0
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_the_bound_on_features_is_reached(nonnegative):
+    """By opposite rows, or orthogonal ones without negative entries: at 0.7 times the noise it would be broken."""
+    pair = np.array([[1.0, 0.0], [0.0, 1.0] if nonnegative else [-1.0, 0.0]])
+    assert shift(FeatureRelease(0.5, nonnegative), *pair, np.ones((3, 2))) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_the_gram_matrix_of_any_sign_is_free_only_up_to_a_quarter():
+    """With more than that share some pair of rows would move both by more than mu."""
+
+    def worst(share):
+        cosine = np.linspace(-1.0, 1.0, 2001)
+        return np.max((1.0 - cosine) / 2.0 + share * (1.0 - cosine**2))
+
+    assert worst(0.25) == 1.0
+    assert worst(0.3) > 1.0
+
+
+# --- noisy ADMM -------------------------------------------------------------------------------------------------------
+
+
+def scores_and_bound(table, targets, *, penalty, rho, c, R, W):
+    """Return the exact clipped scores for these targets, and the release."""
+    start = NoisyStart(rho, c, R, W, 1.0)
+    worker = NoisyAdmmWorker(table, 1.0, intercept=False, l2=penalty, start=start)
+    # the first targets are twice the shift
+    worker.step(NoisyStep(np.asarray(targets) / 2.0, 0), np.random.default_rng(0))
+    return worker.clipped_scores(), worker.release, worker.x
+
+
+def moved(rest, pair, targets, **facts):
+    """Return how far the scores move between neighbours, all of them and those of the others, and the release."""
+    (first, release, _), (second, _, _) = (
+        scores_and_bound(np.vstack([row[None, :], rest]), targets, **facts) for row in pair
+    )
+    return np.linalg.norm(first - second), np.linalg.norm(first[1:] - second[1:]), release
+
+
+def others_bound(release):
+    return math.sqrt(release.sensitivity**2 - (2.0 * release.score_bound) ** 2)
+
+
+def test_scores_move_by_at_most_the_sensitivity():
+    """Random rows, targets and settings; the part of the others is held to its own bound."""
+    rng = np.random.default_rng(0)
+    largest, largest_others = 0.0, 0.0
+    for trial in range(1500):
+        n, d = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+        rest = rng.normal(size=(n, d))
+        rest *= rng.uniform(0.05, 1.0) / np.linalg.norm(rest, axis=1, keepdims=True)
+        pair = rng.normal(size=(2, d))
+        if trial % 2:
+            pair[1] = -pair[0]
+        facts = {
+            "penalty": 10.0 ** rng.uniform(-3, 1),
+            "rho": 10.0 ** rng.uniform(-1, 1),
+            "R": 10.0 ** rng.uniform(-1, 1),
+            "W": 10.0 ** rng.uniform(-1, 1),
+            "c": 10.0 ** rng.uniform(-2, 1),
+        }
+        targets = facts["W"] * np.clip(rng.normal(size=n + 1) * 3.0, -1.0, 1.0)
+        whole, others, release = moved(rest, pair, targets, **facts)
+        largest = max(largest, whole / release.sensitivity)
+        largest_others = max(largest_others, others / others_bound(release))
+    assert 0.6 < largest <= 1.0 + 1e-9
+    assert 0.4 < largest_others <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("kappa", [1e-3, 0.5, 20.0])
+def test_the_bound_on_the_others_is_reached(kappa):
+    """Opposite rows, coefficients that change sign: tight where W = (3 + 2 kappa) R, kappa = lambda / rho."""
+    R, rho, n = 0.7, 2.0, 5000
+    W = (3.0 + 2.0 * kappa) * R
+    rest = np.full((n, 1), math.sqrt((2.0 + kappa) / n))
+    pair = np.array([[1.0], [-1.0]])
+    targets = np.append([-W], np.zeros(n))
+    whole, others, release = moved(
+        rest, pair, targets, penalty=kappa * rho, rho=rho, c=0.02 * R * math.sqrt(2.0 + kappa), R=R, W=W
+    )
+    assert others == pytest.approx(others_bound(release), rel=1e-4)
+    assert 0.99 * release.sensitivity < whole <= release.sensitivity  # so 0.7 times the noise would not do
+
+
+def test_the_bound_on_the_own_score_is_reached():
+    """Many like-minded others hold x at the edge; the replaced row turns its score from c to -c."""
+    pair = np.array([[1.0], [-1.0]])
+    whole, others, release = moved(
+        np.ones((300, 1)), pair, np.full(301, 2.0), penalty=50.0, rho=1.0, c=1.0, R=1.2, W=2.0
+    )
+    assert others == 0.0
+    assert 0.95 * release.sensitivity < whole <= release.sensitivity
+
+
+def test_a_computed_solution_is_within_the_accepted_gap():
+    """Against a general solver, inside the ball and on its edge, for a table that is nearly singular."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(1)
+    table = rng.normal(size=(40, 3))
+    table[:, 2] = table[:, 0] + 1e-7 * table[:, 1]
+    table /= 2.0 * np.linalg.norm(table, axis=1).max()
+    targets = rng.uniform(-2.0, 2.0, 40)
+    for R in (0.1, 100.0):
+        _, release, x = scores_and_bound(table, targets, penalty=0.05, rho=0.5, c=1.0, R=R, W=2.0)
+
+        def objective(v):
+            return 0.025 * v @ v + 0.25 * np.sum((table @ v - targets) ** 2)
+
+        inside = {"type": "ineq", "fun": lambda v, R=R: R**2 - v @ v}
+        best = minimize(objective, np.zeros(3), constraints=inside, method="SLSQP", options={"ftol": 1e-14}).x
+        assert np.linalg.norm(x) <= R * (1.0 + 1e-12)
+        np.testing.assert_allclose(table @ x, table @ best, atol=1e-4)
+        assert release.computed_sensitivity < 1.05 * release.sensitivity
+
+
+def test_what_is_not_solved_is_not_sent():
+    """A solution outside the accepted gap stops the party."""
+    start = NoisyStart(1.0, 1.0, 1.0, 1.0, 1.0)
+    worker = NoisyAdmmWorker(np.eye(3), 1.0, intercept=False, l2=1.0, start=start)
+    worker._steepness = worker._steepness * 2.0
+    with pytest.raises(ArithmeticError, match="not solved"):
+        worker.step(NoisyStep(np.ones(3), 1), np.random.default_rng(0))

@@ -1,0 +1,126 @@
+"""Audit of what a party of a vertical training sends; the adversary knows all other rows and chooses what he sends.
+
+Each release is Gaussian, so the best score is the likelihood ratio: the projection of what was released on the
+difference of the two exact values, which he knows. At the planned noise the lower bound on epsilon stays below the
+promise and near it; at 0.7 times it, it must not. The bound holds with confidence 0.999, so with fresh seeds the chance
+of a false alarm is 1e-3 a test; here seeds are fixed.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.audit.threshold import gaussian_lower_bound
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.messages import NoisyStart, NoisyStep, Prepare, decode
+from sottovoce.vertical.noisy_features import FeatureRelease
+from sottovoce.vertical.party import Party
+
+EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
+MU = gaussian_mu(EPSILON, DELTA)
+
+
+@pytest.fixture(params=[1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+def factor(request, monkeypatch):
+    """Scale the noise of every release: what a wrong noise scale looks like to the rest of the code."""
+    original = GridGaussian.release
+
+    class Scaled:
+        def __init__(self, noise):
+            self.noise = noise
+
+        def standard_normal(self, shape):
+            return request.param * self.noise.standard_normal(shape)
+
+    monkeypatch.setattr(GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise)))
+    return request.param
+
+
+def judge(scores, neighbour_scores, factor, what):
+    bound = gaussian_lower_bound(scores, neighbour_scores, delta=DELTA)
+    print(f"{what}, noise x {factor}: epsilon >= {bound:.3f} at delta = {DELTA} ({RUNS} runs a table)")
+    if factor == 1.0:
+        assert 0.4 * EPSILON < bound < EPSILON
+    else:
+        assert bound > EPSILON
+
+
+@pytest.mark.parametrize("nonnegative", [False, True], ids=["any sign", "nonnegative"])
+def test_audit_of_noisy_features(nonnegative, factor):
+    """Opposite rows, or orthogonal ones where entries are not negative; rows and Gram matrix are both used."""
+    rest = np.abs(np.random.default_rng(0).normal(size=(4, 2)))
+    pair = np.array([[2.0, 0.0], [0.0, 2.0] if nonnegative else [-2.0, 0.0]])
+    difference = (pair[0] - pair[1]) / 2.0
+    square = (np.outer(pair[0], pair[0]) - np.outer(pair[1], pair[1])) / 4.0
+    scores = []
+    release = FeatureRelease(MU, nonnegative)
+    for place, row in enumerate(pair):
+        noise = Streams(place).generator(Purpose.NOISE)
+        replies = [release.release(np.vstack([row, rest]), 2.0, noise) for _ in range(RUNS)]
+        scores.append(
+            [
+                reply.rows[:2] @ difference / reply.rows_noise_std**2
+                + reply.gram @ square.ravel() / reply.gram_noise_std**2
+                for reply in replies
+            ]
+        )
+    judge(*scores, factor, f"noisy features, nonnegative={nonnegative}")
+
+
+CASES = {
+    # like-minded others hold x at the edge of the ball; the replaced row's own score goes from c to -c
+    "own score": (
+        np.ones((200, 1)),
+        {"score_bound": 1.0, "norm_bound": 1.2, "target_bound": 2.0},
+        50.0,
+        np.full(201, 2.0),
+    ),
+    # the others' scores move as far as they can: kappa = lambda / rho = 0.5, target_bound = (3 + 2 kappa) norm_bound
+    "others' scores": (
+        np.full((2000, 1), math.sqrt(2.5 / 2000)),
+        {"score_bound": 0.05, "norm_bound": 0.7, "target_bound": 2.8},
+        0.5,
+        np.append([-2.8], np.zeros(2000)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_audit_of_noisy_admm(case, factor):
+    rest, bounds, penalty, targets = CASES[case]
+    start = NoisyStart(1.0, *bounds.values(), MU)
+    released, exact = [], []
+    for place, row in enumerate((1.0, -1.0)):
+        party = Party(np.vstack([[[row]], rest]), name="clinic", data_norm=1.0).seed(place)
+        party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
+        party.handle(start.encode())
+        worker = party._worker
+        worker.step(NoisyStep(targets / 2.0, 0), party._noise)
+        exact.append(worker.clipped_scores())
+        mechanism = worker.release.mechanism
+        ticks = np.rint(exact[-1] / mechanism.tick).astype(np.int64)
+        released.append([mechanism.release(ticks, party._noise)[0] for _ in range(RUNS)])
+    direction = exact[0] - exact[1]
+    judge(*(np.array(values) @ direction for values in released), factor, f"noisy ADMM, {case}")
+
+
+def test_the_message_is_that_release():
+    """What the audit above repeats is what a party answers with: the same numbers from the same seed."""
+    rest, bounds, penalty, targets = CASES["own score"]
+    answers = []
+    for whole in (True, False):
+        party = Party(np.vstack([[[1.0]], rest]), name="clinic", data_norm=1.0).seed(3)
+        party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
+        party.handle(NoisyStart(1.0, *bounds.values(), MU).encode())
+        if whole:
+            answers.append(decode(party.handle(NoisyStep(targets / 2.0, 1).encode())).scores)
+        else:
+            worker = party._worker
+            worker.step(NoisyStep(targets / 2.0, 0), party._noise)
+            mechanism = worker.release.mechanism
+            ticks = np.rint(worker.clipped_scores() / mechanism.tick).astype(np.int64)
+            answers.append(mechanism.release(ticks, party._noise)[0])
+    np.testing.assert_array_equal(*answers)
