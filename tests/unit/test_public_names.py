@@ -35,6 +35,26 @@ def test_public_names():
         assert getattr(sottovoce, name).__doc__
 
 
+def test_public_names_of_vertical_training():
+    from sottovoce import vertical
+
+    assert sorted(vertical.__all__) == [
+        "AlignedParties",
+        "Comparison",
+        "InProcessParties",
+        "Part",
+        "Parties",
+        "Party",
+        "VerticalLinearSVC",
+        "VerticalLogisticRegression",
+        "VerticalRidge",
+        "align",
+        "split_columns",
+    ]
+    for name in vertical.__all__:
+        assert getattr(vertical, name).__doc__
+
+
 def test_every_all_holds_names_that_exist():
     import importlib
 

@@ -233,6 +233,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If a party refuses, because of its own budget for example, or fails.
         """
         parties = _as_parties(parties)
+        before = parties.uplink_bytes, parties.downlink_bytes
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         labels = _labels(parties, holder, y)
@@ -246,7 +247,6 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         targets, learnt = self._targets(labels)
         model = secrets.token_hex(8)
-        before = parties.uplink_bytes, parties.downlink_bytes
         with _seeded(parties, self.random_state) as seeded:
             solution = plan.solve(parties, targets, model, streams)
         for name, value in learnt.items():

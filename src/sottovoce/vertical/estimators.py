@@ -55,7 +55,8 @@ class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[m
 
     def predict(self, parties: Any) -> NDArray[Any]:
         """Predict the class of each row; see `decision_function`."""
-        predicted: NDArray[Any] = self.classes_[(self.decision_function(parties) > 0.0).astype(int)]
+        positive = self.decision_function(parties) > 0.0
+        predicted: NDArray[Any] = self.classes_[positive.astype(int)]
         return predicted
 
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:

@@ -1,4 +1,4 @@
-r"""``"local-models"``, the default: no party ever shows anything about its columns but a private model's scores.
+r"""``"local-models"``, the default: no party shows anything about its columns in training.
 
 The label holder releases labels once by randomised response (or not at all where they are public). Every other party
 trains a private model of its own columns on them (`sottovoce.central.released_labels`) and keeps it. The label holder
@@ -218,9 +218,9 @@ class LocalModelsPlan(VerticalPlan):
     def not_covered(self) -> tuple[str, ...]:
         """What the statement leaves open, for the receipt."""
         return (
-            f"what {self.facts.label_holder} knows itself: its own model is exact and never leaves it, and neither may "
-            "the joint scores without its consent",
-            "the people who are scored: each party sends one exact score for each of them",
+            f"what {self.facts.label_holder} knows itself and what it makes of it: its own model, the joint scores, "
+            "comparisons and weights learnt from scores are exact, and stay there",
+            "the people who are scored, those of the training included: each party sends one exact score for each",
         )
 
     def details(self) -> dict[str, object]:
