@@ -3,11 +3,16 @@
 import doctest
 import importlib
 import re
+import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import sottovoce
+from sottovoce.cli import app
 
 SOURCE = Path(sottovoce.__file__).parent
 ROOT = SOURCE.parent.parent
@@ -27,12 +32,50 @@ def test_docstring_examples(name):
     assert result.failed == 0
 
 
+def readme_blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
 def test_readme_python(capsys):
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(readme_blocks("python")[0], "README.md", "exec"), {})
     score, statement = capsys.readouterr().out.splitlines()
     assert float(score) > 0.92
     assert statement.startswith("(1, 1e-06)-differential privacy for one row of the table")
+
+
+def test_readme_python_of_several_organisations(capsys):
+    """The data are seeded, the noise is not: the joint model had 0.716 to 0.732 in 40 runs."""
+    exec(compile(readme_blocks("python")[1], "README.md", "exec"), {})
+    _, accuracy, _, statement = capsys.readouterr().out.splitlines()
+    local, joint = map(float, accuracy.split()[1:])
+    assert round(local, 2) == 0.66
+    assert joint > 0.69
+    assert statement.startswith("(1, 1e-06)-differential privacy for one person: their rows at all parties")
+
+
+def test_readme_commands_of_several_organisations(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"person": range(300), "age": rng.integers(18, 91, 300), "bmi": rng.uniform(15, 45, 300)})
+    people["income"] = rng.integers(0, 101, 300)
+    people["ill"] = np.where(people["age"] - people["income"] > 0, "ill", "well")
+    head = 'format = "sottovoce-schema"\nversion = 1\n'
+    label = '[columns.ill]\ntype = "categorical"\ncategories = ["well", "ill"]\n'
+    numeric = {"age": (18, 90), "bmi": (10, 60), "income": (0, 100)}
+    for name, columns in {"clinic": ["age", "bmi"], "bank": ["income"], "people": list(numeric)}.items():
+        held = [] if name == "bank" else ["ill"]
+        people[["person", *columns, *held]].to_csv(tmp_path / f"{name}.csv", index=False)
+        described = "".join(f'[columns.{key}]\ntype = "numeric"\nbounds = {list(numeric[key])}\n' for key in columns)
+        whole = head + ('target = "ill"\n' if held else "") + described + (label if held else "")
+        (tmp_path / f"{name}.toml").write_text(whole)
+    monkeypatch.chdir(tmp_path)
+    commands = readme_blocks("sh")[-1].strip().splitlines()
+    assert len(commands) == 2
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        result = CliRunner().invoke(app, arguments)
+        assert (program, result.exit_code) == ("sottovoce", 0), result.output
+        assert "clinic alone" in result.stdout
+    assert (tmp_path / "trial" / "bank.part.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,45 @@ def test_an_encoder_needs_a_target() -> None:
         Encoder(Schema((NumericColumn("x", bounds=(0, 1)),)))
 
 
+def test_a_table_without_labels_needs_no_target() -> None:
+    encoder = Encoder(Schema((NumericColumn("x", bounds=(0, 1)),)), labelled=False)
+    assert encoder.features(table_of(x=[0.0, 1.0])).tolist() == [[-1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "nonnegative"),
+    [
+        (NumericColumn("x", bounds=(0, 1)), False),
+        (NumericColumn("x", bounds=(0, 9), scale="log"), False),
+        (NumericColumn("x", bounds=(0, 9), bins=(3,)), True),
+        (CategoricalColumn("x", categories=("u", "v")), True),
+        (IgnoredColumn("x"), True),
+    ],
+)
+def test_what_cannot_be_negative_is_told_by_the_schema(column: Column, nonnegative: bool) -> None:
+    other = CategoricalColumn("z", categories=("u", "v"))
+    encoder = Encoder(Schema((other, column, TARGET), target="y"))
+    assert encoder.nonnegative is nonnegative
+    if nonnegative:
+        cells = ["u"] * 10 if isinstance(column, CategoricalColumn) else list(range(10))
+        rows = encoder.features(table_of(z=["v"] * 10, x=cells))
+        assert rows.min() >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "identifiers"),
+    [
+        ([" a", "b ", "", "?", None], ["a", "b", None, None, None]),
+        ([17, 4, None], [17.0, 4.0, None]),
+        ([17, 4], [17, 4]),
+    ],
+)
+def test_identifiers_are_texts_without_outer_space_or_as_they_were(
+    values: list[object], identifiers: list[object]
+) -> None:
+    assert table_of(x=values).cells("x").identifiers(("?", "")).to_pylist() == identifiers
+
+
 # ----------------------------- rows
 
 COLUMNS = (

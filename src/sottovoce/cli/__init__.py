@@ -1,4 +1,4 @@
-"""The command line: ``sottovoce fit``, ``predict``, ``show``, ``plan``, ``schema``; one command a file."""
+"""The command line: ``fit``, ``predict``, ``show``, ``plan``, ``schema``, ``vertical``; one command a file."""
 
 from sottovoce.cli.app import app, main
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "SolverOption",
     "TableArgument",
     "layout_with",
+    "refuse_options",
 ]
 
 READING = "How the table is written"
@@ -126,3 +129,16 @@ def layout_with(layout: Layout, header: bool | None, delimiter: str | None) -> L
     if delimiter is not None:
         layout = replace(layout, delimiter="\t" if delimiter == r"\t" else delimiter)
     return layout
+
+
+def refuse_options(why: str, options: Mapping[str, object]) -> None:
+    """Refuse the options that were given; a value that is None or empty was not.
+
+    Raises
+    ------
+    ParameterError
+        "OPTION why." for the first one.
+    """
+    for option, value in options.items():
+        if value is not None and value is not False and value != []:
+            raise ParameterError(f"{option} {why}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE
@@ -15,7 +15,7 @@ from rich.text import Text
 from sottovoce._files import write_whole
 from sottovoce.exceptions import SottovoceError
 
-__all__ = ["print_rows", "write_or_keep"]
+__all__ = ["print_columns", "print_rows", "write_or_keep"]
 
 _PLAIN_WIDTH = 100
 
@@ -27,6 +27,21 @@ def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for heading, text in rows:
         table.add_row(Text(heading), Text(text))
+    _print(table)
+
+
+def print_columns(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print lines of a name and figures as a table with headings."""
+    table = Table(title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False)
+    table.add_column(headings[0], style="bold", overflow="fold")
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    _print(table)
+
+
+def _print(table: Table) -> None:
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console = Console(file=sys.stdout, width=_PLAIN_WIDTH)

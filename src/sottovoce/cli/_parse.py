@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["parse_alpha", "parse_bounds", "parse_classes"]
+__all__ = ["parse_alpha", "parse_bounds", "parse_by_party", "parse_classes", "parse_sizes"]
 
 
 def parse_alpha(option: str, text: str | None) -> float | str | None:
@@ -51,3 +53,40 @@ def parse_bounds(option: str, text: str) -> tuple[float, float]:
     except ValueError:
         raise ParameterError(f"{option} must be two numbers with a comma between them; got {text!r}.") from None
     return bounds(option, values)
+
+
+def parse_sizes(option: str, text: str) -> tuple[int, ...]:
+    """Return the numbers of columns of ``66,57``.
+
+    Raises
+    ------
+    ParameterError
+        If an item is not a whole number above 0.
+    """
+    try:
+        sizes = tuple(int(item) for item in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise ParameterError(f"{option} must be whole numbers >= 1 with commas between them; got {text!r}.")
+    return sizes
+
+
+def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, str]:
+    """Return the value of each party from ``NAME=VALUE``, repeated; a VALUE alone is that of every party.
+
+    Raises
+    ------
+    ParameterError
+        If a name is no party, or a value is given twice.
+    """
+    values: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if equals and name not in names:
+            raise ParameterError(f"{option} {text}: no party is named {name!r}; there are {', '.join(names)}.")
+        for party in (name,) if equals else names:
+            if party in values:
+                raise ParameterError(f"{option} {text}: party {party!r} has {values[party]!r} already. Give it once.")
+            values[party] = value if equals else text
+    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from sottovoce.exceptions import TableError
+from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import Encoder, Layout, LibsvmTable, Schema, Table, read_libsvm, read_table
 
-__all__ = ["Labels", "RowReader", "SchemaRows", "SparseRows"]
+__all__ = ["Labels", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
 
 Labels = npt.NDArray[Any]
 
@@ -88,14 +89,14 @@ class SchemaRows:
         """Return encoded rows, and labels."""
         table = self._open(path, may_lack=None)
         X, y = self.encoder.features(table), self.encoder.labels(table)
-        self._note_unused(table)
+        note_unused(table, self.encoder.schema.column_names)
         return X, y
 
     def read_features(self, path: Path) -> Any:
         """Return encoded rows."""
         table = self._open(path, may_lack=self.encoder.schema.target)
         X = self.encoder.features(table)
-        self._note_unused(table)
+        note_unused(table, self.encoder.schema.column_names)
         return X
 
     def _open(self, path: Path, may_lack: str | None) -> Table:
@@ -103,13 +104,6 @@ class SchemaRows:
         return read_table(
             path, layout=self.layout, format=self.format, names=names, may_lack=may_lack, skip_rows=self.skip_rows
         )
-
-    def _note_unused(self, table: Table) -> None:
-        known = set(self.encoder.schema.column_names)
-        unused = [name for name in table.column_names if name not in known]
-        if unused:
-            shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
-            typer.echo(f"note: not in the schema, not used: {len(unused)} column(s): {shown}", err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +143,30 @@ class SparseRows:
             outside = ~((table.y >= low) & (table.y <= high))
             _refuse(table, outside, f"lies outside the label bounds [{low:g}, {high:g}]")
         return table.y
+
+
+def note_unused(table: Table, known: Collection[str]) -> None:
+    """Tell on stderr which columns of a table are not used."""
+    unused = [name for name in table.column_names if name not in known]
+    if unused:
+        shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
+        typer.echo(f"note: not in the schema, not used: {len(unused)} column(s): {shown}", err=True)
+
+
+def confirmed_schema(path: Path, target: str | None = None) -> Schema:
+    """Read a schema file that somebody has confirmed, with another target if one is given.
+
+    Raises
+    ------
+    SchemaError
+        If it is wrong, a draft, or has no such column; the message names the file.
+    """
+    schema = Schema.from_toml(path)
+    try:
+        schema.require_confirmed()
+        return schema if target is None else schema.with_target(target)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
 
 
 def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:

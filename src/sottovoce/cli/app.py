@@ -15,6 +15,7 @@ from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
 from sottovoce.cli.schema import schema
 from sottovoce.cli.show import show
+from sottovoce.cli.vertical import vertical
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["app", "main"]
@@ -52,6 +53,7 @@ app.command()(predict)
 app.command()(show)
 app.command()(plan)
 app.command()(schema)
+app.add_typer(vertical, name="vertical")
 
 
 def _print_version(asked: bool) -> None:

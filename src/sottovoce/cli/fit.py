@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +29,13 @@ from sottovoce.cli._options import (
     SolverOption,
     TableArgument,
     layout_with,
+    refuse_options,
 )
 from sottovoce.cli._output import print_rows, write_or_keep
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
-from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
+from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
 from sottovoce.estimators.persistence import model_to_json
-from sottovoce.exceptions import ParameterError, SchemaError
+from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Encoder, Schema, file_format
 
 __all__ = ["fit"]
@@ -103,7 +103,7 @@ def fit(
     facts = {"--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds}
     reader: RowReader
     if kind == Format.LIBSVM:
-        _refuse("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
+        refuse_options("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
         reader = SparseRows(
             n_features=_given_n_features(n_features),
             data_norm=_given_data_norm(data_norm),
@@ -112,7 +112,7 @@ def fit(
             skip_rows=skip_rows,
         )
     else:
-        _refuse("is for LIBSVM text: with named columns the schema says it", facts)
+        refuse_options("is for LIBSVM text: with named columns the schema says it", facts)
         described = _read_schema(schema, target, table)
         layout = layout_with(described.layout, header, delimiter)
         reader = SchemaRows(Encoder(described), layout=layout, format=kind, skip_rows=skip_rows)
@@ -159,18 +159,7 @@ def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
             f"with\n    sottovoce schema {table} --target {target or 'NAME'} > schema.toml\n"
             "confirm each line from public knowledge, and give --schema schema.toml."
         )
-    schema = Schema.from_toml(path)
-    try:
-        schema.require_confirmed()
-        return schema if target is None else schema.with_target(target)
-    except SchemaError as error:
-        raise SchemaError(f"{path}: {error}") from None
-
-
-def _refuse(why: str, options: Mapping[str, object]) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise ParameterError(f"{option} {why}.")
+    return confirmed_schema(path, target)
 
 
 def _given_n_features(n_features: int | None) -> int:

@@ -113,6 +113,11 @@ class CategoricalColumn(Column):
         """One name a category, such as ``sex=Female``."""
         return tuple(f"{self.name}={_text(category)}" for category in self.categories)
 
+    @property
+    def nonnegative(self) -> bool:
+        """True: features are 0 or 1."""
+        return True
+
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells one-hot."""
         positions = self._positions(cells, missing)

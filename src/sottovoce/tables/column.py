@@ -60,6 +60,11 @@ class Column(ABC):
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that the column becomes, in order; empty if it becomes none."""
 
+    @property
+    @abstractmethod
+    def nonnegative(self) -> bool:
+        """Whether no feature of the column can be negative, whatever the data."""
+
     @abstractmethod
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells as features.
@@ -114,6 +119,11 @@ class IgnoredColumn(Column):
     def feature_names(self) -> tuple[str, ...]:
         """No features."""
         return ()
+
+    @property
+    def nonnegative(self) -> bool:
+        """True: there is nothing to be negative."""
+        return True
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Return a block without entries; the cells are not looked at."""

@@ -36,7 +36,9 @@ class Encoder:
     Parameters
     ----------
     schema : Schema
-        Public. It must name a target: the target is no feature.
+        Public. It must name a target, unless ``labelled`` is false: the target is no feature.
+    labelled : bool, default=True
+        False for a table without labels, such as that of an organisation beside the one that holds them.
 
     Notes
     -----
@@ -55,9 +57,10 @@ class Encoder:
     """
 
     schema: Schema
+    labelled: bool = True
 
     def __post_init__(self) -> None:
-        if self.schema.target is None:
+        if self.labelled and self.schema.target is None:
             raise SchemaError('the schema names no target. Write target = "NAME" at its start, or give --target NAME.')
 
     @property
@@ -74,6 +77,11 @@ class Encoder:
     def data_norm(self) -> float:
         """The public bound on the norm of an encoded row."""
         return math.sqrt(len(self.schema.feature_columns))
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no entry of an encoded row can be negative, whatever the data."""
+        return all(column.nonnegative for column in self.schema.feature_columns)
 
     @property
     def sparse(self) -> bool:

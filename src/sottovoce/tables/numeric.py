@@ -104,6 +104,11 @@ class NumericColumn(Column):
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
 
+    @property
+    def nonnegative(self) -> bool:
+        """True for bins, which are 0 or 1; a number on its scale is within [-1, 1]."""
+        return self.bins is not None
+
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells on the scale or by the bins; see the class for the formulas."""
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")

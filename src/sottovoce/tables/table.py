@@ -108,6 +108,21 @@ class Cells:
             )
         return numbers, np.array(absent.to_numpy(), dtype=np.bool_)
 
+    def identifiers(self, missing: Collection[str]) -> Any:
+        """Return the cells as identifiers: texts without outer white space, null where missing; other types as read.
+
+        Parameters
+        ----------
+        missing : collection of str
+            The spellings of a missing value.
+        """
+        values = self._plain_values()
+        if not pa.types.is_string(values.type):
+            return values
+        values = pc.utf8_trim_whitespace(values)
+        absent = pc.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
+        return pc.if_else(absent, pa.scalar(None, pa.string()), values)
+
     def _plain_values(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is no cell."""
         kind = self.values.type

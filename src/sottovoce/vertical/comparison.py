@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["Comparison"]
+
+_HIGHER_IS_BETTER: Final = ("accuracy", "R^2")  # the others are losses
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,12 @@ class Comparison:
     n_samples: int
     local: Mapping[str, float]
     joint: Mapping[str, float]
+
+    @property
+    def improved(self) -> tuple[str, ...]:
+        """The measures in which the joint model is better."""
+        signs = {name: 1.0 if name in _HIGHER_IS_BETTER else -1.0 for name in self.local}
+        return tuple(name for name, sign in signs.items() if sign * self.joint[name] > sign * self.local[name])
 
     def __str__(self) -> str:
         lines = [f"on {self.n_samples} people           local     joint"]

@@ -1,0 +1,510 @@
+"""From files to parties: one table whose columns are split between them, or one table a party.
+
+Who the parties are and what is public about them is settled from the options and the schemas, before a table is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from sottovoce._validation import number
+from sottovoce.cli._options import layout_with
+from sottovoce.cli._parse import parse_by_party
+from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.tables import Encoder, IgnoredColumn, Layout, Schema, read_table
+from sottovoce.vertical import Party, align
+from sottovoce.vertical.alignment import AlignmentReport
+
+__all__ = [
+    "Gathered",
+    "PartyFacts",
+    "PartySource",
+    "Reading",
+    "SeveralTables",
+    "SplitSparseTable",
+    "SplitTable",
+    "find_schema",
+    "name_tables",
+    "several_tables",
+    "split_features",
+    "split_schema",
+]
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyFacts:
+    """What is public about a party before its rows are read."""
+
+    name: str
+    feature_names: tuple[str, ...]
+    data_norm: float | None
+    nonnegative: bool
+
+    def make(self, X: Any, *, ids: Any = None, y: Any = None) -> Party:
+        """Return the party with its rows."""
+        return Party(X, ids, name=self.name, y=y, data_norm=self.data_norm, nonnegative=self.nonnegative)
+
+    def stand_in(self) -> Party:
+        """Return a party with the same facts and one empty row, to check a plan with."""
+        return self.make(np.zeros((1, len(self.feature_names))))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Parties in one process: row i is the same person everywhere; one of them has the labels."""
+
+    parties: list[Party]
+    report: AlignmentReport | None = None
+
+    @property
+    def n_people(self) -> int:
+        """The number of people."""
+        return self.parties[0].n_rows
+
+    def take(self, rows: Any) -> list[Party]:
+        """Return the parties with these people only."""
+        return [party.take(rows) for party in self.parties]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the command line says that tables are written; None leaves it to the schema and the file's name."""
+
+    format: str | None
+    header: bool | None
+    delimiter: str | None
+    skip_rows: int
+
+    def layout(self, layout: Layout) -> Layout:
+        """Return the layout of a schema with what was said otherwise."""
+        return layout_with(layout, self.header, self.delimiter)
+
+
+class PartySource(Protocol):
+    """What turns files into parties, by public facts alone."""
+
+    @property
+    def facts(self) -> tuple[PartyFacts, ...]:
+        """The parties, in order."""
+
+    @property
+    def label_holder(self) -> str:
+        """The party with the labels."""
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The public list of classes, for a classifier."""
+
+    @property
+    def label_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the labels, for a regression."""
+
+    def read(self, paths: Sequence[Path]) -> Gathered:
+        """Return the parties with their rows and the labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTable:
+    """One CSV or Parquet table; each party has some of its columns, described by one schema."""
+
+    schema: Schema
+    encoders: Mapping[str, Encoder]
+    facts: tuple[PartyFacts, ...]
+    label_holder: str
+    reading: Reading
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The categories of the target."""
+        return self.schema.classes
+
+    @property
+    def label_bounds(self) -> tuple[float, float] | None:
+        """The bounds of the target."""
+        return self.schema.label_bounds
+
+    def read(self, paths: Sequence[Path]) -> Gathered:
+        """Return the parties of one file."""
+        (path,) = paths
+        table = read_table(
+            path, layout=self.reading.layout(self.schema.layout), format=self.reading.format,
+            names=self.schema.column_names, skip_rows=self.reading.skip_rows,
+        )  # fmt: skip
+        y = self.encoders[self.label_holder].labels(table)
+        parties = [
+            facts.make(self.encoders[facts.name].features(table), y=y if facts.name == self.label_holder else None)
+            for facts in self.facts
+        ]
+        note_unused(table, self.schema.column_names)
+        return Gathered(parties)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSparseTable:
+    """One LIBSVM text; each party has some consecutive features."""
+
+    rows: SparseRows
+    facts: tuple[PartyFacts, ...]
+    label_holder: str
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The classes as they were given."""
+        return self.rows.classes
+
+    @property
+    def label_bounds(self) -> tuple[float, float] | None:
+        """The bounds as they were given."""
+        return self.rows.label_bounds
+
+    def read(self, paths: Sequence[Path]) -> Gathered:
+        """Return the parties of one file."""
+        (path,) = paths
+        X, y = self.rows.read(path)
+        ends = accumulate((len(facts.feature_names) for facts in self.facts), initial=0)
+        by_column = X.tocsc()
+        return Gathered([
+            facts.make(by_column[:, start:end].tocsr(), y=y if facts.name == self.label_holder else None)
+            for facts, (start, end) in zip(self.facts, pairwise(ends), strict=True)
+        ])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralTables:
+    """One CSV or Parquet table a party, each with a schema of its own, aligned by identifiers."""
+
+    encoders: Mapping[str, Encoder]
+    facts: tuple[PartyFacts, ...]
+    label_holder: str
+    id_columns: Mapping[str, str]
+    method: str
+    duplicates: str
+    reading: Reading
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The categories of the target."""
+        return self.encoders[self.label_holder].schema.classes
+
+    @property
+    def label_bounds(self) -> tuple[float, float] | None:
+        """The bounds of the target."""
+        return self.encoders[self.label_holder].schema.label_bounds
+
+    def read(self, paths: Sequence[Path]) -> Gathered:
+        """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
+        parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
+        try:
+            aligned = align(parties, method=self.method, duplicates=self.duplicates)
+        except DataError as error:
+            raise DataError(str(error).replace('duplicates="drop"', "--duplicates drop")) from None
+        return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
+
+    def _read_party(self, facts: PartyFacts, path: Path) -> Party:
+        encoder, id_column = self.encoders[facts.name], self.id_columns[facts.name]
+        schema = encoder.schema
+        table = read_table(
+            path, layout=self.reading.layout(schema.layout), format=self.reading.format, names=schema.column_names,
+            skip_rows=self.reading.skip_rows,
+        )  # fmt: skip
+        party = facts.make(
+            encoder.features(table),
+            ids=table.cells(id_column).identifiers(schema.layout.missing),
+            y=encoder.labels(table) if facts.name == self.label_holder else None,
+        )
+        note_unused(table, {*schema.column_names, id_column})
+        return party
+
+
+# ------------------------------------------------------------------ from options to sources
+
+
+def _checked_name(option: str, name: str) -> str:
+    """Return the name of a party if files can be named after it, or refuse it."""
+    if not _NAME.fullmatch(name):
+        raise ParameterError(
+            f"{option}: the name of a party has letters, digits, _, - and . only, because files are named after it; "
+            f"got {name!r}."
+        )
+    return name
+
+
+def name_tables(tables: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each party from ``NAME=FILE`` or ``FILE``, whose name up to the first point is the party's."""
+    named: dict[str, Path] = {}
+    for text in tables:
+        name, equals, file = text.partition("=")
+        path = Path(file if equals else text)
+        name = _checked_name(f"TABLE {text}", name if equals else path.name.partition(".")[0])
+        if name in named:
+            raise ParameterError(f"TABLE {text}: two parties would be named {name!r}. Name them: NAME={text}.")
+        named[name] = path
+    return named
+
+
+def split_schema(
+    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, data_norms: Sequence[str], reading: Reading,
+    label_holder: str | None,
+) -> SplitTable:  # fmt: skip
+    """Return the source of one table with named columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        With a target.
+    given : sequence of str
+        ``NAME=column,column``; a NAME alone has all other feature columns.
+    sizes : sequence of int or None
+        Instead: how many feature columns each party has, in the order of the schema.
+    data_norms : sequence of str
+        ``NAME=NUMBER`` or ``NUMBER``.
+    reading : Reading
+    label_holder : str or None
+        None: the first party.
+
+    Raises
+    ------
+    ParameterError
+        If a column has no party, or two, or is none.
+    """
+    features = [column.name for column in schema.feature_columns]
+    columns = _by_name(features, given) if sizes is None else _by_size(features, sizes)
+    _at_least_two(columns, "--party NAME=column,column")
+    target = schema[str(schema.target)]
+    encoders = {
+        name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
+        for name, held in columns.items()
+    }
+    holder = _label_holder(label_holder, list(columns))
+    return SplitTable(schema, encoders, _facts_of(encoders, data_norms), holder, reading)
+
+
+def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:
+    columns: dict[str, list[str]] = {}
+    holder_of: dict[str, str] = {}
+    rest: str | None = None
+    for text in given:
+        name, equals, listed = text.partition("=")
+        _checked_name(f"--party {text}", name)
+        if name in columns:
+            raise ParameterError(f"--party {text}: party {name!r} is given twice. Give all its columns at once.")
+        columns[name] = []
+        if not equals:
+            if rest is not None:
+                raise ParameterError(f"--party {text}: only one party can have all other columns, and {rest!r} has.")
+            rest = name
+            continue
+        for column in next(csv.reader([listed], skipinitialspace=True), []):
+            if column not in features:
+                raise ParameterError(
+                    f"--party {text}: the schema has no feature column {column!r}; there are {', '.join(features)}."
+                )
+            if column in holder_of:
+                raise ParameterError(f"--party {text}: the column {column!r} is that of {holder_of[column]!r} already.")
+            holder_of[column] = name
+            columns[name].append(column)
+    left = [column for column in features if column not in holder_of]
+    if rest is not None:
+        columns[rest] = left
+    elif left:
+        raise ParameterError(
+            f"--party: nobody holds the column(s) {', '.join(left)}. Add them to a party, give one --party NAME "
+            'without columns, which has all others, or write type = "ignore" in the schema.'
+        )
+    empty = [name for name, held in columns.items() if not held]
+    if empty:
+        raise ParameterError(f"--party {empty[0]}: the party has no columns. Give it some, or leave it out.")
+    return columns
+
+
+def _by_size(features: Sequence[str], sizes: Sequence[int]) -> dict[str, list[str]]:
+    if sum(sizes) != len(features):
+        raise ParameterError(
+            f"--sizes must add up to the {len(features)} feature columns of the schema; got "
+            f"{'+'.join(map(str, sizes))} = {sum(sizes)}."
+        )
+    ends = accumulate(sizes, initial=0)
+    return {f"party{m}": list(features[start:end]) for m, (start, end) in enumerate(pairwise(ends), start=1)}
+
+
+def split_features(
+    rows: SparseRows, sizes: Sequence[int], data_norms: Sequence[str], nonnegative: Sequence[str],
+    label_holder: str | None,
+) -> SplitSparseTable:  # fmt: skip
+    """Return the source of one LIBSVM text: party1 has the first features, party2 the next, and so on.
+
+    Parameters
+    ----------
+    rows : SparseRows
+        Of all features together; they are named by their index in the file, from 1.
+    sizes : sequence of int
+        Features of each party.
+    data_norms : sequence of str
+        ``NAME=NUMBER`` or ``NUMBER``.
+    nonnegative : sequence of str
+        Parties whose entries are never negative.
+    label_holder : str or None
+        None: the first party.
+    """
+    names = [f"party{m}" for m in range(1, len(sizes) + 1)]
+    _at_least_two(names, "--sizes 66,57")
+    for name in nonnegative:
+        if name not in names:
+            raise ParameterError(f"--nonnegative {name}: no party is named {name!r}; there are {', '.join(names)}.")
+    norms = _data_norms(data_norms, names)
+    ends = accumulate(sizes, initial=0)
+    facts = tuple(
+        PartyFacts(
+            name, tuple(str(index + 1) for index in range(start, end)), norms.get(name), name in nonnegative
+        )
+        for name, (start, end) in zip(names, pairwise(ends), strict=True)
+    )  # fmt: skip
+    return SplitSparseTable(rows, facts, _label_holder(label_holder, names))
+
+
+def find_schema(table: Path, given: str | None, target: str | None = None, *, option: str) -> Schema:
+    """Return the schema of a table, from the file given or from the one beside the table.
+
+    Parameters
+    ----------
+    table : Path
+        Beside it: the same name up to the first point, then .toml.
+    given : str or None
+    target : str or None
+        None: the schema's own.
+    option : str
+        How to give it, for the message.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        If there is none, or it is wrong or a draft.
+    """
+    beside = table.with_name(f"{table.name.partition('.')[0]}.toml")
+    if given is None and not beside.is_file():
+        raise ParameterError(
+            f"{option} is missing: {table} has named columns and needs a file with the public facts about them. Draft "
+            f"one with\n    sottovoce schema {table} > {beside}\nand confirm each line from public knowledge; it is "
+            f"found there, or give {option}."
+        )
+    return confirmed_schema(beside if given is None else Path(given), target)
+
+
+def several_tables(
+    schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
+    data_norms: Sequence[str], method: str, duplicates: str, reading: Reading,
+) -> SeveralTables:  # fmt: skip
+    """Return the source of one table a party.
+
+    Parameters
+    ----------
+    schemas : mapping of str to Schema
+        By party.
+    target : str or None
+        The label's column; None: that of the one schema that names a target.
+    label_holder : str or None
+        Must be the party whose schema describes the label, if given.
+    ids : sequence of str
+        ``NAME=COLUMN`` or ``COLUMN``.
+    data_norms : sequence of str
+        ``NAME=NUMBER`` or ``NUMBER``.
+    method, duplicates
+        Of `sottovoce.vertical.align`.
+    reading : Reading
+    """
+    holder = _holder_of_labels(schemas, target, label_holder)
+    id_columns = parse_by_party("--id", ids, schemas)
+    encoders = {}
+    for name, schema in schemas.items():
+        if name not in id_columns:
+            raise ParameterError(
+                f"--id is missing for {name}: give the column that identifies people, --id COLUMN where it has one "
+                f"name in all tables, else --id {name}=COLUMN for each."
+            )
+        labelled = schema.with_target(target) if target is not None and name == holder else schema
+        used = [column.name for column in labelled.feature_columns] + [labelled.target] * (name == holder)
+        if id_columns[name] in used:
+            raise ParameterError(
+                f"--id {id_columns[name]}: the schema of {name} makes this column a feature or the label. Write type = "
+                '"ignore" for it, or leave it out of the schema.'
+            )
+        encoders[name] = Encoder(labelled, labelled=name == holder)
+    return SeveralTables(
+        encoders, _facts_of(encoders, data_norms), holder, id_columns, method, duplicates, reading
+    )  # fmt: skip
+
+
+def _holder_of_labels(schemas: Mapping[str, Schema], target: str | None, given: str | None) -> str:
+    """Return the party whose schema describes the label; two would be a feature that is the label."""
+    if target is None:
+        found = [name for name, schema in schemas.items() if schema.target is not None]
+        what, remedy = "names a target", 'write target = "COLUMN" in one of them, or give --target COLUMN'
+    else:
+        found = [
+            name
+            for name, schema in schemas.items()
+            if target in schema.column_names and not isinstance(schema[target], IgnoredColumn)
+        ]
+        what, remedy = f"describes the column {target!r}", "correct --target, or add the column to one of them"
+    if not found:
+        raise ParameterError(f"--target: no schema of {', '.join(schemas)} {what}; {remedy}.")
+    if len(found) > 1:
+        raise ParameterError(
+            f"--target: the schema of each of {', '.join(found)} {what}, and one party holds the labels. In the others "
+            'write type = "ignore" for that column, and no target.'
+        )
+    if _label_holder(given, list(schemas), found[0]) != found[0]:
+        raise ParameterError(
+            f"--label-holder {given}: the labels are in the table of {found[0]}. Leave the option out."
+        )
+    return found[0]
+
+
+def _label_holder(given: str | None, names: Sequence[str], default: str | None = None) -> str:
+    """Return the party that was given as the label holder, or the default one: the first, unless said otherwise."""
+    if given is None:
+        return names[0] if default is None else default
+    if given not in names:
+        raise ParameterError(f"--label-holder {given}: no party is named {given!r}; there are {', '.join(names)}.")
+    return given
+
+
+def _facts_of(encoders: Mapping[str, Encoder], data_norms: Sequence[str]) -> tuple[PartyFacts, ...]:
+    """Return the facts that the schemas tell, with tighter row bounds where these were given."""
+    norms = _data_norms(data_norms, encoders)
+    return tuple(
+        PartyFacts(name, encoder.feature_names, norms.get(name, encoder.data_norm), encoder.nonnegative)
+        for name, encoder in encoders.items()
+    )
+
+
+def _data_norms(given: Sequence[str], names: Collection[str]) -> dict[str, float]:
+    norms = {}
+    for name, text in parse_by_party("--data-norm", given, names).items():
+        try:
+            value = float(text)
+        except ValueError:
+            raise ParameterError(
+                f"--data-norm {name}: {text!r} is not a number. Write --data-norm {name}=1.5."
+            ) from None
+        norms[name] = number(f"--data-norm {name}", value, above=0.0)
+    return norms
+
+
+def _at_least_two(names: Collection[str], example: str) -> None:
+    if len(names) < 2:
+        raise ParameterError(
+            f"vertical training needs two parties or more; got {len(names)}. Give more with {example}, or use "
+            "sottovoce fit for one table of one organisation."
+        )
