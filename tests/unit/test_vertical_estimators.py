@@ -101,9 +101,13 @@ def coefficients(model):
         ),
         ({"mechanism_options": {"label_share": math.nan}}, r"\['label_share'\] must be .* got nan"),
         ({"mechanism_options": {"combination": -1.0}}, r"\['combination'\] must be a finite number >= 0; got -1.0"),
-        ({"mechanism_options": {"budget_shares": {"party2": 1.0}}}, "a share for each of party2, party3; got"),
-        ({"mechanism_options": {"budget_shares": {"party2": 0.5, "party3": 0.6}}}, "must add up to 1; got 1.1"),
-        ({"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": 0.0}}}, "must be a finite number > 0"),
+        ({"mechanism_options": {"budget_shares": {"party2": 1.0}}}, "one share for each of 'party2', 'party3'; got"),
+        (
+            {"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": 0.0}}},
+            "must be a finite number > 0; got 0.0",
+        ),
+        ({"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": math.nan}}}, "must be .* > 0; got nan"),
+        ({"mechanism_options": {"budget_shares": 3}}, "one share for each of 'party2', 'party3'; got 3"),
         ({"labels_public": 1}, "labels_public must be True or False; got 1"),
         ({"fit_intercept": "no"}, "fit_intercept must be True or False; got 'no'"),
         ({"label_holder": "bank"}, "label_holder must be one of 'party1', 'party2', 'party3'; got 'bank'"),
@@ -160,9 +164,7 @@ def test_parameters_of_one_estimator(make, changed, message):
 @ALL
 def test_parties_that_do_not_fit(make):
     y = labels_of(make)
-    with pytest.raises(
-        ParameterError, match="party 'party3' has no data_norm: a private training needs a public bound"
-    ):
+    with pytest.raises(ParameterError, match="needs data_norm of party 'party3', a public bound on the norm"):
         make().fit(split_columns(X, [3, 2, 1], data_norm={"party2": 1.0}), y)
     with pytest.raises(ParameterError, match="needs a party beside the label holder; got one party"):
         make().fit([Party(X, name="all", data_norm=3.0)], y)
@@ -385,7 +387,7 @@ def test_a_party_that_fails_half_way():
 
 def test_a_party_that_says_it_spent_something_else():
     other = Overspending(X[:, 3:], name="other", data_norm=2.0)
-    with pytest.raises(PartyError, match="party 'other' did not spend what was planned"):
+    with pytest.raises(PartyError, match=r"party 'other' says that it spent .* planned was"):
         logistic().fit([Party(X[:, :3], name="holder"), other], Y)
 
 
@@ -409,7 +411,7 @@ def test_receipts(make, epsilon):
         assert isinstance(plan, ReleasedLabelsPlan)
         assert each[name].event == plan.event
         assert each[name].epsilon == accountant_for(plan.event).epsilon(plan.event, 1e-4)
-        assert plan.mu == model.plan_.mu * math.sqrt(0.5)
+        assert plan.mu == pytest.approx(model.plan_.mu * math.sqrt(0.5))
     for receipt in (whole, *each.values()):
         assert Guarantee.from_json(receipt.to_json()) == receipt
         assert receipt.proof == "docs/privacy/vertical_local_models.md"
@@ -436,7 +438,7 @@ def test_no_secret_in_receipts_and_texts():
 
 
 def test_budget_shares():
-    shares = {"party2": 0.9, "party3": 0.1}
+    shares = {"party2": 9, "party3": 1}  # only their ratio counts
     model = logistic(mechanism_options={"budget_shares": shares, "label_share": 0.5, "combination": 1.0}).fit(
         parties(), Y
     )
@@ -676,7 +678,7 @@ def test_without_noise_it_is_scikit_learns_model():
     model = logistic(epsilon=math.inf, tol=1e-10).fit(parties(), Y)
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, np.where(Y == "ill", 1, 0))
     assert coefficients(model) == pytest.approx(theirs.coef_[0], abs=1e-5)
-    assert model.parts_["party1"].intercept == pytest.approx(theirs.intercept_[0], abs=1e-5)
+    assert sum(part.intercept for part in model.parts_.values()) == pytest.approx(theirs.intercept_[0], abs=1e-5)
     assert model.history_.converged and model.n_rounds_ == model.history_.n_rounds
 
     model = VerticalRidge(epsilon=math.inf, alpha=0.01, tol=1e-10).fit(parties(), NUMBERS)
