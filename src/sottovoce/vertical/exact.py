@@ -58,7 +58,7 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, model: str) -> 
     own = parties.only(holder)
     l2 = plan.alpha * plan.facts.n_samples
     prepare(own, Penalty(l2), intercept_at=holder if plan.fit_intercept else None)
-    lbfgs(own, ScoreProblem(plan.loss, y), l2=l2)
+    lbfgs(own, ScoreProblem(plan.loss, y), l2=l2, intercept=plan.fit_intercept)
     own.exchange(Keep(model), Done)
 
 
@@ -124,8 +124,8 @@ class ExactPlan(VerticalPlan):
         history: History
         if self.solver == "lbfgs":
             history = lbfgs(
-                parties, problem, l2=self.penalty.l2, memory=self.memory, precondition=self.precondition,
-                max_iter=self.max_iter, tol=self.tol,
+                parties, problem, l2=self.penalty.l2, intercept=self.fit_intercept, memory=self.memory,
+                precondition=self.precondition, max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
         else:
             history = admm(

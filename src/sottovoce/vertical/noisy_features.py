@@ -248,7 +248,7 @@ class NoisyFeaturesPlan(VerticalPlan):
 
         def fitted(loss: Any) -> tuple[Vector, int]:
             own.exchange(Prepare(l2, 0.0, -math.inf, math.inf, int(self.fit_intercept)), Done)
-            history = lbfgs(own, ScoreProblem(loss, y), l2=l2)
+            history = lbfgs(own, ScoreProblem(loss, y), l2=l2, intercept=self.fit_intercept)
             own.exchange(Keep(model), Done)
             return own.ask(self.facts.label_holder, Score(model), Scores).scores, history.n_rounds
 

@@ -196,6 +196,11 @@ class Party:
         """Number of columns."""
         return int(self._table.shape[1])
 
+    @property
+    def spent(self) -> Event:
+        """What trainings with this party have released about its columns; no request asks for it."""
+        return self.budget.spent
+
     def take(self, rows: ArrayLike) -> "Party":
         """Return a party of the same name and facts that holds these rows, in this order."""
         rows = np.asarray(rows, dtype=np.intp)
