@@ -30,6 +30,8 @@ from sottovoce.vertical.messages import (
     Done,
     Keep,
     Refused,
+    Score,
+    Scores,
     Trained,
     TrainOnLabels,
     decode,
@@ -654,6 +656,45 @@ def test_compare(make):
         model.compare(parties(), y[:1])
     with pytest.raises(ParameterError, match="y is missing"):
         model.compare(parties())
+
+
+@ALL
+def test_recombine(make):
+    y = labels_of(make)
+    model = make(random_state=0).fit(parties(), y)
+    before, receipt = dict(model.parts_), model.guarantee_
+    measure = {"logistic": "log loss", "svc": "hinge loss", "ridge": "mean squared error"}[make.__name__]
+    loss = model.compare(parties(), y).joint[measure]
+    group = parties()
+    with group.recorded() as crossings:
+        assert model.recombine(group, y) is model
+    assert [type(c.message) for c in crossings] == [Score] * 3 + [Scores] * 3
+    if make is not svc:  # weighed by this very measure, but for a penalty
+        assert model.compare(parties(), y).joint[measure] < loss
+    assert model.parts_ == before and model.guarantee_ is receipt
+    first = model.decision_function(parties())
+    assert model.recombine(parties(y={"party1": y})).decision_function(parties()) == pytest.approx(first)  # again
+    with pytest.raises(DataError, match="party 'party3' is missing"):
+        model.predict(list(parties().parties.values())[:2])
+
+
+def test_recombine_refuses():
+    model = logistic().fit(parties(), Y)
+    with pytest.raises(DataError, match="party 'party3' is missing"):
+        model.recombine(list(parties().parties.values())[:2], Y)
+    with pytest.raises(DataError, match="y must hold one label for each"):
+        model.recombine(parties(), Y[:5])
+    with pytest.raises(DataError, match="y holds the label"):
+        model.recombine(parties(), np.arange(N))
+    with pytest.raises(DataError, match="y holds one class only"):
+        model.recombine(parties(), np.full(N, "ill"))
+    short = [*list(parties().parties.values())[:2], Party(X[:3, 5:], name="party3")]
+    with pytest.raises(DataError, match="must hold the same people"):
+        model.recombine(short, Y)
+    with pytest.raises(DataError, match="y must hold finite numbers"):
+        ridge().fit(parties(), NUMBERS).recombine(parties(), np.full(N, math.nan))
+    with pytest.raises(ParameterError, match="recombine is for mechanism='local-models'"):
+        logistic(epsilon=math.inf).fit(parties(), Y).recombine(parties(), Y)
 
 
 def test_a_refit_has_a_new_model():

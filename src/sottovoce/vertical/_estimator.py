@@ -39,6 +39,7 @@ from sottovoce.vertical.plan import (
     Term,
     VerticalPlan,
     VerticalSolution,
+    ask_scores,
     read_public_facts,
 )
 from sottovoce.vertical.published import PublishedPlan
@@ -371,22 +372,21 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             `scorer_` has new weights; the coefficients stay what they are.
         """
         check_is_fitted(self)
-        if not isinstance(self.scorer_, SumOfScores) or not self.scorer_.optional:
+        if not isinstance(self.plan_, LocalModelsPlan):
             raise ParameterError(
                 f"mechanism={self.plan_.name!r} has no weights to learn: recombine is for mechanism='local-models'."
             )
-        parties = self._ready(parties, tuple(self.scorer_.terms))
+        names = self.plan_.facts.names
+        parties = self._ready(parties, names)
         labels = _labels(parties, self.plan_.facts.label_holder, y)
-        columns = np.column_stack([
-            SumOfScores({name: Term()}).scores(parties, self.model_) for name in self.scorer_.terms
-        ])  # fmt: skip
+        columns = np.column_stack(list(ask_scores(parties, names, self.model_).values()))
         _check_length(labels, len(columns))
         weights, constant = self._weigh(columns, labels)
         if not np.isfinite(weights).all():
             raise DataError(
                 "the scores of these people do not determine the weights: take more, and more varied, people."
             )
-        terms = {name: Term(float(weight)) for name, weight in zip(self.scorer_.terms, weights, strict=True)}
+        terms = {name: Term(float(weight)) for name, weight in zip(names, weights, strict=True)}
         self.scorer_ = SumOfScores(terms, constant=constant)
         return self
 
