@@ -20,7 +20,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.randomness import Streams
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
 from sottovoce.vertical.aligned import AlignedParties
 from sottovoce.vertical.comparison import Comparison
@@ -248,7 +248,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         targets, learnt = self._targets(labels)
         model = secrets.token_hex(8)
-        with _seeded(parties, self.random_state) as seeded:
+        with _seeded(parties, streams) as seeded:
             solution = plan.solve(parties, targets, model, streams)
         for name, value in learnt.items():
             setattr(self, name, value)
@@ -499,18 +499,16 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
 
 
 @contextmanager
-def _seeded(parties: Parties, random_state: Any) -> Iterator[bool]:
+def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
     """Give every party in this process a seed of its own for one training; tell whether any noise can be repeated."""
     owned = list(_owned(parties).values())
-    if random_state is None:
+    if not streams.seeded:
         yield any(party.is_seeded for party in owned)
         return
-    seeds = [random_state] * len(owned)  # a generator gives each party a number of its own
-    if isinstance(random_state, (int, np.integer)):
-        seeds = [int(seed >> 1) for seed in np.random.SeedSequence(random_state).generate_state(len(owned), np.uint64)]
+    seeds = streams.generator(Purpose.SHUFFLING).integers(2**63, size=len(owned))
     with ExitStack() as stack:
         for party, seed in zip(owned, seeds, strict=True):
-            stack.enter_context(party.seeded(seed))
+            stack.enter_context(party.seeded(int(seed)))
         yield True
 
 
