@@ -20,7 +20,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.randomness import Streams
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
 from sottovoce.vertical.aligned import AlignedParties
 from sottovoce.vertical.comparison import Comparison
@@ -39,6 +39,7 @@ from sottovoce.vertical.plan import (
     Term,
     VerticalPlan,
     VerticalSolution,
+    ask_scores,
     read_public_facts,
 )
 from sottovoce.vertical.published import PublishedPlan
@@ -247,7 +248,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         targets, learnt = self._targets(labels)
         model = secrets.token_hex(8)
-        with _seeded(parties, self.random_state) as seeded:
+        with _seeded(parties, streams) as seeded:
             solution = plan.solve(parties, targets, model, streams)
         for name, value in learnt.items():
             setattr(self, name, value)
@@ -371,22 +372,21 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             `scorer_` has new weights; the coefficients stay what they are.
         """
         check_is_fitted(self)
-        if not isinstance(self.scorer_, SumOfScores) or not self.scorer_.optional:
+        if not isinstance(self.plan_, LocalModelsPlan):
             raise ParameterError(
                 f"mechanism={self.plan_.name!r} has no weights to learn: recombine is for mechanism='local-models'."
             )
-        parties = self._ready(parties, tuple(self.scorer_.terms))
+        names = self.plan_.facts.names
+        parties = self._ready(parties, names)
         labels = _labels(parties, self.plan_.facts.label_holder, y)
-        columns = np.column_stack([
-            SumOfScores({name: Term()}).scores(parties, self.model_) for name in self.scorer_.terms
-        ])  # fmt: skip
+        columns = np.column_stack(list(ask_scores(parties, names, self.model_).values()))
         _check_length(labels, len(columns))
         weights, constant = self._weigh(columns, labels)
         if not np.isfinite(weights).all():
             raise DataError(
                 "the scores of these people do not determine the weights: take more, and more varied, people."
             )
-        terms = {name: Term(float(weight)) for name, weight in zip(self.scorer_.terms, weights, strict=True)}
+        terms = {name: Term(float(weight)) for name, weight in zip(names, weights, strict=True)}
         self.scorer_ = SumOfScores(terms, constant=constant)
         return self
 
@@ -499,18 +499,16 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
 
 
 @contextmanager
-def _seeded(parties: Parties, random_state: Any) -> Iterator[bool]:
+def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
     """Give every party in this process a seed of its own for one training; tell whether any noise can be repeated."""
     owned = list(_owned(parties).values())
-    if random_state is None:
+    if not streams.seeded:
         yield any(party.is_seeded for party in owned)
         return
-    seeds = [random_state] * len(owned)  # a generator gives each party a number of its own
-    if isinstance(random_state, (int, np.integer)):
-        seeds = [int(seed >> 1) for seed in np.random.SeedSequence(random_state).generate_state(len(owned), np.uint64)]
+    seeds = streams.generator(Purpose.SHUFFLING).integers(2**63, size=len(owned))
     with ExitStack() as stack:
         for party, seed in zip(owned, seeds, strict=True):
-            stack.enter_context(party.seeded(seed))
+            stack.enter_context(party.seeded(int(seed)))
         yield True
 
 

@@ -60,8 +60,11 @@ class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[m
         return predicted
 
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        signs = _signs(y, self.classes_)
+        if len(set(signs)) < 2:
+            raise DataError("y holds one class only: take people of both.")
         scale = np.abs(scores).max(axis=0, initial=1e-300)
-        model = LogisticRegression(C=1.0, max_iter=1000).fit(scores / scale, _signs(y, self.classes_))
+        model = LogisticRegression(C=1.0, max_iter=1000).fit(scores / scale, signs)
         return model.coef_[0] / scale, float(model.intercept_[0])
 
     def score(self, parties: Any, y: Any) -> float:
@@ -384,7 +387,7 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         return self.decision_function(parties)
 
     def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
-        model = LinearRegression().fit(scores, np.asarray(y, dtype=np.float64))
+        model = LinearRegression().fit(scores, self._targets(y)[0])
         return model.coef_, float(model.intercept_)
 
     def score(self, parties: Any, y: Any) -> float:

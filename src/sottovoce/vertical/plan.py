@@ -6,7 +6,7 @@ event that is accounted.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ __all__ = [
     "Term",
     "VerticalPlan",
     "VerticalSolution",
+    "ask_scores",
     "read_public_facts",
 ]
 
@@ -69,6 +70,15 @@ class PublicFacts:
 def read_public_facts(parties: Parties) -> dict[str, Description]:
     """Ask every party for its public facts."""
     return parties.exchange(Describe(), Description)
+
+
+def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:
+    """Ask some parties for their scores of all records by the model named ``model``."""
+    replies = parties.exchange(dict.fromkeys(names, Score(model)), Scores)
+    lengths = {name: len(replies[name].scores) for name in names}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
+    return {name: replies[name].scores for name in names}
 
 
 class Scorer(ABC):
@@ -113,13 +123,10 @@ class SumOfScores(Scorer):
     def scores(self, parties: Parties, model: str) -> Vector:
         """Return the weighted sum, in the order of the terms."""
         present = [name for name in self.terms if name in parties.names]
-        replies = parties.exchange(dict.fromkeys(present, Score(model)), Scores)
-        lengths = {name: len(replies[name].scores) for name in present}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
+        each = ask_scores(parties, present, model)
         return sum(
-            (self.terms[name].weight * (replies[name].scores - self.terms[name].centre) for name in present),
-            np.full(lengths[present[0]], self.constant),
+            (self.terms[name].weight * (scores - self.terms[name].centre) for name, scores in each.items()),
+            np.full(len(each[present[0]]), self.constant),
         )
 
     @property
