@@ -1,5 +1,6 @@
 """What the benchmark scripts share: real data, a table on the terminal, JSON in benchmarks/results/."""
 
+import io
 import json
 import os
 import sys
@@ -96,8 +97,30 @@ def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], width: 
     Console(width=width).print(table)
 
 
-def keep(name: str, content: Any) -> None:
+def keep(name: str, content: Any, folder: Path = ROOT / "results") -> None:
     """Write the figures as JSON."""
-    folder = ROOT / "results"
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def keep_picture(figure: Any, path: Path) -> None:
+    """Write a matplotlib figure as PNG with 128 colours, a third of the size."""
+    from PIL import Image
+
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(picture).convert("RGB").quantize(128).save(path, optimize=True)
+
+
+def write_tables(page: Path, tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]) -> None:
+    """Put each table between the marks of its name in a page of the documentation."""
+    text = page.read_text(encoding="utf-8")
+    for name, (head, rows) in tables.items():
+        start, end = f"<!-- table {name} -->\n", f"<!-- end of table {name} -->"
+        if start not in text or end not in text:
+            sys.exit(f"{page.name} has no marks for the table {name!r}")
+        before, _, rest = text.partition(start)
+        lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
+        text = before + start + "".join(lines) + end + rest.partition(end)[2]
+    page.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ jobs = [
     ["out_of_core.py", *(["--quick"] if quick else [])],
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["alignment.py", *(["--quick"] if quick else [])],
+    ["vertical_scale.py", *(["--quick"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
 ]
 if os.environ.get("SOTTOVOCE_DATA"):
@@ -20,6 +21,8 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["vertical_flaws.py", *(["--only", "a9a"] if quick else [])])
     jobs += [] if quick else [["vertical_conditions.py"]]
     jobs.append(["vertical_noisy.py", *(["--seeds", "1", "--alpha", "1"] if quick else [])])
+    jobs.append(["vertical_convergence.py", *(["--quick"] if quick else [])])
+    jobs.append(["vertical_private.py", *(["--quick"] if quick else [])])
 else:
     print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
 for job in jobs:

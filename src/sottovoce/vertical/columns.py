@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Columns"]
 
-_PIECE = 8192  # rows
+_PIECE = 2**17  # entries: a megabyte in double precision
+_GRAM_ROWS = 8192  # at least, in a piece of a Gram matrix, so that adding up does not cost more than multiplying
 
 Vector = NDArray[np.float64]
 
@@ -69,7 +70,7 @@ class Columns:
             out[:d, :d] = (table.T @ heavy).toarray()
         else:
             root = None if weights is None else np.sqrt(weights)
-            for place, piece in self._pieces():
+            for place, piece in self._pieces(_GRAM_ROWS):
                 scaled = piece if root is None else piece * root[place, None]
                 out[:d, :d] += scaled.T @ scaled
         if self.intercept:
@@ -109,7 +110,15 @@ class Columns:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
         return self.table.astype(np.float64, copy=False)
 
-    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        for lo in range(0, self.n_rows, _PIECE):
-            place = slice(lo, min(lo + _PIECE, self.n_rows))
-            yield place, np.asarray(self.table[place], dtype=np.float64)
+    def _pieces(self, least: int = 1) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield places and their rows in double precision; the memory of a piece is used again for the next."""
+        rows = max(least, _PIECE // max(1, self.n_features))
+        single = self.table.dtype != np.float64
+        buffer = np.empty((min(rows, self.n_rows), self.n_features)) if single else None
+        for lo in range(0, self.n_rows, rows):
+            place = slice(lo, min(lo + rows, self.n_rows))
+            piece = self.table[place]
+            if buffer is not None:
+                np.copyto(buffer[: len(piece)], piece)
+                piece = buffer[: len(piece)]
+            yield place, piece
