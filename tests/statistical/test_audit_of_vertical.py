@@ -98,11 +98,11 @@ def test_audit_of_noisy_admm(case, factor):
         party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
         party.handle(start.encode())
         worker = party._worker
-        worker.step(NoisyStep(targets / 2.0, 0), party._noise)
+        worker.step(NoisyStep(targets / 2.0, 0), party._open_noise)
         exact.append(worker.clipped_scores())
         mechanism = worker.release.mechanism
         ticks = np.rint(exact[-1] / mechanism.tick).astype(np.int64)
-        released.append([mechanism.release(ticks, party._noise)[0] for _ in range(RUNS)])
+        released.append([mechanism.release(ticks, party._open_noise)[0] for _ in range(RUNS)])
     direction = exact[0] - exact[1]
     judge(*(np.array(values) @ direction for values in released), factor, f"noisy ADMM, {case}")
 
@@ -119,8 +119,8 @@ def test_the_message_is_that_release():
             answers.append(decode(party.handle(NoisyStep(targets / 2.0, 1).encode())).scores)
         else:
             worker = party._worker
-            worker.step(NoisyStep(targets / 2.0, 0), party._noise)
+            worker.step(NoisyStep(targets / 2.0, 0), party._open_noise)
             mechanism = worker.release.mechanism
             ticks = np.rint(worker.clipped_scores() / mechanism.tick).astype(np.int64)
-            answers.append(mechanism.release(ticks, party._noise)[0])
+            answers.append(mechanism.release(ticks, party._open_noise)[0])
     np.testing.assert_array_equal(*answers)

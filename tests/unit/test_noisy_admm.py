@@ -14,7 +14,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
 from sottovoce.vertical.admm import admm
-from sottovoce.vertical.messages import Done, Keep, NoisyScores, NoisyStart, NoisyStep, Prepare, decode
+from sottovoce.vertical.messages import Afford, Done, Keep, NoisyScores, NoisyStart, NoisyStep, Prepare, decode
 from sottovoce.vertical.noisy_admm import NoisyAdmmPlan
 from sottovoce.vertical.parties import InProcessParties
 from sottovoce.vertical.party import Party
@@ -93,7 +93,7 @@ def test_only_what_is_announced_crosses():
     downlink = [item.message for item in record if not item.uplink]
     assert [type(message) for message in uplink if not isinstance(message, Done)] == [NoisyScores] * 6
     assert [len(message.scores) for message in uplink if isinstance(message, NoisyScores)] == [N, N, N, N, 0, 0]
-    assert {type(message) for message in downlink} == {Prepare, NoisyStart, NoisyStep, Keep}
+    assert {type(message) for message in downlink} == {Afford, Prepare, NoisyStart, NoisyStep, Keep}
 
 
 def test_what_is_sent_down_is_a_function_of_what_was_released(monkeypatch):

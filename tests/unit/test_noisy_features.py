@@ -15,7 +15,9 @@ from sottovoce.privacy.events import GaussianEvent, NothingReleased, event_from_
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from sottovoce.vertical.messages import (
+    Afford,
     Description,
+    Done,
     Features,
     Refused,
     Score,
@@ -93,12 +95,16 @@ def test_what_is_sent_has_the_stated_noise():
 
 
 def test_only_what_is_announced_crosses():
-    """One request and one reply a party, none of the label holder; columns as they are cross for prediction only."""
+    """May it cost that, and one request and one reply a party, none of the label holder; columns as they are cross for prediction only."""
     parties = make_parties()
     plan = make_plan(parties)
     with parties.recorded() as record:
         solution = plan.solve(parties, Y, "m", Streams(0))
     assert [(item.party, item.uplink, type(item.message)) for item in record] == [
+        ("clinic", False, Afford),
+        ("shop", False, Afford),
+        ("clinic", True, Done),
+        ("shop", True, Done),
         ("clinic", False, SendFeatures),
         ("shop", False, SendFeatures),
         ("clinic", True, Features),

@@ -341,14 +341,15 @@ def test_budgets_add_up_and_stop():
         logistic(epsilon=math.inf).fit(group, Y)
 
 
-def test_a_label_holder_has_no_budget():
+def test_the_label_holders_own_model_costs_its_budget_nothing():
+    """It never leaves its walls; training over all columns without noise does, and is refused."""
     group = parties(budget={"party1": (5.0, 1e-4)})
-    with (
-        group.recorded() as crossings,
-        pytest.raises(ParameterError, match="party 'party1' holds the labels and has a"),
-    ):
-        logistic().fit(group, Y)
-    assert not labels_sent(crossings)
+    model = logistic().fit(group, Y)
+    assert group.parties["party1"].budget.spent == NothingReleased()
+    assert not group.parties["party1"]._at_home
+    assert model.local_decision_function(parties()).shape == (N,)
+    with pytest.raises(PartyError, match="party 'party1' refused .*: its budget"):
+        logistic(epsilon=np.inf, delta=None).fit(group, Y)
 
 
 class Failing(Party):

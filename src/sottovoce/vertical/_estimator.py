@@ -240,12 +240,6 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         labels = _labels(parties, holder, y)
         plan = self._plan(parties, holder)
         _check_length(labels, plan.facts.n_samples)
-        own = _owned(parties).get(holder)
-        if own is not None and own.budget.is_limited:
-            raise ParameterError(
-                f"party {holder!r} holds the labels and has a budget, which covers no model without noise, and its own "
-                "is one. It stays there: make the party without budget=..."
-            )
         targets, learnt = self._targets(labels)
         model = secrets.token_hex(8)
         with _seeded(parties, streams) as seeded:

@@ -55,11 +55,15 @@ def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | Sequence[
 def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, model: str) -> None:
     """Train the label holder's own exact model on its own columns and keep it: nothing crosses its walls."""
     holder = plan.facts.label_holder
-    own = parties.only(holder)
     l2 = plan.alpha * plan.facts.n_samples
-    prepare(own, Penalty(l2), intercept_at=holder if plan.fit_intercept else None)
-    lbfgs(own, ScoreProblem(plan.loss, y), l2=l2, intercept=plan.fit_intercept)
-    own.exchange(Keep(model), Done)
+    problem = ScoreProblem(plan.loss, y)
+    with parties.inside(holder) as own:
+        prepare(own, Penalty(l2), intercept_at=holder if plan.fit_intercept else None)
+        if math.isfinite(plan.loss.smoothness):
+            lbfgs(own, problem, l2=l2, intercept=plan.fit_intercept)
+        else:
+            admm(own, problem, rho=automatic_rho(plan.loss.smoothness))
+        own.exchange(Keep(model), Done)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,9 +225,9 @@ class NoisyFeaturesPlan(VerticalPlan):
             {name: SendFeatures(self.mus[name]) for name in self.facts.others},
             Features,
         )
-        own = parties.only(self.facts.label_holder)
-        held_out, n_rounds = self._local_model(own, y, model, streams)
-        own.exchange(Keep(alone(model)), Done)
+        with parties.inside(self.facts.label_holder) as own:
+            held_out, n_rounds = self._local_model(own, y, model, streams)
+            own.exchange(Keep(alone(model)), Done)
         residual = -self.loss.derivative(y, held_out)
         curvature = float(np.mean(self.loss.curvature(y, held_out)))
         coefficients = {name: self._step(name, reply, residual, curvature) for name, reply in replies.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.messages import Message, Refused, decode
@@ -128,6 +128,18 @@ class Parties(ABC):
         return _Some(self, names)
 
     @contextmanager
+    def inside(self, name: str) -> Iterator["Parties"]:
+        """Talk to a party within its own walls, as the organisation itself: nothing is recorded, counted or charged.
+
+        Raises
+        ------
+        PartyError
+            If the party does not live where the coordinator runs.
+        """
+        raise PartyError(f"party {name!r} does not live where the coordinator runs: its own model is trained there.")
+        yield self  # a context manager must have one
+
+    @contextmanager
     def recorded(self) -> Iterator[list[Crossing]]:
         """Record every message that crosses inside the ``with`` block, in order."""
         record: list[Crossing] = []
@@ -169,6 +181,13 @@ class InProcessParties(Parties):
 
     def __repr__(self) -> str:
         return f"InProcessParties({list(self.parties.values())!r})"
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[Parties]:
+        """Talk to a party of this process as its own organisation does."""
+        party: Any = self.parties[name]
+        with party.at_home():
+            yield self.only(name)
 
     def only(self, *names: str) -> "InProcessParties":
         """Return some of these parties, with counters of their own."""

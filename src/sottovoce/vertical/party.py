@@ -175,6 +175,7 @@ class Party:
             raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
         self.budget = PartyBudget(budget)
         self._random_state: object = None
+        self._at_home = False
         self._penalty = Penalty()
         self._intercept = False
         self._problem: Subproblem | None = None
@@ -217,6 +218,18 @@ class Party:
         return other
 
     @contextmanager
+    def at_home(self) -> Iterator[None]:
+        """Answer this organisation's own requests inside the ``with`` block: nothing leaves it, so nothing is charged.
+
+        For the party that runs the coordinator and trains on its own columns beside the joint training.
+        """
+        self._at_home = True
+        try:
+            yield
+        finally:
+            self._at_home = False
+
+    @contextmanager
     def seeded(self, random_state: object) -> Iterator[None]:
         """Make this party's noise repeatable inside the ``with`` block, for trials: a known seed undoes it."""
         before, self._random_state = self._random_state, random_state
@@ -226,7 +239,7 @@ class Party:
             self._random_state = before
 
     def seed(self, random_state: object) -> Self:
-        """Make this party's noise repeatable from now on; see `seeded`. A generator gives each training another seed."""
+        """Make this party's noise repeatable from now on; a generator gives each training another seed."""
         self._random_state = random_state
         return self
 
@@ -421,7 +434,7 @@ class Party:
         return Done()
 
     def _score(self, request: Score) -> Scores:
-        if self.budget.is_limited:
+        if self.budget.is_limited and not self._at_home:
             raise _RefusalError(
                 "a score tells about the row that is scored, which its budget does not cover; score other people's "
                 "rows with a party object without a budget"
@@ -440,7 +453,9 @@ class Party:
         return Done()
 
     def _charge(self, event: Event) -> None:
-        """Charge the budget before anything is computed, or refuse."""
+        """Charge the budget before anything is computed, or refuse; what stays at home costs nothing."""
+        if self._at_home:
+            return
         self._refuse_shortage(event)
         self.budget.charge(event)
 
