@@ -239,7 +239,7 @@ class Party:
             self._random_state = before
 
     def seed(self, random_state: object) -> Self:
-        """Make this party's noise repeatable from now on; a generator gives each training another seed."""
+        """Make this party's noise repeatable from now on; see `seeded`. A generator gives every training a new seed."""
         self._random_state = random_state
         return self
 
