@@ -95,7 +95,7 @@ def test_what_is_sent_has_the_stated_noise():
 
 
 def test_only_what_is_announced_crosses():
-    """May it cost that, and one request and one reply a party, none of the label holder; columns as they are cross for prediction only."""
+    """May it cost that, one request, one reply; none of the label holder. Columns themselves cross to predict only."""
     parties = make_parties()
     plan = make_plan(parties)
     with parties.recorded() as record:

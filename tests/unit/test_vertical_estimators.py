@@ -348,7 +348,7 @@ def test_the_label_holders_own_model_costs_its_budget_nothing():
     assert group.parties["party1"].budget.spent == NothingReleased()
     assert not group.parties["party1"]._at_home
     assert model.local_decision_function(parties()).shape == (N,)
-    with pytest.raises(PartyError, match="party 'party1' refused .*: its budget"):
+    with pytest.raises(PartyError, match=r"party 'party1' refused .*: its budget"):
         logistic(epsilon=np.inf, delta=None).fit(group, Y)
 
 

@@ -7,7 +7,7 @@ be recorded.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -127,8 +127,7 @@ class Parties(ABC):
         """Return some of these parties, with counters of their own; a record of all does not hold their messages."""
         return _Some(self, names)
 
-    @contextmanager
-    def inside(self, name: str) -> Iterator["Parties"]:
+    def inside(self, name: str) -> AbstractContextManager["Parties"]:
         """Talk to a party within its own walls, as the organisation itself: nothing is recorded, counted or charged.
 
         Raises
@@ -137,7 +136,6 @@ class Parties(ABC):
             If the party does not live where the coordinator runs.
         """
         raise PartyError(f"party {name!r} does not live where the coordinator runs: its own model is trained there.")
-        yield self  # a context manager must have one
 
     @contextmanager
     def recorded(self) -> Iterator[list[Crossing]]:
