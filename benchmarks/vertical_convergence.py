@@ -77,6 +77,8 @@ class Task:
             history = solver(
                 self.parties, problem, tol=1e-14, after=lambda _: losses.append(self.log_loss()), **options
             )
+        if solver is lbfgs:  # its parties move at the beginning of the next round
+            losses = [*losses[1:], self.log_loss()]
         history.uplink_bytes = [size - before for size in history.uplink_bytes]
         return history, losses
 

@@ -148,14 +148,13 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
     epsilons, seeds = ((1.0,), 2) if arguments.quick else (EPSILONS, arguments.seeds)
-    results, tables = {}, {}
     for name in (arguments.only or ("a9a" if arguments.quick else ",".join(TASKS))).split(","):
-        results[name] = measured(name, epsilons, seeds)
-        tables[name] = table(name, results[name], epsilons)
-        show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", *tables[name], width=150)
-    keep("vertical_private", results)
-    if arguments.docs:
-        write_tables(PAGE, tables)
+        result = measured(name, epsilons, seeds)
+        head, rows = table(name, result, epsilons)
+        show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", head, rows, width=150)
+        keep(f"vertical_private_{name}", result)
+        if arguments.docs:
+            write_tables(PAGE, {name: (head, rows)})
 
 
 if __name__ == "__main__":

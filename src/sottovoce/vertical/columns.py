@@ -12,10 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce.vertical.kernels import back_single, times_single
+
 __all__ = ["Columns"]
 
-_PIECE = 2**17  # entries: a megabyte in double precision
-_GRAM_ROWS = 8192  # at least, in a piece of a Gram matrix, so that adding up does not cost more than multiplying
+_PIECE = 8192  # rows
 
 Vector = NDArray[np.float64]
 
@@ -40,10 +41,11 @@ class Columns:
         """Return D x, one number a row."""
         if self._sparse:
             out = np.asarray(self.table @ x[: self.n_features], dtype=np.float64)
+        elif self.table.dtype == np.float64:
+            out = np.asarray(self.table @ x[: self.n_features])
         else:
             out = np.empty(self.n_rows)
-            for place, piece in self._pieces():
-                np.matmul(piece, x[: self.n_features], out=out[place])
+            times_single(self.table, x[: self.n_features], out)
         if self.intercept:
             out += x[-1]
         return out
@@ -53,9 +55,10 @@ class Columns:
         out = np.zeros(self.n_columns)
         if self._sparse:
             out[: self.n_features] = self.table.T @ v
+        elif self.table.dtype == np.float64:
+            out[: self.n_features] = v @ self.table
         else:
-            for place, piece in self._pieces():
-                out[: self.n_features] += v[place] @ piece
+            back_single(self.table, v, out[: self.n_features])
         if self.intercept:
             out[-1] = v.sum()
         return out
@@ -70,7 +73,7 @@ class Columns:
             out[:d, :d] = (table.T @ heavy).toarray()
         else:
             root = None if weights is None else np.sqrt(weights)
-            for place, piece in self._pieces(_GRAM_ROWS):
+            for place, piece in self._pieces():
                 scaled = piece if root is None else piece * root[place, None]
                 out[:d, :d] += scaled.T @ scaled
         if self.intercept:
@@ -110,15 +113,7 @@ class Columns:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
         return self.table.astype(np.float64, copy=False)
 
-    def _pieces(self, least: int = 1) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield places and their rows in double precision; the memory of a piece is used again for the next."""
-        rows = max(least, _PIECE // max(1, self.n_features))
-        single = self.table.dtype != np.float64
-        buffer = np.empty((min(rows, self.n_rows), self.n_features)) if single else None
-        for lo in range(0, self.n_rows, rows):
-            place = slice(lo, min(lo + rows, self.n_rows))
-            piece = self.table[place]
-            if buffer is not None:
-                np.copyto(buffer[: len(piece)], piece)
-                piece = buffer[: len(piece)]
-            yield place, piece
+    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        for lo in range(0, self.n_rows, _PIECE):
+            place = slice(lo, min(lo + _PIECE, self.n_rows))
+            yield place, np.asarray(self.table[place], dtype=np.float64)
