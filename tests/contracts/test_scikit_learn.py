@@ -14,6 +14,8 @@ import sottovoce as sv
 
 RIDGE = {"delta": 1e-3, "data_norm": 5.0, "label_bounds": (-1e3, 1e3)}
 CLASSIFIER = {"delta": 1e-3, "data_norm": 5.0}
+LASSO = {"delta": 1e-3, "data_bound": 5.0, "radius": 100.0, "label_bounds": (-1e3, 1e3), "tol": 1e-4}
+SPARSE = {"delta": 1e-3, "data_bound": 5.0, "radius": 5.0, "tol": 1e-4}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -25,6 +27,8 @@ CLASSIFIER = {"delta": 1e-3, "data_norm": 5.0}
             (sv.DPRidge, RIDGE),
             (sv.DPLogisticRegression, CLASSIFIER),
             (sv.DPLinearSVC, CLASSIFIER),
+            (sv.DPLasso, LASSO),
+            (sv.DPSparseLogisticRegression, SPARSE),
         )
     ]
     + [sv.DPRidge(epsilon=1e4, random_state=0, solver="adassp", **RIDGE)]

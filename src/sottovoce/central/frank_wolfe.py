@@ -43,7 +43,7 @@ from sottovoce.randomness import Purpose, Streams
 __all__ = ["TICKS", "DenseScores", "FrankWolfePlan"]
 
 TICKS: Final = 2**23  # of a row's largest term: 64 rows of 32-bit sums can hold it
-_STEPS: Final = 0.75  # times (R n mu / log(2 d))^(2/3), measured
+_STEPS: Final = 0.75  # times (b R n mu / (f log(2 d)))^(2/3), measured
 _FEWEST: Final = 4
 _MOST: Final = 2000
 
@@ -87,12 +87,14 @@ class FrankWolfePlan(Plan):
     def n_steps(self) -> int:
         """Steps of each model: many make the steps short, few leave each selection more of the budget.
 
-        The excess risk is about R^2 / T + R sqrt(T) log(2 d) / (n mu) [1]_, least at a T like this one.
+        The excess risk is about b R^2 / T + f R sqrt(T) log(2 d) / (n mu) [1]_ for a loss of smoothness b and noise
+        that is f times as large for replace-one; it is least at a T like this one.
         """
         if self.n_steps_given is not None:
             return self.n_steps_given
         mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(self.n_models)
-        information = self.radius * self.n_samples * mu / math.log(2.0 * self.n_weights + 1.0)
+        noise = self.adjacency.sum_factor * math.log(2.0 * self.n_weights + 1.0)
+        information = self.radius * self.loss.smoothness * self.n_samples * mu / noise
         return round(min(_MOST, max(_FEWEST, _STEPS * information ** (2.0 / 3.0))))
 
     @cached_property

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from sottovoce.estimators._classifier import DPLinearClassifier
-from sottovoce.estimators._probabilities import LogisticProbabilities
+from sottovoce.estimators._logistic import LogisticClassifier
 from sottovoce.losses import Logistic, Loss
 
 __all__ = ["DPLogisticRegression"]
 
 
-class DPLogisticRegression(LogisticProbabilities, DPLinearClassifier):
+class DPLogisticRegression(LogisticClassifier):
     r"""Logistic regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,

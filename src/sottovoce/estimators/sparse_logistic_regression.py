@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from sottovoce.estimators._classifier import DPLinearClassifier
 from sottovoce.estimators._l1_ball import DPBallEstimator
-from sottovoce.estimators._probabilities import LogisticProbabilities
+from sottovoce.estimators._logistic import LogisticClassifier
 from sottovoce.losses import Logistic, Loss
 
 __all__ = ["DPSparseLogisticRegression"]
 
 
-class DPSparseLogisticRegression(LogisticProbabilities, DPBallEstimator, DPLinearClassifier):
+class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
     r"""Logistic regression with few coefficients, with differential privacy.
 
     Minimises, over labels -1 and +1, :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)})` over

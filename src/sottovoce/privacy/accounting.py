@@ -539,7 +539,7 @@ class BoundedRangeAccountant(Accountant):
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
         profile, most = self._profile(counts)
-        return min(most, profile.epsilon(delta)) if profile is not None else math.inf
+        return min(most, profile.epsilon(delta)) if profile is not None else most
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
         profile, most = self._profile(counts)

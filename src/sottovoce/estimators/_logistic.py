@@ -1,21 +1,18 @@
 """Probabilities of the classes, for the classifiers with the logistic loss."""
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["LogisticProbabilities"]
+from sottovoce.estimators._classifier import DPLinearClassifier
+
+__all__ = ["LogisticClassifier"]
 
 
-class LogisticProbabilities(ABC):
-    """What a classifier with logistic scores adds: `predict_proba` and `predict_log_proba`."""
-
-    @abstractmethod
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the score of each row, from the classifier."""
+class LogisticClassifier(DPLinearClassifier):
+    """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class (columns in the order of ``classes_``).
