@@ -96,7 +96,7 @@ class SparseScores:
         """Add ``step`` to the weight of ``column``."""
         rows = self._rows
         if column == rows.raw.shape[1]:
-            held = np.arange(rows.n_samples)
+            held: NDArray[Any] = np.arange(rows.n_samples)
             self._margins += step * rows.constant
         else:
             lo, hi = self._columns.indptr[column : column + 2]
