@@ -164,8 +164,8 @@ def test_curve_and_its_inverse_agree():
 
 
 def test_which_accountant():
-    assert isinstance(accountant_for(run(0.1, 20_000)), BoundedRangeAccountant)
-    assert isinstance(accountant_for(run(0.1, 20_001)), RenyiAccountant)
+    assert isinstance(accountant_for(run(0.01, 1_000)), BoundedRangeAccountant)
+    assert isinstance(accountant_for(run(0.01, 20_000)), RenyiAccountant)
     mixed = ComposedEvent((run(0.1, 3), GaussianEvent(2.0)))
     assert isinstance(accountant_for(mixed), RenyiAccountant)
     two_kinds = ComposedEvent((run(0.1, 3), run(0.2, 3)))

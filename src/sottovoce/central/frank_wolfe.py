@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import number, whole_number
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
+from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution
 from sottovoce.central.rows import Rows
@@ -178,7 +179,7 @@ class DenseScores:
         self._clip, self._per_unit = clip, ticks / clip
         self._margins = np.zeros(rows.n_samples)
         raw: Any = rows.raw
-        self._columns = raw.tocsc() if sp.issparse(raw) else None
+        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel, CSR) else None
 
     def sums(self) -> NDArray[np.int64]:
         """Return sum_i l'(m_i) x_ij of every column, in ticks."""

@@ -50,10 +50,10 @@ from scipy.special import erfcx, ndtr
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.bounded_range_profile import (
-    MOST_SELECTIONS,
     BoundedRangeProfile,
     bounded_range_divergences,
     bounded_range_profile,
+    is_affordable,
 )
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
@@ -533,7 +533,7 @@ class RenyiAccountant(Accountant):
 
 
 class BoundedRangeAccountant(Accountant):
-    """Any number up to 20,000 of bounded-range releases of one width, each chosen with those before it in sight."""
+    """Bounded-range releases of one width, each chosen with those before it in sight: about 2,000 of them, or fewer."""
 
     name = "optimal adaptive composition of bounded-range mechanisms"
 
@@ -550,9 +550,9 @@ class BoundedRangeAccountant(Accountant):
     def _profile(self, counts: "Counter[Basic]") -> tuple[BoundedRangeProfile | None, float]:
         """Return the profile (None where it is not worth the memory), and the pure epsilon of basic composition."""
         (basic, times), *others = counts.items()
-        if others or not isinstance(basic, BoundedRangeEvent) or times > MOST_SELECTIONS:
+        if others or not isinstance(basic, BoundedRangeEvent) or not is_affordable(basic, times):
             raise AccountingError(
-                f"BoundedRangeAccountant covers up to {MOST_SELECTIONS} releases of one BoundedRangeEvent, not "
+                "BoundedRangeAccountant covers releases of one BoundedRangeEvent, about 2,000 if they are narrow, not "
                 f"{dict(counts)!r}; use RenyiAccountant."
             )
         most = times * basic.epsilon * (1.0 + 2.0**-50)
@@ -605,9 +605,9 @@ def accountant_for(event: Event) -> Accountant:
         (first, *_), alone = searches, counts.total() == 1
         assert isinstance(first, RepeatAndSelectEvent)
         return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
-    selections = [times for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
+    selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
     if selections:
-        alone = len(counts) == 1 and selections[0] <= MOST_SELECTIONS
+        alone = len(counts) == 1 and is_affordable(*selections[0])
         return BoundedRangeAccountant() if alone else RenyiAccountant()
     responses = _responses(counts)
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]

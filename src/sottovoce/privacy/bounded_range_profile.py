@@ -37,14 +37,14 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.events import BoundedRangeEvent
 
-__all__ = ["MOST_SELECTIONS", "BoundedRangeProfile", "bounded_range_divergences", "bounded_range_profile"]
+__all__ = ["BoundedRangeProfile", "bounded_range_divergences", "bounded_range_profile", "is_affordable"]
 
-MOST_SELECTIONS: Final = 20_000  # the work grows with their number to the power of 3/2
 _REACH: Final = 9.0  # standard deviations of the composed loss (at most); the mass beyond, 1e-17, is counted
 _WORK: Final = 3e7  # multiplications that a profile may take
 _MOST_CELLS: Final = 400
 _FEWEST_CELLS: Final = 24
-_ROUNDING: Final = 1e-10  # far above what 20,000 sums of two positive terms lose
+_MOST_WORK: Final = 6e8  # with the fewest cells; about 2,000 selections, fewer where each has a wide range
+_ROUNDING: Final = 1e-10  # far above what thousands of sums of two positive terms lose
 
 Array = NDArray[np.float64]
 
@@ -85,6 +85,11 @@ class BoundedRangeProfile:
         share = (left - delta) / (left - right)
         inside = (place - 1) * self.step + math.log1p(share * math.expm1(self.step))
         return min(place * self.step, inside * (1.0 + 1e-12))
+
+
+def is_affordable(event: BoundedRangeEvent, times: int) -> bool:
+    """Return whether the profile of so many releases takes a second at most."""
+    return 2.0 * times * _width(event.epsilon, times, _FEWEST_CELLS) * _FEWEST_CELLS <= _MOST_WORK
 
 
 def bounded_range_profile(event: BoundedRangeEvent, times: int) -> BoundedRangeProfile:

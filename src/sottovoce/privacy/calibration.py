@@ -8,7 +8,14 @@ from scipy.optimize import brentq
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import Accountant, GaussianAccountant, accountant_for, gaussian_delta, nudge
+from sottovoce.privacy.accounting import (
+    Accountant,
+    GaussianAccountant,
+    RenyiAccountant,
+    accountant_for,
+    gaussian_delta,
+    nudge,
+)
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise"]
@@ -110,7 +117,14 @@ def _bounded_range(epsilon: float, delta: float, count: int) -> float:
 
     # a Gaussian of mean shift mu costs about as much as selections of ranges 2 mu / sqrt(count)
     start = min(math.sqrt(count) / (2.0 * _gaussian_mu(epsilon, delta)), count / epsilon)
-    return 1.0 / least_noise(run, accountant_for(run(1.0)), epsilon, delta, start=start)
+    return 1.0 / least_noise(run, _Tightest(), epsilon, delta, start=start)
+
+
+class _Tightest(RenyiAccountant):
+    """The accountant that a receipt will take, which may change with the range."""
+
+    def epsilon(self, event: Event, delta: float) -> float:
+        return accountant_for(event).epsilon(event, delta)
 
 
 def least_noise(
