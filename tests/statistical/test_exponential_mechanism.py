@@ -1,6 +1,6 @@
 """The draws of the exponential mechanism, dense and in two levels, against the exact probabilities.
 
-Chi-square tests at p = 1e-9 with fixed seeds: right code would fail one of these 12 tests for about one in 8e7 choices
+Chi-square tests at p = 1e-9 with fixed seeds: right code would fail one of these tests for about one in 5e7 choices
 of the seeds. Each is also run with a rate that is 0.7 or 1.3 times the right one, and must then fail.
 """
 
@@ -96,6 +96,24 @@ def test_two_level_draws(factor, constant, epsilon):
         assert min(p_value(*pair) for pair in found) > P_VALUE
     else:
         assert min(p_value(*pair) for pair in found) < P_VALUE
+
+
+def test_stale_bounds_change_no_probability():
+    """Bounds on every other group that are ten times too large, before every draw: they may cost trials only."""
+    X, y = problem()
+    rows = make_bounded_rows(X, data_bound=1.0, constant=0.0, names=None, team=TEAM)
+    mechanism = ExponentialMechanism(0.6, 2.0 * TICKS)
+    scores = SparseScores(rows, y, Squared(), 1.0, TICKS, TEAM)
+    sums, stream, d = scores.sums(), noise(8), rows.n_weights
+    groups = scores._groups
+    places = []
+    for _ in range(12_000):
+        groups.weight[::2] *= 10.0
+        groups.weight_exact[:] = True  # so that none is made exact before the draw
+        column, sign = scores.select(mechanism, stream)
+        places.append(column if sign > 0 else column + d)
+    probabilities = exact(mechanism, np.concatenate([-sums, sums]))
+    assert p_value(np.bincount(places, minlength=2 * d), probabilities) > P_VALUE
 
 
 def test_weights_far_apart_are_drawn_as_often_as_they_should():
