@@ -1,9 +1,27 @@
 """Differentially private linear models, trained wherever the data lives."""
 
 from sottovoce.central.plan import Plan
-from sottovoce.estimators import DPLinearSVC, DPLogisticRegression, DPRidge, DPSearchCV
+from sottovoce.estimators import (
+    DPLasso,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPRidge,
+    DPSearchCV,
+    DPSparseLogisticRegression,
+)
 from sottovoce.planning import plan
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.parquet import ParquetTable
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge", "DPSearchCV", "Guarantee", "ParquetTable", "Plan", "plan"]
+__all__ = [
+    "DPLasso",
+    "DPLinearSVC",
+    "DPLogisticRegression",
+    "DPRidge",
+    "DPSearchCV",
+    "DPSparseLogisticRegression",
+    "Guarantee",
+    "ParquetTable",
+    "Plan",
+    "plan",
+]

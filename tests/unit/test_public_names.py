@@ -22,10 +22,12 @@ LAYERS = [
 
 def test_public_names():
     assert sorted(sottovoce.__all__) == [
+        "DPLasso",
         "DPLinearSVC",
         "DPLogisticRegression",
         "DPRidge",
         "DPSearchCV",
+        "DPSparseLogisticRegression",
         "Guarantee",
         "ParquetTable",
         "Plan",

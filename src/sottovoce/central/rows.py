@@ -19,7 +19,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
-__all__ = ["PIECE", "Rows", "make_rows"]
+__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows"]
 
 PIECE = 8192  # rows that are turned into double precision at a time
 
@@ -163,16 +163,8 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
     DataError
         If an entry is NaN or infinite; the message names the first one.
     """
-    length = np.empty(raw.shape[0])
-
-    def measure(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
-        passes.norms(block.kernel, lo, hi, out)
-
     kernel = _kernel(raw)
-    Rows(raw, kernel, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
-    bad = np.flatnonzero(np.isnan(length))
-    if bad.size:
-        raise DataError(_describe(raw, int(bad[0]), bad.size, names))
+    length = _lengths(raw, kernel, names, team)
     whole = np.sqrt(1.0 + constant**2)
     scale = np.minimum(1.0 / data_norm, 1.0 / np.maximum(length, 1e-300)) / whole
     entry = constant / whole
@@ -180,6 +172,53 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
         scaled = np.where(np.isfinite(length), scale * length, 1.0)
     norm = np.sqrt(scaled**2 + entry**2)
     return Rows(raw, kernel, scale, np.clip(norm, _NORM_FLOOR, 1.0), entry)
+
+
+def make_bounded_rows(
+    raw: Matrix, *, data_bound: float, constant: float, names: "list[str] | None", team: Team
+) -> Rows:
+    """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
+
+    ``norm`` of the result, by which kernels divide a row's clip, bounds the largest entry and not the length: it is 1.
+    A copy is made only where an entry is beyond the bound.
+
+    Parameters
+    ----------
+    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
+    data_bound : float, > 0
+        Public bound on the absolute value of an entry.
+    constant : float, in [0, 1]
+        Value of the intercept's column; 0 for none.
+    names : list of str or None
+        Column names for error messages.
+    team : Team
+
+    Raises
+    ------
+    DataError
+        If an entry is NaN or infinite; the message names the first one.
+    """
+    _lengths(raw, _kernel(raw), names, team)
+    values = raw.data if _is_sparse(raw) else raw
+    if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
+        values = np.clip(values, -data_bound, data_bound)
+        raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if _is_sparse(raw) else values
+    n = raw.shape[0]
+    return Rows(raw, _kernel(raw), np.full(n, 1.0 / data_bound), np.ones(n), constant)
+
+
+def _lengths(raw: Matrix, kernel: Any, names: "list[str] | None", team: Team) -> NDArray[np.float64]:
+    """Return the norm of each row; NaN and infinity in the rows are refused."""
+    length = np.empty(raw.shape[0])
+
+    def measure(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
+        passes.norms(block.kernel, lo, hi, out)
+
+    Rows(raw, kernel, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
+    bad = np.flatnonzero(np.isnan(length))
+    if bad.size:
+        raise DataError(_describe(raw, int(bad[0]), bad.size, names))
+    return length
 
 
 def _bound(task: Callable[..., None], block: Rows, views: list[NDArray[Any]]) -> Callable[[int, int, int], None]:

@@ -1,8 +1,10 @@
 """The scikit-learn layer: thin estimators over the solvers, one family a file."""
 
+from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.search import DPSearchCV
+from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression", "DPRidge", "DPSearchCV"]
+__all__ = ["DPLasso", "DPLinearSVC", "DPLogisticRegression", "DPRidge", "DPSearchCV", "DPSparseLogisticRegression"]

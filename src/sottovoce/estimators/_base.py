@@ -16,9 +16,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from sottovoce._validation import number, whole_number
-from sottovoce.central.parallel import team
+from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.rows import make_rows
+from sottovoce.central.rows import Rows, make_rows
 from sottovoce.central.solvers import automatic_alpha, make_plan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
@@ -99,22 +99,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self._plan(n_samples, n_features, self._n_models())
 
     def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
-        whole_number("n_samples", n_samples, at_least=1)
-        whole_number("n_features", n_features, at_least=1)
-        epsilon = number(
-            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
-        )
-        if _MAX_EPSILON < epsilon < math.inf:
-            raise ParameterError(
-                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
-                "without privacy."
-            )
-        if math.isinf(epsilon) and self.delta is None:
-            delta = 0.0
-        elif math.isinf(epsilon):
-            delta = number("delta", self.delta, at_least=0.0, below=1.0)
-        else:
-            delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
+        epsilon, delta = self._budget(n_samples, n_features)
         number(
             "data_norm", self.data_norm, above=0.0,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
@@ -124,14 +109,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         intercept = number("intercept_scaling", self.intercept_scaling, above=0.0) if self.fit_intercept else 0.0
-        adjacency = Adjacency.parse(self.adjacency)
-        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and math.isfinite(epsilon):
-            raise ParameterError(
-                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
-                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
-            )
-        if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1)
+        adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
         if self.alpha == "auto":
             alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
         return make_plan(
@@ -150,6 +128,38 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             max_iter=whole_number("max_iter", self.max_iter, at_least=1),
             options=self.solver_options,
         )
+
+    def _budget(self, n_samples: int, n_features: int) -> tuple[float, float]:
+        """Return epsilon and delta, checked, after the public sizes."""
+        whole_number("n_samples", n_samples, at_least=1)
+        whole_number("n_features", n_features, at_least=1)
+        epsilon = number(
+            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
+        )
+        if _MAX_EPSILON < epsilon < math.inf:
+            raise ParameterError(
+                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
+                "without privacy."
+            )
+        if math.isinf(epsilon) and self.delta is None:
+            delta = 0.0
+        elif math.isinf(epsilon):
+            delta = number("delta", self.delta, at_least=0.0, below=1.0)
+        else:
+            delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
+        return epsilon, delta
+
+    def _neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
+        """Return the adjacency and the public number of rows, checked."""
+        adjacency = Adjacency.parse(self.adjacency)
+        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
+            raise ParameterError(
+                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
+                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
+            )
+        if self.n_public is not None:
+            n_samples = whole_number("n_public", self.n_public, at_least=1)
+        return adjacency, n_samples
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is."""
@@ -186,14 +196,17 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "the memory map that it returns serves every solver."
             )
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        assert self.data_norm is not None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
-            rows = make_rows(X, data_norm=float(self.data_norm), constant=plan.intercept, names=names, team=threads)
+            rows = self._scaled_rows(X, plan, names, threads)
             solution = plan.solve(rows, targets, streams, threads, progress)
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         self.n_iter_ = solution.n_steps
         self.guarantee_ = self._receipt(plan, solution, streams.seeded)
         return solution
+
+    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
+        assert self.data_norm is not None
+        return make_rows(X, data_norm=float(self.data_norm), constant=plan.intercept, names=names, team=threads)
 
     def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
@@ -205,6 +218,18 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _assumptions(self) -> tuple[str, ...]:
         return ()
+
+    def _bound_assumption(self) -> str:
+        """Return what the receipt says of the public bound on the rows."""
+        return f"data_norm = {self.data_norm} (longer rows were shortened to it)"
+
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        """Return what the receipt says of the penalty or constraint."""
+        return {
+            "alpha": plan.alpha,
+            **({"alpha chosen by auto from": "the number of rows"} if self.alpha == "auto" else {}),
+            "intercept_scaling": plan.intercept,
+        }
 
     def _receipt(self, plan: Plan, solution: Solution, seeded: bool) -> Guarantee:
         private = math.isfinite(plan.epsilon)
@@ -219,7 +244,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             event=solution.event,
             assumptions=(
                 f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names",
-                f"data_norm = {self.data_norm} (longer rows were shortened to it)",
+                self._bound_assumption(),
                 "all constructor parameters, chosen without looking at the data",
                 *self._assumptions(),
                 *plan.assumptions,
@@ -232,9 +257,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "solver": plan.solver,
                 **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
                 "loss": plan.loss.name,
-                "alpha": plan.alpha,
-                **({"alpha chosen by auto from": "the number of rows"} if self.alpha == "auto" else {}),
-                "intercept_scaling": plan.intercept,
+                **self._penalty(plan),
                 "models": plan.n_models,
                 **plan.details(),
                 **solution.chosen,

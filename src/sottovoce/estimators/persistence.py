@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
 from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
@@ -27,7 +29,7 @@ __all__ = ["load_model", "model_from_json", "model_to_json", "save_model"]
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
 _ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
-    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC)
+    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
@@ -38,8 +40,8 @@ def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema
 
     Parameters
     ----------
-    estimator : DPRidge, DPLogisticRegression or DPLinearSVC
-        Trained.
+    estimator : DPLinearEstimator
+        Trained; one of sottovoce's, a search aside.
     path : str or Path
         Its folder must exist.
     schema : Schema or None, default=None
@@ -188,10 +190,11 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     n_features = int(fitted["n_features_in_"])
     coef = np.array(_decode(fitted["coef_"]), dtype=np.float64)
     intercept = _decode(fitted["intercept_"])
-    if isinstance(estimator, DPRidge):
+    if isinstance(estimator, DPRidge | DPLasso):
         wanted: tuple[int, ...] = (n_features,)
         intercept = float(intercept)
-        _set_intervals(estimator, fitted, n_features)
+        if isinstance(estimator, DPRidge):
+            _set_intervals(estimator, fitted, n_features)
     else:
         estimator.classes_ = _decode_classes(fitted["classes_"])
         intercept = np.array(intercept, dtype=np.float64)

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import bounds, number
 from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.estimators._labels import bounded_labels
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, Squared
 
 __all__ = ["DPRidge"]
@@ -187,7 +188,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         """
         streams = self._check_parameters()
         X, y = self._read_rows(X, y)
-        targets = _labels(y, self._bounds()) - self._middle()
+        targets = bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()
         plan = self._plan(X.shape[0], X.shape[1], 1)
         solution = self._fit_models(X, [targets], plan, streams)
         location = solution.offset + self._middle()
@@ -256,21 +257,3 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,)
         """
         return self._decision(X)[:, 0]
-
-
-def _labels(y: Any, label_bounds: tuple[float, float]) -> NDArray[np.float64]:
-    """Return the labels as doubles; NaN and labels outside the bounds are refused."""
-    try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"y must hold numbers for DPRidge: {error}.") from error
-    low, high = label_bounds
-    bad = np.flatnonzero(~((values >= low) & (values <= high)))
-    if bad.size:
-        value = values[bad[0]]
-        what = "NaN" if np.isnan(value) else ("infinity" if np.isinf(value) else f"{value:g}")
-        raise DataError(
-            f"Input y contains {what}, outside label_bounds=({low:g}, {high:g}): row {int(bad[0])} ({bad.size} row(s) "
-            "in all). Widen the bounds from public knowledge, or clip y to them before fit."
-        )
-    return values

@@ -24,8 +24,10 @@ from sottovoce.estimators._base import (
     warn_if_classes_were_read,
 )
 from sottovoce.estimators._classifier import DPLinearClassifier
+from sottovoce.estimators._l1_ball import DPBallEstimator
+from sottovoce.estimators._labels import bounded_labels
 from sottovoce.estimators._scores import release_sum, row_losses, scoring_for
-from sottovoce.estimators.ridge import DPRidge, _labels
+from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.search_plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.accounting import accountant_for
@@ -225,6 +227,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
                 f"{type(self.estimator).__name__}."
             )
+        if isinstance(self.estimator, DPBallEstimator):
+            raise ParameterError(
+                f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
+                "cover yet. Choose radius from public knowledge."
+            )
         for name in ("epsilon", "delta", "random_state"):
             value = getattr(self.estimator, name)
             if value is not None:
@@ -275,7 +282,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             targets = np.searchsorted(known, y).astype(np.float64)
         else:
             assert isinstance(prototype, DPRidge)
-            targets = _labels(y, prototype._bounds())
+            targets = bounded_labels(y, prototype._bounds(), "DPRidge")
         with team() as threads:
             make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
         return prototype, X, y, targets

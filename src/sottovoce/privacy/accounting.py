@@ -1,6 +1,6 @@
 r"""Accountants: from events to epsilon and delta, never too small.
 
-Four of them, each right for every event it accepts, refusing the others:
+Five of them, each right for every event it accepts, refusing the others:
 
 * `GaussianAccountant`: exact, for Gaussian releases without sampling. k releases with noise multipliers s_i compose to
   one Gaussian of mean shift mu = sqrt(sum 1/s_i^2), whose curve is [1]_
@@ -14,6 +14,8 @@ Four of them, each right for every event it accepts, refusing the others:
   compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.objective_profile`).
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
   one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
+* `BoundedRangeAccountant`: exponential mechanisms of one kind, by the optimal adaptive composition of bounded-range
+  mechanisms (`sottovoce.privacy.bounded_range_profile`); beside other releases they are accounted by Renyi DP.
 * `SelectionAccountant`: the privacy profile of one private search, from the profile of one trial.
 
 Before anything is computed an event is flattened to "how often each basic event happened". Order and nesting are
@@ -47,7 +49,14 @@ from scipy.special import erfcx, ndtr
 
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.privacy.bounded_range_profile import (
+    BoundedRangeProfile,
+    bounded_range_divergences,
+    bounded_range_profile,
+    is_affordable,
+)
 from sottovoce.privacy.events import (
+    BoundedRangeEvent,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -71,6 +80,7 @@ from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
     "Accountant",
+    "BoundedRangeAccountant",
     "GaussianAccountant",
     "PLDAccountant",
     "RenyiAccountant",
@@ -81,7 +91,8 @@ __all__ = [
 ]
 
 Basic = (
-    GaussianEvent
+    BoundedRangeEvent
+    | GaussianEvent
     | ObjectivePerturbationEvent
     | PoissonSampledEvent
     | RandomizedResponseEvent
@@ -136,7 +147,7 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
             elif inner:
                 runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
                 counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
-        case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent():
+        case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
             counts[event] += times
         case _:
             raise AccountingError(f"no accountant knows events of type {type(event).__name__}: {event!r}.")
@@ -212,7 +223,7 @@ class GaussianAccountant(Accountant):
             if isinstance(basic, RandomizedResponseEvent):
                 continue
             if not isinstance(basic, GaussianEvent):
-                others = "" if isinstance(basic, RepeatAndSelectEvent) else "PLDAccountant or "
+                others = "" if isinstance(basic, RepeatAndSelectEvent | BoundedRangeEvent) else "PLDAccountant or "
                 raise AccountingError(
                     f"exact Gaussian accounting does not cover {basic!r}; use {others}RenyiAccountant."
                 )
@@ -394,6 +405,8 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
             total += times * (_inverse_square(basic) + 2.0 * math.log1p(basic.curvature_ratio))
         elif isinstance(basic, RandomizedResponseEvent):
             total += times * 2.0 * basic.epsilon * math.tanh(0.5 * basic.epsilon)
+        elif isinstance(basic, BoundedRangeEvent):
+            total += times * basic.epsilon * min(0.25 * basic.epsilon, 2.0)
     return total
 
 
@@ -503,7 +516,7 @@ class RenyiAccountant(Accountant):
         with _quiet():
             accountant = _rdp.RdpAccountant(list(self._orders), NeighboringRelation.ADD_OR_REMOVE_ONE)
             for basic, times in _ordered(counts):
-                if not isinstance(basic, (ObjectivePerturbationEvent, RandomizedResponseEvent)):
+                if not isinstance(basic, (ObjectivePerturbationEvent, RandomizedResponseEvent, BoundedRangeEvent)):
                     accountant.compose(_translate(basic), times)
         sampled = [
             times * basic.sampling_rate for basic, times in counts.items() if isinstance(basic, PoissonSampledEvent)
@@ -514,7 +527,36 @@ class RenyiAccountant(Accountant):
                 divergences += times * objective_divergences(_kept(basic), np.array(self._orders))
             elif isinstance(basic, RandomizedResponseEvent):
                 divergences += times * response_divergences(basic, np.array(self._orders))
+            elif isinstance(basic, BoundedRangeEvent):
+                divergences += times * bounded_range_divergences(basic, np.array(self._orders))
         return np.maximum(divergences, 0.0) * (1.0 + 1e-12) + 1e-14 * math.fsum(sorted(sampled))
+
+
+class BoundedRangeAccountant(Accountant):
+    """Bounded-range releases of one width, each chosen with those before it in sight: about 2,000 of them, or fewer."""
+
+    name = "optimal adaptive composition of bounded-range mechanisms"
+
+    def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
+        profile, most = self._profile(counts)
+        return min(most, profile.epsilon(delta)) if profile is not None else most
+
+    def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
+        profile, most = self._profile(counts)
+        if epsilon >= most:
+            return 0.0
+        return profile.delta(epsilon) if profile is not None else 1.0
+
+    def _profile(self, counts: "Counter[Basic]") -> tuple[BoundedRangeProfile | None, float]:
+        """Return the profile (None where it is not worth the memory), and the pure epsilon of basic composition."""
+        (basic, times), *others = counts.items()
+        if others or not isinstance(basic, BoundedRangeEvent) or not is_affordable(basic, times):
+            raise AccountingError(
+                "BoundedRangeAccountant covers releases of one BoundedRangeEvent, about 2,000 if they are narrow, not "
+                f"{dict(counts)!r}; use RenyiAccountant."
+            )
+        most = times * basic.epsilon * (1.0 + 2.0**-50)
+        return (None if _shift_squared(counts) > _MOST_SHIFT else bounded_range_profile(basic, times)), most
 
 
 class SelectionAccountant(Accountant):
@@ -554,7 +596,8 @@ def accountant_for(event: Event) -> Accountant:
     """Return the tightest accountant that covers ``event``: exact for Gaussians and a few responses, else PLD.
 
     Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them.
-    A private search by itself has an accountant of its own; together with other releases it is Renyi DP.
+    A private search by itself has an accountant of its own, as have exponential mechanisms of one kind; together with
+    other releases it is Renyi DP.
     """
     counts = flatten(event)
     searches = _searches(counts)
@@ -562,6 +605,10 @@ def accountant_for(event: Event) -> Accountant:
         (first, *_), alone = searches, counts.total() == 1
         assert isinstance(first, RepeatAndSelectEvent)
         return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
+    selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
+    if selections:
+        alone = len(counts) == 1 and is_affordable(*selections[0])
+        return BoundedRangeAccountant() if alone else RenyiAccountant()
     responses = _responses(counts)
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
     if len(steps) == len(responses) and count_of_losses(responses) <= MOST_LOSSES:
@@ -594,7 +641,7 @@ def _translate(basic: Basic) -> dp_event.DpEvent:
         case PoissonSampledEvent():
             inner = dp_event.GaussianDpEvent(min(basic.event.noise_multiplier, _MOST_NOISE))
             return dp_event.PoissonSampledDpEvent(basic.sampling_rate, inner)
-        case RepeatAndSelectEvent():
+        case RepeatAndSelectEvent() | BoundedRangeEvent():
             raise AccountingError(f"privacy loss distributions do not cover {basic!r}; use RenyiAccountant.")
         case _:
             raise AccountingError(f"no translation of {basic!r} for this accountant.")

@@ -6,12 +6,19 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from sottovoce._validation import number
+from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError
-from sottovoce.privacy.accounting import Accountant, GaussianAccountant, gaussian_delta, nudge
-from sottovoce.privacy.events import Event, GaussianEvent, compose
+from sottovoce.privacy.accounting import (
+    Accountant,
+    GaussianAccountant,
+    RenyiAccountant,
+    accountant_for,
+    gaussian_delta,
+    nudge,
+)
+from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["gaussian_mu", "gaussian_mu_beside", "least_noise"]
+__all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise"]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -80,6 +87,44 @@ def _largest_mu(spent: Callable[[float], float], epsilon: float, delta: float) -
         low, high = high, 2.0 * high
     log_mu = brentq(lambda value: spent(math.exp(value)) - delta, math.log(low), math.log(high))
     return nudge(math.exp(float(log_mu)), lambda value: spent(value) <= delta, up=False)
+
+
+def bounded_range(epsilon: float, delta: float, count: int) -> float:
+    """Return the largest range that each of ``count`` bounded-range releases may have, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float, > 0
+    delta : float, in (0, 1)
+    count : int, >= 1
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is out of range.
+    AccountingError
+        If the target is so small that no range can be found.
+    """
+    epsilon = number("epsilon", epsilon, above=0.0)
+    delta = number("delta", delta, above=0.0, below=1.0)
+    return _bounded_range(epsilon, delta, whole_number("count", count, at_least=1))
+
+
+@lru_cache(maxsize=1024)
+def _bounded_range(epsilon: float, delta: float, count: int) -> float:
+    def run(noise: float) -> Event:
+        return RepeatedEvent(BoundedRangeEvent(1.0 / noise), count)
+
+    # a Gaussian of mean shift mu costs about as much as selections of ranges 2 mu / sqrt(count)
+    start = min(math.sqrt(count) / (2.0 * _gaussian_mu(epsilon, delta)), count / epsilon)
+    return 1.0 / least_noise(run, _Tightest(), epsilon, delta, start=start)
+
+
+class _Tightest(RenyiAccountant):
+    """The accountant that a receipt will take, which may change with the range."""
+
+    def epsilon(self, event: Event, delta: float) -> float:
+        return accountant_for(event).epsilon(event, delta)
 
 
 def least_noise(

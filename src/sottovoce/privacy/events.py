@@ -20,6 +20,7 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
+    "BoundedRangeEvent",
     "ComposedEvent",
     "Event",
     "GaussianEvent",
@@ -141,6 +142,30 @@ class RandomizedResponseEvent(Event):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, above=0.0, at_most=1e300))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True)
+class BoundedRangeEvent(Event):
+    """One release by the exponential mechanism, or any other whose privacy losses lie in one window of this width.
+
+    For every pair of neighbours there is a t with log P(o)/Q(o) in [t - epsilon, t] for all outputs o; t may differ
+    from pair to pair.
+
+    Parameters
+    ----------
+    epsilon : float, in (0, 1e6]
+        Width of the window. One release by itself is epsilon-DP.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "bounded-range"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, above=0.0, at_most=1e6))
 
     def to_dict(self) -> dict[str, object]:
         """Return the event as plain data for JSON."""
@@ -282,6 +307,8 @@ def describe(event: Event) -> str:
             )
         case RandomizedResponseEvent():
             return f"randomised response of one bit, epsilon {event.epsilon:.6g}"
+        case BoundedRangeEvent():
+            return f"exponential mechanism of bounded range {event.epsilon:.6g}"
         case PoissonSampledEvent():
             return f"{describe(event.event)}, on a secret Poisson sample at rate {event.sampling_rate:.6g}"
         case RepeatedEvent():
@@ -335,6 +362,10 @@ def _response(data: Mapping[str, object]) -> RandomizedResponseEvent:
     return RandomizedResponseEvent(data["epsilon"])  # type: ignore[arg-type]
 
 
+def _bounded_range(data: Mapping[str, object]) -> BoundedRangeEvent:
+    return BoundedRangeEvent(data["epsilon"])  # type: ignore[arg-type]
+
+
 def _poisson(data: Mapping[str, object]) -> PoissonSampledEvent:
     inner = data["event"]
     if not isinstance(inner, Mapping):
@@ -363,6 +394,7 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
     GaussianEvent.kind: _gaussian,
     ObjectivePerturbationEvent.kind: _objective,
     RandomizedResponseEvent.kind: _response,
+    BoundedRangeEvent.kind: _bounded_range,
     PoissonSampledEvent.kind: _poisson,
     RepeatedEvent.kind: _repeated,
     RepeatAndSelectEvent.kind: _repeat_and_select,

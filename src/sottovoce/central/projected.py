@@ -1,0 +1,164 @@
+r"""The same problem as private Frank-Wolfe, without noise: accelerated projected gradients on the l1 ball (FISTA [1]_).
+
+Stops when the Frank-Wolfe gap, g.w + R max \|g_j\| for the gradient g of the mean loss, which bounds the distance to
+the optimum, falls below a tolerance.
+
+References
+----------
+.. [1] Beck, Teboulle (2009). A Fast Iterative Shrinkage-Thresholding Algorithm for Linear Inverse Problems. SIAM J.
+   Imaging Sciences 2(1); with the restart of O'Donoghue, Candes (2015).
+.. [2] Duchi, Shalev-Shwartz, Singer, Chandra (2008). Efficient Projections onto the l1-Ball for Learning in High
+   Dimensions. ICML 2008.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import Plan, Progress, Solution
+from sottovoce.central.rows import Rows
+from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Streams
+
+__all__ = ["ProjectedGradientPlan", "project_on_ball"]
+
+Array = NDArray[np.float64]
+
+
+def project_on_ball(w: Array, radius: float) -> Array:
+    """Return the nearest point (Euclidean) with l1 norm at most ``radius`` [2]_."""
+    size = np.abs(w)
+    if float(size.sum()) <= radius:
+        return w
+    falling = np.sort(size)[::-1]
+    excess = np.cumsum(falling) - radius
+    kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
+    projected: Array = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
+    return projected
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedGradientPlan(Plan):
+    """Plan of a run without noise.
+
+    Parameters
+    ----------
+    radius : float, > 0
+        l1 norm of the ball, for rows with entries in [-1, 1].
+    tol : float
+        Gap at which it stops, relative to the objective.
+    max_iter : int
+        Cap on the steps.
+    """
+
+    radius: float
+    tol: float
+    max_iter: int
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver as users give it."""
+        return "projected gradients (no privacy)"
+
+    @property
+    def event(self) -> Event:
+        """No protection."""
+        return NonPrivateEvent()
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        return "accelerated projected gradients on the l1 ball without noise"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What is released, for the receipt."""
+        return ("the weights, unprotected",)
+
+    @property
+    def proof(self) -> str:
+        """No page: there is nothing to prove."""
+        return "none: this run is not private"
+
+    def details(self) -> dict[str, object]:
+        """Return the ball and the tolerance."""
+        return {"radius of the l1 ball (scaled)": self.radius, "tol": self.tol, "max_iter": self.max_iter}
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers; there is no L2 penalty."""
+        return {name: value for name, value in super().summary().items() if name != "alpha"}
+
+    def solve(
+        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+    ) -> Solution:
+        """Train one model for each target."""
+        weights, steps, gaps = [], 0, []
+        for y in targets:
+            w, taken, gap = self._train(rows, y, team, progress)
+            weights.append(w)
+            gaps.append(gap)
+            steps = max(steps, taken)
+        return Solution(np.stack(weights), steps, self.event, {"largest relative gap": max(gaps)})
+
+    def _train(self, rows: Rows, y: Array, team: Team, progress: Progress) -> tuple[Array, int, float]:
+        def objective(m: Array) -> float:
+            return float(np.mean(self.loss.value(y, m)))
+
+        def slopes(m: Array) -> Array:
+            gradient: Array = _transposed(rows, self.loss.derivative(y, m))
+            gradient /= rows.n_samples
+            return gradient
+
+        w = ahead = np.zeros(self.n_weights)
+        m = m_ahead = np.zeros(rows.n_samples)
+        value, momentum, gap = objective(m), 1.0, math.inf
+        curvature = 1e-3 * self.loss.smoothness  # doubled where it is too small for a step
+        for step in range(self.max_iter):
+            here = slopes(m)
+            gap = (float(here @ w) + self.radius * float(np.abs(here).max())) / max(abs(value), 1e-300)
+            progress(step + 1, self.max_iter)
+            if gap <= self.tol:
+                return w, step, gap
+            g, value_ahead = slopes(m_ahead), objective(m_ahead)
+            while True:
+                moved = project_on_ball(ahead - g / curvature, self.radius)
+                m_moved = rows.margins(moved, team)
+                change = moved - ahead
+                model = value_ahead + float(g @ change) + 0.5 * curvature * float(change @ change)
+                new = objective(m_moved)
+                if new <= model + 1e-12 * abs(model) or curvature > 1e30:
+                    break
+                curvature *= 2.0
+            if new > value + 1e-15 * abs(value) and momentum > 1.0:  # start the extrapolation afresh
+                momentum, ahead, m_ahead = 1.0, w, m
+                continue
+            after = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+            share = (momentum - 1.0) / after
+            ahead, m_ahead = moved + share * (moved - w), m_moved + share * (m_moved - m)
+            w, m, value, momentum = moved, m_moved, new, after
+        warnings.warn(
+            f"no convergence in max_iter={self.max_iter} steps: the Frank-Wolfe gap is {gap:.2g} of the objective, "
+            f"above tol={self.tol:g}. Raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        return w, self.max_iter, gap
+
+
+def _transposed(rows: Rows, factors: Array) -> Array:
+    """Return X' times ``factors`` for the scaled rows, in double precision."""
+    total = np.zeros(rows.n_weights)
+    features = rows.raw.shape[1]
+    lo = 0
+    for piece in rows.scaled_pieces():
+        part = factors[lo : lo + piece.shape[0]]
+        total[:features] += piece.T @ part
+        lo += piece.shape[0]
+    if rows.constant > 0.0:
+        total[-1] = rows.constant * float(factors.sum())
+    return total

@@ -1,0 +1,182 @@
+"""The draws of the exponential mechanism, dense and in two levels, against the exact probabilities.
+
+Chi-square tests at p = 1e-9 with fixed seeds: right code would fail one of these tests for about one in 5e7 choices
+of the seeds. Each is also run with a rate that is 0.7 or 1.3 times the right one, and must then fail.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import chi2
+
+from sottovoce.central.fast_frank_wolfe import SparseScores
+from sottovoce.central.frank_wolfe import TICKS, DenseScores
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_bounded_rows
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Squared
+from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.randomness import Purpose, Streams
+
+TEAM = Team(1, None)
+P_VALUE = 1e-9
+FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7, 1.3], ids=lambda factor: f"rate x {factor}")
+
+
+def noise(seed=0):
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+def exact(mechanism, scores):
+    exponents = mechanism.epsilon / mechanism.score_range * (scores - scores.max()).astype(float)
+    return np.exp(exponents) / np.exp(exponents).sum()
+
+
+def p_value(counts, probabilities):
+    """Return the p-value of Pearson's test, cells that expect fewer than 8 taken together."""
+    expected = counts.sum() * probabilities
+    rare = expected < 8.0
+    seen, wanted = counts[~rare], expected[~rare]
+    if expected[rare].sum() > 2.0:
+        seen, wanted = np.append(seen, counts[rare].sum()), np.append(wanted, expected[rare].sum())
+    return float(chi2.sf(((seen - wanted) ** 2 / wanted).sum(), len(seen) - 1))
+
+
+def judge(factor, counts, probabilities):
+    found = p_value(counts, probabilities)
+    assert found > P_VALUE if factor == 1.0 else found < P_VALUE
+
+
+@FACTORS
+@pytest.mark.parametrize("spread", [3.0, 60.0])
+def test_dense_draws(factor, spread):
+    scores = np.round(np.random.default_rng(1).normal(0.0, spread, 12)).astype(np.int64)
+    scores[3] = scores.max()  # a tie at the top
+    right = ExponentialMechanism(0.5, 2.0)
+    tried = ExponentialMechanism(0.5 * factor, 2.0)
+    stream = noise(2)
+    places = np.array([tried.select(scores, stream)[0] for _ in range(20_000)])
+    if factor == 1.0 or spread < 10.0:  # far apart, hardly anything is ever drawn but the tie
+        judge(factor, np.bincount(places, minlength=12), exact(right, scores))
+
+
+def problem(d=37, n=60):
+    rng = np.random.default_rng(3)
+    X = sp.random_array((n, d), density=0.2, rng=rng, format="csr", data_sampler=lambda size: rng.uniform(-1, 1, size))
+    X = sp.csr_array(X)
+    y = np.clip(4.0 * X[:, [0]].toarray()[:, 0] - 3.0 * X[:, [5]].toarray()[:, 0] + rng.normal(0, 0.3, n), -1.0, 1.0)
+    return X, y
+
+
+@FACTORS
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", [0.6, 3.0])
+def test_two_level_draws(factor, constant, epsilon):
+    """38 columns in groups of 7, before and after steps, with the very state that the steps leave behind."""
+    X, y = problem()
+    rows = make_bounded_rows(X, data_bound=1.0, constant=constant, names=None, team=TEAM)
+    right = ExponentialMechanism(epsilon, 2.0 * TICKS)
+    tried = ExponentialMechanism(epsilon * factor, 2.0 * TICKS)
+    sparse, dense = (kind(rows, y, Squared(), 1.0, TICKS, TEAM) for kind in (SparseScores, DenseScores))
+    stream, d = noise(4), rows.n_weights
+    found = []
+    for steps in (0, 1, 30):
+        for _ in range(steps):
+            column, sign = sparse.select(tried, stream)
+            for scores in (sparse, dense):
+                scores.move(column, 0.05 * sign)
+        sums = dense.sums()
+        drawn = [sparse.select(tried, stream) for _ in range(12_000)]
+        places = np.array([column if sign > 0 else column + d for column, sign in drawn])
+        probabilities = exact(right, np.concatenate([-sums, sums]))
+        found.append((np.bincount(places, minlength=2 * d), probabilities))
+    if factor == 1.0:
+        assert min(p_value(*pair) for pair in found) > P_VALUE
+    else:
+        assert min(p_value(*pair) for pair in found) < P_VALUE
+
+
+def test_stale_bounds_change_no_probability():
+    """Bounds on every other group that are ten times too large, before every draw: they may cost trials only."""
+    X, y = problem()
+    rows = make_bounded_rows(X, data_bound=1.0, constant=0.0, names=None, team=TEAM)
+    mechanism = ExponentialMechanism(0.6, 2.0 * TICKS)
+    scores = SparseScores(rows, y, Squared(), 1.0, TICKS, TEAM)
+    sums, stream, d = scores.sums(), noise(8), rows.n_weights
+    groups = scores._groups
+    places = []
+    for _ in range(12_000):
+        groups.weight[::2] *= 10.0
+        groups.weight_exact[:] = True  # so that none is made exact before the draw
+        column, sign = scores.select(mechanism, stream)
+        places.append(column if sign > 0 else column + d)
+    probabilities = exact(mechanism, np.concatenate([-sums, sums]))
+    assert p_value(np.bincount(places, minlength=2 * d), probabilities) > P_VALUE
+
+
+def test_weights_far_apart_are_drawn_as_often_as_they_should():
+    """One column stands out by 12 exponents: draws beside it are rare, and all others together must get their share."""
+    n, d = 300, 100
+    rng = np.random.default_rng(5)
+    X = sp.csr_array(np.hstack([np.ones((n, 1)), rng.choice([-1.0, 1.0], (n, d - 1)) * (rng.random((n, d - 1)) < 0.1)]))
+    rows = make_bounded_rows(X, data_bound=1.0, constant=0.0, names=None, team=TEAM)
+    y = np.ones(n)
+    mechanism = ExponentialMechanism(0.06, 2.0 * TICKS)
+    scores = SparseScores(rows, y, Squared(), 1.0, TICKS, TEAM)
+    sums, stream = scores.sums(), noise(6)
+    probabilities = exact(mechanism, np.concatenate([-sums, sums]))
+    drawn = [scores.select(mechanism, stream) for _ in range(40_000)]
+    counts = np.bincount([column if sign > 0 else column + d for column, sign in drawn], minlength=2 * d)
+    assert 0.005 < 1.0 - probabilities[0] < 0.2
+    assert p_value(counts, probabilities) > P_VALUE
+
+
+@pytest.mark.parametrize("gap", [10, 10**6, 2**61])
+def test_scores_that_are_far_apart_do_no_harm(gap):
+    mechanism = ExponentialMechanism(1.0, 1.0)
+    stream = noise(7)
+    places = [mechanism.select(np.array([-gap, gap, 0]), stream)[0] for _ in range(300)]
+    assert np.mean(np.array(places) == 1) > 0.99
+
+
+def test_ties_of_the_first_53_digits_are_settled_by_the_next():
+    """A weight of 2^-60 is kept when 53 random digits are 0 and the next ones say so, and never for another reason."""
+
+    class Coins:
+        """Gives out planned numbers."""
+
+        def __init__(self, *numbers):
+            self.numbers = list(numbers)
+
+        def integers(self, bound, size=None):
+            if bound == 2 and size is not None:  # places: always the unlikely candidate first
+                return np.array([0] + [1] * (size - 1))
+            if size is None:
+                return self.numbers.pop(0)
+            return np.array([self.numbers.pop(0)] + [5] * (size - 1))
+
+    mechanism = ExponentialMechanism(1.0, 1.0)
+    gap = round(60 * math.log(2))
+    scores = np.array([-gap, 0])
+    weight = math.exp(-gap * mechanism.rate)
+    second = math.floor(weight * 2.0**106)
+    assert mechanism.select(scores, Coins(0, second - 1))[0] == 0
+    assert mechanism.select(scores, Coins(0, second + 1))[0] == 1
+    assert mechanism.select(scores, Coins(1))[0] == 1
+
+
+@pytest.mark.parametrize("scores", [np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(0, np.int64)])
+def test_scores_must_be_whole_numbers_in_a_row(scores):
+    with pytest.raises(ParameterError, match="scores must be a 1-d int64 array"):
+        ExponentialMechanism(1.0, 1.0).select(scores, noise())
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "score_range", "message"),
+    [(0.0, 1.0, "epsilon"), (math.nan, 1.0, "epsilon"), (1.0, 0.0, "score_range"), (1.0, math.nan, "score_range")],
+)
+def test_parameters_of_the_mechanism(epsilon, score_range, message):
+    with pytest.raises(ParameterError, match=message):
+        ExponentialMechanism(epsilon, score_range)
