@@ -22,6 +22,7 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs += [] if quick else [["vertical_conditions.py"]]
     jobs.append(["vertical_noisy.py", *(["--seeds", "1", "--alpha", "1"] if quick else [])])
     jobs.append(["vertical_convergence.py", *(["--quick"] if quick else [])])
+    jobs.append(["vertical_noise_levels.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_private.py", *(["--quick"] if quick else [])])
 else:
     print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")

@@ -1,16 +1,15 @@
-"""ADMM sharing under the published noise: test log loss by rounds for several claimed epsilons, as in Figure 3 of the paper.
+"""ADMM sharing under the published noise: test log loss by rounds for several claimed epsilons, after Figure 3.
 
     python benchmarks/vertical_noise_levels.py [--quick] [--docs]
 
-Eq. (16) of Hu et al. (arXiv:1907.07735) on a9a at two parties: the printed form, with the noise that Theorem 3 scales for
-the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise, party 1 alone, all columns. What the
+Eq. (16) of Hu et al. (arXiv:1907.07735) on a9a at two parties: the printed form, with the noise that Theorem 3 scales
+for the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise, party 1 alone, all columns. What the
 noise protects is nothing: docs/privacy/published_vertical_noise.md. ``--quick``: 15 rounds, two levels.
 """
 
 import argparse
 from typing import Any
 
-import numpy as np
 from matplotlib import pyplot as plt
 from sklearn.linear_model import LogisticRegression
 

@@ -4,9 +4,8 @@ The mechanism is the one of `sottovoce.central.frank_wolfe`, with the same proba
 
 *Sums of slopes.* A step adds to one weight, so that only the predictions of rows that hold that column change, and only
 the sums of the columns of those rows. All terms are whole numbers of ticks: the old term is taken off and the new one
-added, exactly, and the state is bit by bit the one of a pass over all rows. The published algorithm [1]_ shrinks all
-weights by a common factor in every step, which moves every prediction; at its stated cost of a step the slopes of the
-rows that do not hold the column keep their old value. Here nothing shrinks, and nothing is left out.
+added, exactly, and the state is bit by bit the one of a pass over all rows. Frank-Wolfe as usually stated, [1]_ too,
+shrinks all weights by a common factor in every step, which moves every prediction. Here nothing shrinks.
 
 *The draw.* Columns are kept in about sqrt(d) groups (`sottovoce.central.kernels.columns`). A group is drawn by its
 weight and a column inside it by its own, both by rejection with exact probabilities, which only need upper bounds on
