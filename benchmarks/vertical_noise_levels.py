@@ -3,8 +3,8 @@
     python benchmarks/vertical_noise_levels.py [--quick] [--docs]
 
 Eq. (16) of Hu et al. (arXiv:1907.07735) on a9a at two parties: the printed form, with the noise that Theorem 3 scales
-for the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise, party 1 alone, all columns. What the
-noise protects is nothing: docs/privacy/published_vertical_noise.md. ``--quick``: 15 rounds, two levels.
+for the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise, party 1 alone, all columns. The
+noise protects nobody: docs/privacy/published_vertical_noise.md. ``--quick``: 15 rounds, two levels.
 """
 
 import argparse
