@@ -175,7 +175,7 @@ def test_ridge_and_svm_and_admm(folder: Folder) -> None:
     text = (folder.path / "people.toml").read_text()
     text = text.replace('"ill"\n[columns.age', '"weight"\n[columns.age').replace(ILL, "")
     schema.write_text(text.replace('[columns.weight]\ntype = "ignore"\n', WEIGHT))
-    result = passes(*folder.one(model="ridge", epsilon="inf", delta=None, schema=schema))
+    result = passes(*folder.one(model="ridge", epsilon="inf", delta=None, schema=schema, random_state=0))
     assert figures(result.stdout, "mean squared error")[1] < 60 < figures(result.stdout, "mean squared error")[0]
     passes(*folder.one(model="ridge", schema=schema))
     result = passes(*folder.one("--no-intercept", model="svm", epsilon="inf", delta=None, solver="admm", tol=1e-3))
@@ -549,7 +549,9 @@ def test_libsvm_needs_its_public_facts(folder: Folder) -> None:
     result = passes(*folder.one(nonnegative="party2", n_features=4, out=folder.out, **options))
     assert re.search(r"party2 +400 +2 +1\.42 +yes", result.stdout)
     assert list(json.loads((folder.out / "party2.part.json").read_text())["coefficients"]) == ["3", "4"]
-    exact = passes(*folder.one(**(options | {"epsilon": "inf", "delta": None, "data_norm": None}))).stdout
+    exact = passes(
+        *folder.one(**(options | {"epsilon": "inf", "delta": None, "data_norm": None}), random_state=0)
+    ).stdout
     assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
 
 
