@@ -10,7 +10,9 @@ from numbers import Integral, Real
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["bounds", "choice", "number", "whole_number"]
+__all__ = ["MAX_EPSILON", "bounds", "choice", "number", "privacy_budget", "whole_number"]
+
+MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 
 
 def number(
@@ -94,6 +96,17 @@ def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]
     if not low < high:
         raise ParameterError(f"{name} must satisfy low < high; got ({low!r}, {high!r}).{tail}")
     return low, high
+
+
+def privacy_budget(epsilon: object, delta: object) -> tuple[float, float]:
+    """Return epsilon and delta of a training; an infinite epsilon is one without noise, and needs no delta."""
+    finite = "Use epsilon=inf to train without privacy."
+    budget = number("epsilon", epsilon, above=0.0, infinite=True, remedy=finite)
+    if MAX_EPSILON < budget < math.inf:
+        raise ParameterError(f"epsilon must be at most {MAX_EPSILON:g} or infinite; got {epsilon!r}. {finite}")
+    if math.isinf(budget):
+        return budget, 0.0 if delta is None else number("delta", delta, at_least=0.0, below=1.0)
+    return budget, number("delta", delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
 
 
 def _describe(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
@@ -34,7 +34,6 @@ __all__ = ["DPLinearEstimator"]
 
 _VERSION = version("sottovoce")
 _AUTO_ALPHA = "Or give 'auto', which follows the public number of rows."
-_MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 _ROWS = 8192  # predicted at a time
 _NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains",
@@ -133,21 +132,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return epsilon and delta, checked, after the public sizes."""
         whole_number("n_samples", n_samples, at_least=1)
         whole_number("n_features", n_features, at_least=1)
-        epsilon = number(
-            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
-        )
-        if _MAX_EPSILON < epsilon < math.inf:
-            raise ParameterError(
-                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
-                "without privacy."
-            )
-        if math.isinf(epsilon) and self.delta is None:
-            delta = 0.0
-        elif math.isinf(epsilon):
-            delta = number("delta", self.delta, at_least=0.0, below=1.0)
-        else:
-            delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
-        return epsilon, delta
+        return privacy_budget(self.epsilon, self.delta)
 
     def _neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
         """Return the adjacency and the public number of rows, checked."""

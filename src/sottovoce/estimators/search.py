@@ -13,11 +13,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import choice, number
+from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._base import (
-    _MAX_EPSILON,
     _NOT_COVERED,
     _VERSION,
     DPLinearEstimator,
@@ -196,7 +195,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self._plan(self.estimator, n_samples, n_features)
 
     def _plan(self, prototype: DPLinearEstimator, n_samples: int, n_features: int) -> SearchPlan:
-        epsilon = number("epsilon", self.epsilon, above=0.0, at_most=_MAX_EPSILON)
+        epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
         delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
         n_iter = number("n_iter", self.n_iter, at_least=1.0, at_most=MOST_TRIALS)
         distribution = choice("distribution", self.distribution, tuple(DISTRIBUTIONS))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import choice, number, privacy_budget, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
@@ -56,7 +56,6 @@ MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
 }
 
 _VERSION: Final = version("sottovoce")
-_MAX_EPSILON: Final = 1e6
 _NOT_COVERED: Final = (
     "timing, memory and other side channels of the machines that train, and the network between them",
     "who takes part, how many people are aligned, and their identifiers",
@@ -135,18 +134,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self._plan(parties, _label_holder(self.label_holder, parties))
 
     def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
-        epsilon = number(
-            "epsilon", self.epsilon, above=0.0, infinite=True, remedy="Use epsilon=inf to train without privacy."
-        )
-        if _MAX_EPSILON < epsilon < math.inf:
-            raise ParameterError(
-                f"epsilon must be at most {_MAX_EPSILON:g} or infinite; got {self.epsilon!r}. Use epsilon=inf to train "
-                "without privacy."
-            )
-        delta = 0.0
-        if math.isfinite(epsilon):
-            remedy = "Choose it well below 1 / n_samples."
-            delta = number("delta", self.delta, above=0.0, below=1.0, remedy=remedy)
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
         choice("mechanism", self.mechanism, MECHANISMS)
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
