@@ -123,10 +123,6 @@ class Parties(ABC):
         """Send one request to one party and return its reply."""
         return self.exchange({name: request}, expected)[name]
 
-    def only(self, *names: str) -> "Parties":
-        """Return some of these parties, with counters of their own; a record of all does not hold their messages."""
-        return _Some(self, names)
-
     def inside(self, name: str) -> AbstractContextManager["Parties"]:
         """Talk to a party within its own walls, as the organisation itself: nothing is recorded, counted or charged.
 
@@ -146,17 +142,6 @@ class Parties(ABC):
             yield record
         finally:
             self._records.remove(record)
-
-
-class _Some(Parties):
-    """Some of the parties of another object, which carries the requests."""
-
-    def __init__(self, all_parties: Parties, names: Sequence[str]) -> None:
-        super().__init__(names)
-        self._all = all_parties
-
-    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._all._send(requests)
 
 
 class InProcessParties(Parties):

@@ -28,6 +28,7 @@ from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import AdmmWorker
 from sottovoce.vertical.budget import PartyBudget
+from sottovoce.vertical.charges import event_text
 from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.lbfgs import LbfgsWorker
 from sottovoce.vertical.messages import (
@@ -423,7 +424,7 @@ class Party:
             np.append(weights[:-1] / (self.data_norm * whole), weights[-1] * plan.intercept / whole)
         )
         self._intercept = True
-        return Trained(json.dumps(solution.event.to_dict()))
+        return Trained(event_text(solution.event))
 
     def _keep(self, request: Keep) -> Done:
         if self._worker is None:
