@@ -14,6 +14,7 @@ LAYERS = [
     ["privacy"],
     ["central"],
     ["vertical"],
+    ["local"],
     ["estimators", "planning", "tables"],
     ["audit"],
     ["cli"],
