@@ -65,6 +65,8 @@ class Randomizer:
             Public. The seed is derived from it, as a collector that gives out tokens demands. Without it the seed is
             random.
         """
+        if token is not None and not isinstance(token, bytes):
+            raise ParameterError(f"token must be bytes; got {type(token).__name__}.")
         z = self.protocol.encode(x)
         sign = self._sign(y)
         seed = self._whole(8) if token is None else seed_of(self.protocol.id, token)
