@@ -11,6 +11,7 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
+    +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
 
     SottovoceWarning (UserWarning)
     +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
@@ -30,6 +31,7 @@ __all__ = [
     "SchemaError",
     "SottovoceError",
     "SottovoceWarning",
+    "StorageError",
     "TableError",
 ]
 
@@ -68,6 +70,10 @@ class MessageError(SottovoceError, ValueError):
 
 class PartyError(SottovoceError):
     """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
+
+
+class StorageError(SottovoceError):
+    """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
 
 
 class SottovoceWarning(UserWarning):

@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from sottovoce.cli.fit import fit
+from sottovoce.cli.local import local
 from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
 from sottovoce.cli.schema import schema
@@ -54,6 +55,7 @@ app.command()(show)
 app.command()(plan)
 app.command()(schema)
 app.add_typer(vertical, name="vertical")
+app.add_typer(local, name="local")
 
 
 def _print_version(asked: bool) -> None:
