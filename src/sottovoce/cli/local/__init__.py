@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sottovoce.cli.local.collect import collect
+from sottovoce.cli.local.survey import survey
 from sottovoce.cli.local.tokens import tokens
 
 __all__ = ["local"]
@@ -19,3 +20,4 @@ def _group() -> None:
 
 local.command()(tokens)
 local.command()(collect)
+local.command()(survey)
