@@ -26,7 +26,7 @@ __all__ = ["Randomizer"]
 
 Array = NDArray[np.float64]
 
-_BLOCK: Final = 32_768  # numbers made at a time: their work stays in the cache
+_BLOCK: Final = 8_192  # numbers made at a time: their work stays in the cache
 _SQRT_HALF: Final = 0.7071067811865476
 
 
