@@ -107,8 +107,9 @@ def held_out(
         share = held.n / n
         mean, square = float(w @ held.first), float(w @ held.second @ w)
         value += share * (c[0] + c[1] * mean + c[2] * square)
-        variance += share**2 * share_variance(float(w @ w), mean, square, float(c[1]), float(c[2]), A) / held.n
-    return HeldOut(value, math.sqrt(variance))
+        noisy = float(c[2]) if held.v2 else 0.0  # a public second moment has no noise
+        variance += share**2 * share_variance(float(w @ w), mean, square, float(c[1]), noisy, A) / held.n
+    return HeldOut(float(value), math.sqrt(variance))
 
 
 def share_variance(

@@ -47,7 +47,8 @@ class MomentEstimate:
         Symmetric estimate of E[z z'] = E[x x']. Its trace is 1 but for noise, and it may have negative eigenvalues.
     v1, v2 : float, >= 0
         Noise of one report. A coordinate of ``first`` has variance v1 / n, an entry of ``second`` off the diagonal
-        v2 / (2 n), one on it v2 / n, about the sample's own moments. 0 for moments that are known exactly.
+        v2 / (2 n), one on it v2 / n, about the sample's own moments. 0 for moments that are known exactly, infinite for
+        moments about which nothing is known.
     """
 
     n: int
@@ -68,7 +69,7 @@ class MomentEstimate:
         object.__setattr__(self, "first", first)
         object.__setattr__(self, "second", 0.5 * (second + second.T))
         for name in ("v1", "v2"):
-            object.__setattr__(self, name, number(name, getattr(self, name), at_least=0.0))
+            object.__setattr__(self, name, number(name, getattr(self, name), at_least=0.0, infinite=True))
 
     @property
     def d(self) -> int:
@@ -191,8 +192,9 @@ class Moments:
 
         Parameters
         ----------
-        A1, A2 : float, not 0
-            The constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2.
+        A1, A2 : float, A1 not 0
+            The constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0 reports say
+            nothing of the second moment.
 
         Raises
         ------
@@ -207,8 +209,11 @@ class Moments:
         n = int(self.count[chosen].sum())
         if not n:
             raise ParameterError("no reports: add reports first, of every fold where folds are compared.")
+        first = self.first[chosen].sum(axis=0) / (n * A1)
+        if A2 == 0.0:
+            return MomentEstimate(n, first, np.eye(self.d) / self.d, 1.0 / A1**2, math.inf)
         second = (self.second[chosen].sum(axis=0) / n - np.eye(self.d)) / A2
-        return MomentEstimate(n, self.first[chosen].sum(axis=0) / (n * A1), second, 1.0 / A1**2, 2.0 / A2**2)
+        return MomentEstimate(n, first, second, 1.0 / A1**2, 2.0 / A2**2)
 
     def to_bytes(self) -> bytes:
         """Return the sums as bytes.

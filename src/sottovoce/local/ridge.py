@@ -31,7 +31,7 @@ from sottovoce._validation import number
 from sottovoce.local.moments import MomentEstimate
 from sottovoce.local.spectrum import clean_spectrum
 
-__all__ = ["Layout", "default_alpha", "ridge", "ridge_by_folds"]
+__all__ = ["Layout", "default_alpha", "first_moment_only", "ridge", "ridge_by_folds"]
 
 Array = NDArray[np.float64]
 
@@ -125,6 +125,32 @@ def ridge_by_folds(
         gain += held.n / estimate.n * float(v @ held.first)
         size += held.n / estimate.n * float(v @ held.second @ v)
     return parts.lead + _slope(gain, size, parts.floor) * parts.v
+
+
+def first_moment_only(
+    estimate: MomentEstimate, folds: Sequence[tuple[MomentEstimate, MomentEstimate]], layout: Layout | None = None
+) -> Array:
+    """Return the first moment as coefficients: the limit of an infinite penalty, with nothing free.
+
+    Parameters
+    ----------
+    estimate : MomentEstimate
+    folds : sequence of (MomentEstimate, MomentEstimate)
+        They set the slope. Without them, or with no second moment, it is 1: never too steep, since no direction has a
+        second moment beyond 1.
+    layout : Layout, optional
+    """
+    used = estimate.d if layout is None else layout.n_used
+    w = np.where(np.arange(estimate.d) < used, estimate.first, 0.0)
+    gain = size = 0.0
+    for rest, held in folds:
+        v = np.where(np.arange(estimate.d) < used, rest.first, 0.0)
+        gain += held.n / estimate.n * float(v @ held.first)
+        size += held.n / estimate.n * float(v @ held.second @ v)
+    floor = float(w @ w) / estimate.d
+    if not folds or not math.isfinite(estimate.v2):
+        return w
+    return min(max(gain, 0.0) / max(size, floor, _TINY), float(estimate.d)) * w
 
 
 def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None) -> _Parts:
