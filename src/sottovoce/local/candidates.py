@@ -6,7 +6,7 @@ distribution function at u. That function is computed here with nothing but the 
 doubles, in a fixed order, never contracted: every platform, and JavaScript, gets the same bits (rational functions of
 Wichura 1988, algorithm AS 241, and a logarithm of our own). Relative error: below 1e-14 in the tests.
 
-Specification, with all constants: ``docs/guide/local_candidates.md``.
+Specification, with all constants: ``docs/guide/local_format.md``.
 """
 
 from typing import Final
@@ -136,9 +136,9 @@ def candidates(seeds: ArrayLike, indices: ArrayLike, d: int) -> Array:
     return normal_quantile(uniforms(np.asarray(seeds, np.uint64)[:, None], counters))
 
 
-def table(seed: int, K: int, d: int) -> Array:
-    """Return all K candidates of one seed, as an array of shape (K, d)."""
-    counters = np.arange(1, K * d + 1, dtype=np.uint64).reshape(K, d)
+def table(seed: int, first: int, count: int, d: int) -> Array:
+    """Return the ``count`` candidates of one seed from index ``first`` on, as an array of shape (count, d)."""
+    counters = np.arange(first * d + 1, (first + count) * d + 1, dtype=np.uint64).reshape(count, d)
     return normal_quantile(uniforms(np.uint64(seed), counters))
 
 

@@ -37,6 +37,7 @@ LOSSES: Final = {
 
 MOST_CANDIDATES: Final = 65_536  # an index has 16 bits
 MOST_COLUMNS: Final = 100_000
+MOST_NUMBERS: Final = 2**28  # K d: some seconds of work
 MOST_BEND: Final = 16.0
 _MOST_CHARACTERS: Final = 20_000_000
 
@@ -360,6 +361,11 @@ class Protocol:
         count = whole_number("K", K, at_least=2, at_most=MOST_CANDIDATES, remedy=remedy)
         top = whole_number("m", m, at_least=1, at_most=count - 1, remedy=remedy)
         bend = number("b", b, at_least=0.0, at_most=MOST_BEND, remedy=remedy) + 0.0
+        if count * self.d > MOST_NUMBERS:
+            raise ParameterError(
+                f"K {count} candidates of dimension {self.d} are more work than a device should be given (at most "
+                f"{MOST_NUMBERS} numbers). Take fewer features or a smaller K."
+            )
         self._set(K=count, m=top, b=bend)
 
     def _document(self) -> dict[str, Any]:

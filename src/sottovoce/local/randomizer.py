@@ -7,6 +7,7 @@ attacker chose: ``docs/privacy/local_reports.md``. The only floating-point numbe
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,12 +18,14 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.candidates import table
 from sottovoce.local.odds import Odds
 from sottovoce.local.protocol import Protocol
+from sottovoce.local.store import ReportStore
 from sottovoce.local.wire import pack, seed_of
 
 __all__ = ["Randomizer"]
 
 Array = NDArray[np.float64]
 
+_BLOCK: Final = 32_768  # numbers made at a time: their work stays in the cache
 _SQRT_HALF: Final = 0.7071067811865476
 
 
@@ -66,6 +69,21 @@ class Randomizer:
         seed = self._whole(8) if token is None else seed_of(self.protocol.id, token)
         return pack(self.protocol, seed, self._draw(self.top(seed, sign * z)))
 
+    def report_once(
+        self, store: str | Path | ReportStore, x: object, y: object, *, token: bytes | None = None
+    ) -> bytes:
+        """Return the report that the store keeps, or make one, keep it and return it.
+
+        Parameters
+        ----------
+        store : str, Path or ReportStore
+            A folder of this person alone.
+        x, y, token
+            As for `report`; x and y are not looked at if a report is kept, even if they have changed since.
+        """
+        kept = store if isinstance(store, ReportStore) else ReportStore(store)
+        return kept.once(self.protocol, lambda: self.report(x, y, token=token), token=token)
+
     def top(self, seed: int, z: Array) -> NDArray[np.bool_]:
         """Say which indices are the m best for the vector z; equal scores rank by index.
 
@@ -74,9 +92,11 @@ class Randomizer:
         seed : int
         z : ndarray of shape (d,)
         """
-        t = table(seed, self.protocol.K, self.protocol.d) @ z
+        K, d = self.protocol.K, self.protocol.d
+        step = max(1, _BLOCK // d)
+        t = np.concatenate([table(seed, first, min(step, K - first), d) @ z for first in range(0, K, step)])
         score = t + self.protocol.b * (t * t - 1.0) * _SQRT_HALF if self.protocol.b else t
-        best = np.zeros(self.protocol.K, np.bool_)
+        best = np.zeros(K, np.bool_)
         best[np.argsort(-score, kind="stable")[: self.protocol.m]] = True
         return best
 
