@@ -43,6 +43,10 @@ def collect(
     max_batch: Annotated[
         int, typer.Option("--max-batch", min=1, max=1_000, help="Reports in one request.", rich_help_panel=_LIMITS)
     ] = 1_000,
+    read_seconds: Annotated[
+        float,
+        typer.Option("--read-seconds", help="Within which a request must have arrived.", rich_help_panel=_LIMITS),
+    ] = 10.0,
 ) -> None:
     """Take reports for PROTOCOL over HTTP and keep them in a database, until interrupted.
 
@@ -55,7 +59,7 @@ def collect(
     from sottovoce.local.collector.tokens import TokenKey
 
     described = read_protocol(protocol)
-    limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch)
+    limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
     key = None if token_key is None else TokenKey.from_file(token_key, described.id)
     if key is None:
         typer.echo(

@@ -32,6 +32,7 @@ __all__ = ["TOKEN_HEADER", "make_app"]
 
 TOKEN_HEADER: Final = "Sottovoce-Token"
 _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told to be malformed, not too large
+_MAX_DISCARDED: Final = 1_048_576
 _PING_SECONDS: Final = 5.0
 _REASONS: Final = {Outcome.STORED: None, Outcome.TOKEN_USED: Reason.TOKEN_USED}
 
@@ -180,7 +181,7 @@ class _Service:
 
     async def _read_body(self, request: Request, most: int) -> bytes | Reason:
         announced = request.headers.get("content-length", "")
-        if announced.isascii() and announced.isdecimal() and int(announced[:20]) > most:
+        if announced.isascii() and announced.isdecimal() and int(announced[:20]) > _MAX_DISCARDED:
             return Reason.TOO_LARGE
         parts: list[bytes] = []
         size = 0
@@ -188,14 +189,18 @@ class _Service:
             async with asyncio.timeout(self._limits.read_seconds):
                 async for part in request.stream():
                     size += len(part)
-                    if size > most:
+                    if size <= most:
+                        parts.append(part)
+                        continue
+                    parts.clear()
+                    # a connection that is closed while somebody sends loses the answer: hear out what is not absurd
+                    if size > _MAX_DISCARDED:
                         return Reason.TOO_LARGE
-                    parts.append(part)
         except TimeoutError:
             return Reason.TOO_SLOW
         except ClientDisconnect:
             return Reason.NOT_A_FORM  # nobody reads it
-        return b"".join(parts)
+        return b"".join(parts) if size <= most else Reason.TOO_LARGE
 
     async def _write(self, rows: list[Row]) -> list[Outcome] | Reason:
         if not rows:
