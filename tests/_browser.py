@@ -1,7 +1,9 @@
 """A headless Chromium for tests, the one of the system; what it finds missing is the reason to skip."""
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ FLAGS = [
 
 
 @contextmanager
-def browser():  # type: ignore[no-untyped-def]
+def browser() -> Iterator[Any]:
     """Yield a running Chromium, or skip the test."""
     api = pytest.importorskip("playwright.sync_api")
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -87,6 +87,7 @@ const answers = {
   async reports({ text, records, labels, key, ...options }) {
     const randomizer = new local.Randomizer(await protocolOf(text));
     randomizer._random = keyStream(key);
+    if (options.coins) randomizer.threshold = local.threshold(options.coins, randomizer.protocol.K, randomizer.protocol.m);
     let out = "";
     for (let i = 0; i < records.length; i += 1) {
       out += local.toHex(await randomizer.report(records[i], labels[i], { token: token(options.token) }));
