@@ -16,7 +16,7 @@ import pytest
 from _browser import browser
 from sottovoce.local import Aggregator, CategoricalFeature, NumericFeature, Protocol
 from sottovoce.local.survey import write_survey
-from sottovoce.local.wire import Report, parse
+from sottovoce.local.wire import REPORT_BYTES, Report, parse
 
 pytest.importorskip("fastapi")
 from sottovoce.local.collector.storage import ReportStore
@@ -61,7 +61,8 @@ def stats(address: str) -> dict[str, Any]:
 def stored(database: Path) -> list[bytes]:
     """Return all reports in the collector's database."""
     with ReportStore(str(database), PROTOCOL) as store:
-        return list(store.reports())
+        raw = b"".join(store.reports())
+    return [raw[place : place + REPORT_BYTES] for place in range(0, len(raw), REPORT_BYTES)]
 
 
 @pytest.fixture(scope="module")
@@ -194,12 +195,10 @@ def test_the_same_report_is_sent_again_and_counts_once(visit: Any, address: str,
     assert len({post.post_data_buffer for post in posts}) == 1
     assert len({post.headers["sottovoce-token"] for post in posts}) == 1
     assert len(stored(database)) == count
-    for _ in range(100):  # it counts about once a second
-        answer = stats(address)
-        if answer["accepted"] == count:
-            break
+    until = time.monotonic() + 60.0
+    while stats(address)["accepted"] != count and time.monotonic() < until:  # it counts seldom
         time.sleep(0.1)
-    assert answer["accepted"] == count
+    assert stats(address)["accepted"] == count
 
 
 def test_an_invitation_counts_once_on_two_devices(visit: Any) -> None:
