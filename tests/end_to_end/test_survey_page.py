@@ -217,6 +217,25 @@ def test_an_invitation_counts_once_on_two_devices(visit: Any) -> None:
     pytest.fail("no second report was refused")
 
 
+def test_what_cannot_work_is_told(visit: Any, chromium: Any, address: str) -> None:
+    page = chromium.new_context().new_page()
+    page.goto(f"{address}/#token=short")
+    page.get_by_role("alert").get_by_text("The link of the invitation is damaged.").wait_for()
+    assert not page.locator("#form").is_visible()
+    page.context.close()
+
+    person = visit()
+    person.fill()
+    person.randomise()
+    person.page.route("**/reports", lambda route: route.abort())
+    person.page.get_by_role("button", name="Send").click()
+    person.page.get_by_text("The collector cannot be reached.").wait_for()
+    person.page.unroute("**/reports")
+    person.send()
+    first, second = person.posts()
+    assert first.post_data_buffer == second.post_data_buffer
+
+
 def test_what_is_not_answered_is_asked_again(visit: Any) -> None:
     person = visit()
     person.randomise()

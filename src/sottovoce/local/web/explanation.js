@@ -9,8 +9,10 @@ function percent(share) {
   return `${(100 * share).toFixed(share > 0.1 && share < 0.9 ? 0 : 1)} %`;
 }
 
+/** A factor in words, rounded up: it is a promise. */
 function times(factor) {
-  return factor < 100 ? factor.toFixed(1) : factor < 1e6 ? Math.round(factor).toLocaleString("en") : factor.toExponential(1);
+  if (factor < 100) return (Math.ceil(10 * factor) / 10).toFixed(1);
+  return factor < 1e6 ? Math.ceil(factor).toLocaleString("en") : (1.05 * factor).toExponential(1);
 }
 
 /** The steps from answers to a report, as a list of terms. */

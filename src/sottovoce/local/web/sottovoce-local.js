@@ -563,7 +563,7 @@ export function normalQuantile(p) {
 }
 
 /** Low and high half of a whole number of 64 bits. */
-const halves = (value) => [Number(value & 0xffffffffn), Number((value >> 32n) & 0xffffffffn)];
+const halves = (value) => [Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n))];
 
 const GOLDEN = 0x9e3779b97f4a7c15n;
 const [GOLDEN_LOW, GOLDEN_HIGH] = halves(GOLDEN);
@@ -591,11 +591,10 @@ class Uniforms {
   }
 
   next() {
-    const sum = this.low + GOLDEN_LOW;
-    this.low = sum >>> 0;
-    this.high = (this.high + GOLDEN_HIGH + (sum > 0xffffffff ? 1 : 0)) >>> 0;
-    let low = this.low;
-    let high = this.high;
+    let low = (this.low + GOLDEN_LOW) | 0;
+    let high = (this.high + GOLDEN_HIGH + (low >>> 0 < GOLDEN_LOW >>> 0 ? 1 : 0)) | 0;
+    this.low = low;
+    this.high = high;
     low ^= (low >>> 30) | (high << 2);
     high ^= high >>> 30;
     high = (Math.imul(high, MIX_1_LOW) + Math.imul(low, MIX_1_HIGH) + highOfProduct(low, MIX_1_LOW)) | 0;

@@ -65,11 +65,10 @@ async function wordingOfPage() {
   return response.json();
 }
 
-/** The token of the invitation, the one kept with a report, or a new one where nobody is invited. */
-function tokenOf(protocol, wording, storage) {
-  const key = `sottovoce-token-${toHex(protocol.id)}`;
-  const kept = storage.getItem(key);
-  if (kept !== null) return kept;
+const tokenKey = (protocol) => `sottovoce-token-${toHex(protocol.id)}`;
+
+/** The token of the invitation, or a new one where nobody is invited. */
+function tokenOfVisit(wording) {
   const invited = new URLSearchParams(location.hash.slice(1)).get("token");
   if (invited === null && wording.invitation) {
     throw new Error("This survey is by invitation. Please open it by the link that you were sent.");
@@ -86,8 +85,6 @@ class Survey {
     this.wording = wording;
     this.storage = storage;
     this.randomizer = new Randomizer(protocol, { maxEpsilon: wording.max_epsilon });
-    this.token = tokenOf(protocol, wording, storage);
-    this.invited = Boolean(wording.invitation);
   }
 
   async start() {
@@ -98,9 +95,15 @@ class Survey {
     show("loading", false);
     show("promise");
     part("send").addEventListener("click", () => this.send());
-    const kept = await keptReport(this.protocol, { storage: this.storage, token: this.token });
-    if (kept === null) this.ask();
-    else this.present(kept, "This browser has made its report before. It can be sent again, and counts once.");
+    const kept = await keptReport(this.protocol, { storage: this.storage });
+    if (kept === null) {
+      this.token = tokenOfVisit(this.wording);
+      this.ask();
+    } else {
+      this.token = this.storage.getItem(tokenKey(this.protocol));
+      await keptReport(this.protocol, { storage: this.storage, token: this.token ?? "" });
+      this.present(kept, "This browser has made its report before. It can be sent again, and counts once.");
+    }
   }
 
   ask() {
@@ -128,8 +131,8 @@ class Survey {
     }
     const label = answers.pop();
     try {
+      this.storage.setItem(tokenKey(this.protocol), this.token);
       const options = { token: this.token, storage: this.storage };
-      this.storage.setItem(`sottovoce-token-${toHex(this.protocol.id)}`, this.token);
       const report = await reportOnce(this.randomizer, answers, label, options);
       part("form").remove();
       this.questions = this.outcome = null;
@@ -154,7 +157,7 @@ class Survey {
     });
     part("bytes").replaceChildren(...cells);
     part("token").textContent = this.token;
-    show("invited", this.invited);
+    show("invited", Boolean(this.wording.invitation));
     show("report");
     say(status);
     part("report-title").focus();
