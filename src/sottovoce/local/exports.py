@@ -92,8 +92,8 @@ def refuse_repeated(pieces: Iterable[bytes], protocol: Protocol) -> None:
     repeated = len(every) - len(np.unique(every))
     if repeated:
         raise DataError(
-            f"{repeated} of the {len(every)} reports have the seed of another one: they came twice, or a token was used "
-            "twice. Give each file once, and take reports of one collection from one database."
+            f"{repeated} of the {len(every)} reports have the seed of another one: they came twice, or a token was "
+            "used twice. Give each file once, and take reports of one collection from one database."
         )
 
 

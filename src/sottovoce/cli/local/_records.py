@@ -43,12 +43,10 @@ def read_records(
             for cells in reader:
                 if not cells:
                     continue
-                if len(cells) != len(names):
-                    raise TableError(
-                        f"{path}, line {reader.line_num}: {len(cells)} cells, but the header names {len(names)} columns."
-                    )
-                line = dict(zip(names, cells, strict=True))
                 where = f"{path}, line {reader.line_num}"
+                if len(cells) != len(names):
+                    raise TableError(f"{where}: {len(cells)} cells, but the header names {len(names)} columns.")
+                line = dict(zip(names, cells, strict=True))
                 yield (
                     _features(where, line, wanted, protocol, missing),
                     None if label is None else _label(where, line[label], label, protocol),

@@ -76,7 +76,8 @@ def fit(
         ("fitted by", f"{model.loss}, degree {model.degree}"),
     ]
     if model.quality_ is not None:
-        rows.append(("held-out squared error", f"{model.quality_.squared_error}"))
+        error = model.quality_.squared_error
+        rows.append(("held-out squared error", f"{error.value:.4f} +- {error.standard_error:.4f} (1: learnt nothing)"))
     if not health.is_plausible:
         rows.append(("WARNING", "these reports do not look like those of honest devices; see the guide"))
     print_rows(f"Model {out}", rows)
