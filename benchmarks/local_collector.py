@@ -1,6 +1,6 @@
 """The collector as a real process over loopback: reports a second, crashes, and strange requests.
 
-    python benchmarks/local_collector.py [--quick] [--only throughput,crashes,fuzz]
+    python benchmarks/local_collector.py [--quick] [--only throughput,crashes,fuzz] [--databases sqlite,postgresql]
 
 On SQLite and, where it is installed, on a PostgreSQL server of its own (on a Unix socket, fsync on). The load comes
 from this process, over a fixed number of connections; each sends its next request when the last one is answered.
@@ -215,6 +215,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="throughput,crashes,fuzz")
+    parser.add_argument("--databases", default="sqlite,postgresql")
     given = parser.parse_args()
     parts = given.only.split(",")
     with contextlib.ExitStack() as stack:
@@ -227,10 +228,11 @@ def main() -> None:
 
         def places(part: str):
             folder = base / part
-            (folder / "sqlite").mkdir(parents=True)
-            yield "SQLite", f"sqlite:///{folder / 'sqlite' / 'reports.db'}", folder / "sqlite"
-            if server is not None:
-                (folder / "postgresql").mkdir()
+            if "sqlite" in given.databases:
+                (folder / "sqlite").mkdir(parents=True)
+                yield "SQLite", f"sqlite:///{folder / 'sqlite' / 'reports.db'}", folder / "sqlite"
+            if server is not None and "postgresql" in given.databases:
+                (folder / "postgresql").mkdir(parents=True)
                 yield "PostgreSQL", server.make_database(part), folder / "postgresql"
 
         load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
@@ -249,9 +251,11 @@ def main() -> None:
             ("crashes", crashes, 2 if given.quick else 20), ("fuzz", fuzz, 2_000 if given.quick else 100_000)
         ):  # fmt: skip
             if part in parts:
-                found = [run(*place, size) for place in places(part)]
-                show(f"{part}; {load}", tuple(found[0]), [tuple(map(str, row.values())) for row in found])
-                keep(f"local_collector_{part}", found)
+                found = []
+                for place in places(part):
+                    found.append(run(*place, size))
+                    show(f"{part}; {load}", tuple(found[-1]), [tuple(map(str, found[-1].values()))])
+                    keep(f"local_collector_{part}", found)
 
 
 if __name__ == "__main__":
