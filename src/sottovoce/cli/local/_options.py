@@ -10,7 +10,7 @@ import typer
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
-__all__ = ["DatabaseOption", "ProtocolArgument", "read_protocol"]
+__all__ = ["DatabaseOption", "MissingOption", "ProtocolArgument", "read_protocol"]
 
 ProtocolArgument = Annotated[
     Path, typer.Argument(metavar="PROTOCOL", help="The public parameters (JSON), of `sottovoce local protocol`.")
@@ -22,6 +22,10 @@ DatabaseOption = Annotated[
         envvar="SOTTOVOCE_DATABASE",
         help="sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME. A password is safer in the variable than here.",
     ),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="TEXT", help="A cell that holds no value. Default: an empty one."),
 ]
 
 

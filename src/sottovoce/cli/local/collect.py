@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +68,7 @@ def collect(
             "ruin the model. For a real collection issue tokens and give --token-key.",
             err=True,
         )
-    listener = bind(host, port)
-    with ReportStore(database, described, create=True) as store:
+    with closing(bind(host, port)) as listener, ReportStore(database, described, create=True) as store:
         app = make_app(described, store, token_key=key, limits=limits, allow_origins=allow_origin or (), static=static)
         serve(app, listener, limits, on_start=lambda address: typer.echo(f"listening on {address}"))
     typer.echo("stopped; all that was acknowledged is stored")
