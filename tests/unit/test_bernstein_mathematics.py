@@ -252,8 +252,18 @@ def test_gradient_std_covers_every_prediction():
     assert (smaller <= bound**2).all()
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 8.0, 40.0, 1000.0])
+@pytest.mark.parametrize("std", [0.08, 0.5, 5.0, 60.0, 500.0])
+def test_delta_without_an_accountant(std, epsilon):
+    """What a device checks, against the accountant of the receipt."""
+    noise = CopyNoise(1, std, std)
+    wanted = gaussian_delta(noise.mu, epsilon)
+    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9, abs=1e-290)
+
+
 def test_delta_of_the_closed_form():
-    """The independent formula, as the page of the proof has it."""
-    mu, epsilon = 0.7, 1.1
+    """The formula as the page of the proof has it."""
+    noise, epsilon = CopyNoise(1, 7.0, 9.0), 1.1
+    mu = math.sqrt(8 / 49 + 16 / 81)
     wanted = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-    assert gaussian_delta(mu, epsilon) == pytest.approx(wanted, rel=1e-9)
+    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9)

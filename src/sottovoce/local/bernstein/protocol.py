@@ -6,18 +6,18 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError, PrivacyWarning
-from sottovoce.local.bernstein.general_loss import GENERAL_LOSSES
 from sottovoce.local.bernstein.noise import KINDS, CopyNoise, copies
-from sottovoce.local.bernstein.oracle import Oracle
-from sottovoce.privacy.mechanisms.gaussian import power_of_two_below
+
+if TYPE_CHECKING:
+    from sottovoce.local.bernstein.oracle import Oracle
 
 __all__ = ["LOSSES", "BernsteinProtocol"]
 
-LOSSES: Final = ("hinge", *GENERAL_LOSSES)
+LOSSES: Final = ("hinge", "logistic", "hinge by mixture", "absolute")
 
 _FORMAT: Final = "sottovoce-local-protocol"
 _MECHANISM: Final = "bernstein"
@@ -125,8 +125,11 @@ class BernsteinProtocol:
         return self.copy_noise.epsilon(self.delta)
 
     @property
-    def oracle(self) -> Oracle:
+    def oracle(self) -> "Oracle":
         """The polynomial surrogate of the loss."""
+        from sottovoce.local.bernstein.general_loss import GENERAL_LOSSES
+        from sottovoce.local.bernstein.oracle import Oracle
+
         return Oracle(self.degree, self.beta, GENERAL_LOSSES.get(self.loss))
 
     @property
@@ -186,20 +189,25 @@ class BernsteinProtocol:
                 and math.isclose(self.other_std, planned.other_std, rel_tol=1e-9)
             ):
                 raise ParameterError(f"first_std and other_std must be those printed in the paper, {planned!r}.")
-        elif not self.true_epsilon <= self.epsilon * (1.0 + 1e-12):
+        elif not self.copy_noise.delta(self.epsilon) <= self.delta * (1.0 + 1e-8):
             raise ParameterError(
-                f"first_std={self.first_std!r} and other_std={self.other_std!r} cost epsilon={self.true_epsilon!r} at "
-                f"delta={self.delta!r}, more than epsilon={self.epsilon!r}: do not take part in this protocol."
+                f"first_std={self.first_std!r} and other_std={self.other_std!r} give delta="
+                f"{self.copy_noise.delta(self.epsilon):.3g} at epsilon={self.epsilon!r}, more than the protocol's "
+                f"{self.delta!r}: do not take part in it."
             )
 
 
 def _ticks(noise: CopyNoise) -> tuple[float, float]:
     """Return the finest tick that 32 bits can hold with 9.2 standard deviations, and the coarsest that noise hides."""
-    most = power_of_two_below(min(noise.first_std, noise.other_std, 1.0)) / 64.0
-    least = power_of_two_below(max(noise.first_std, noise.other_std)) * 2.0**-26
+    most = _power_of_two_below(min(noise.first_std, noise.other_std, 1.0)) / 64.0
+    least = _power_of_two_below(max(noise.first_std, noise.other_std)) * 2.0**-26
     return max(least, _FINEST), most
 
 
 def _tick(noise: CopyNoise) -> float:
     least, most = _ticks(noise)
     return max(least, min(most * 2.0**-14, 2.0**-20))
+
+
+def _power_of_two_below(value: float) -> float:
+    return math.ldexp(1.0, math.frexp(value)[1] - 1)
