@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce.exceptions import DataError
+from sottovoce._validation import number
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.candidates import normal_quantile
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class BernsteinRandomizer:
     Parameters
     ----------
     protocol : BernsteinProtocol
+    max_epsilon : float, optional
+        Refuse a protocol whose reports really cost more, at its delta: a device should not let the collector choose
+        the loss alone.
     random_bytes : callable, default `os.urandom`
         From a number of bytes to as many random ones. Anything but the default is for tests: whoever can repeat the
         bytes can subtract the noise.
@@ -51,7 +55,20 @@ class BernsteinRandomizer:
     Every new report on a person spends the budget again. A device makes one, keeps it, and sends that one again.
     """
 
-    def __init__(self, protocol: "BernsteinProtocol", *, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(
+        self,
+        protocol: "BernsteinProtocol",
+        *,
+        max_epsilon: float | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        if max_epsilon is not None:
+            most = number("max_epsilon", max_epsilon, above=0.0)
+            if not protocol.copy_noise.delta(most) <= protocol.delta * (1.0 + 1e-8):
+                raise ParameterError(
+                    f"a report of this protocol costs more than max_epsilon={most!r} at delta={protocol.delta!r}: no "
+                    "report is made."
+                )
         self._protocol = protocol
         self._random_bytes = random_bytes
 
