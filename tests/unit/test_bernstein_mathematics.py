@@ -196,6 +196,13 @@ def test_erratum_one_s_a_report():
     assert np.abs(oracle.scale * own + oracle.offset - wanted).max() > 0.1
 
 
+def test_algorithm_2_of_a_kink_is_the_smoothed_kink():
+    """The hinge at 1/2 as a mixture has the one s = 1/2: its derivative is -1 far left of it, and half way there."""
+    derivative = Oracle(60, 0.05, GENERAL_LOSSES["hinge by mixture"]).derivative(np.array([-1.0, -0.5, 0.5, 1.0]))
+    assert derivative[:3] == pytest.approx([-1.0, -1.0, -0.5], abs=0.02)
+    assert -0.1 < derivative[3] < 0.0
+
+
 @pytest.mark.parametrize("name", [None, "logistic", "absolute"])
 @pytest.mark.parametrize("degree", [1, 2, 5])
 def test_the_surrogate_is_convex_with_the_stated_smoothness(name, degree):

@@ -106,6 +106,14 @@ def test_norm_is_at_most_one_in_whole_ticks(monkeypatch):
             np.testing.assert_allclose(rows[0, :-1].astype(float) * public.tick, wanted, atol=2 * public.tick)
 
 
+def test_norm_is_at_most_one_where_rounding_hides_it(monkeypatch):
+    """|(1, 2^-29)| is 1 in double precision and more than 1 in truth: ticks of 2^-29 show it."""
+    monkeypatch.setattr(randomizer, "standard_normals", lambda size, random_bytes: np.zeros(size))
+    public = protocol(n_features=2, epsilon=1e4, first_std=0.125, other_std=0.125, tick=2.0**-29)
+    rows = np.rint(decoded(BernsteinRandomizer(public).report([1.0, 2.0**-29], 1), public)[2] * 2.0**29)
+    np.testing.assert_array_equal(rows[0], [2**29 - 1, 0, 2**29])
+
+
 @pytest.mark.parametrize(
     ("x", "y", "match"),
     [
