@@ -14,6 +14,7 @@ jobs = [
     ["alignment.py", *(["--quick"] if quick else [])],
     ["local_reports.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
+    ["local_paper.py", *(["--quick"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
 ]
 if os.environ.get("SOTTOVOCE_DATA"):
