@@ -17,12 +17,13 @@ variance v1 = 1/A_1^2 a coordinate, and one of z z' with noise v2 = 2/A_2^2 (in 
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtr
+from scipy.optimize import brentq
+from scipy.special import betainc, ndtr, ndtri
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.odds import Odds
@@ -32,8 +33,9 @@ __all__ = ["CapConstants", "Sizes", "constants", "density", "design", "planned_e
 Array = NDArray[np.float64]
 
 _REACH: Final = 14.0  # the density of a Gaussian beyond it is below 1e-43, against at least e^-32 / K
-_PANELS: Final = 160
-_BENDS: Final = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+_COARSE: Final = np.linspace(-_REACH, _REACH, 57)
+_X, _W = np.polynomial.legendre.leggauss(12)
+_BENDS: Final = (0.0, 0.5, 1.0, 2.0)
 _SLACK: Final = 0.97  # the smallest K whose variance is within 3 % of the best
 EDGE_OF_DEGREE_0: Final = 0.2
 
@@ -82,7 +84,7 @@ def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
     K, m : int
     b : float
     """
-    t, weight = _nodes(b)
+    t, weight = _nodes(K, m, b)
     lean = weight * _membership(t, K, m, b)
     odds = Odds(epsilon, K, m)
     factor = K * float(odds.top - odds.rest)
@@ -118,12 +120,7 @@ def design(epsilon: float, degree: int = 1, weight: float = 1.0, largest: int = 
     largest : int
         The largest number of candidates to take.
     """
-    bends = (0.0,) if degree == 0 else _BENDS
-    choices: list[tuple[float, Sizes]] = []
-    for K in [2**power for power in range(1, largest.bit_length())]:
-        sizes = [Sizes(K, m, b) for b in bends for m in _group_sizes(K)]
-        losses = [_loss(constants(epsilon, K, size.m, size.b), degree, weight) for size in sizes]
-        choices.append(min(zip(losses, sizes, strict=True), key=lambda choice: choice[0]))
+    choices = [_best(epsilon, 2**power, degree, weight) for power in range(1, largest.bit_length())]
     least = min(loss for loss, _ in choices)
     if not math.isfinite(least):
         raise ParameterError(f"epsilon {epsilon!r} is too small for any report to say something. Choose a larger one.")
@@ -139,8 +136,24 @@ def _loss(c: CapConstants, degree: int, weight: float) -> float:
     return c.v1 + weight * c.v2 if degree else c.v1
 
 
-def _group_sizes(K: int) -> list[int]:
-    return sorted({round(value) for value in np.geomspace(1, max(1, K // 2), 24)})
+def _best(epsilon: float, K: int, degree: int, weight: float) -> tuple[float, Sizes]:
+    """Return the best sizes with K candidates: the bend from a few, then the exact size of the group."""
+
+    def choice(m: int, b: float) -> tuple[float, Sizes]:
+        return _loss(constants(epsilon, K, m, b), degree, weight), Sizes(K, m, b)
+
+    groups = sorted({round(value) for value in np.geomspace(1, max(1, K // 2), 10)})
+    found = [choice(m, b) for b in ((0.0,) if degree == 0 else _BENDS) for m in groups]
+    best = min(found, key=lambda entry: entry[0])
+    step = max(1, best[1].m // 3)
+    while step:
+        near = [m for m in (best[1].m - step, best[1].m + step) if 0 < m < K]
+        better = min((choice(m, best[1].b) for m in near), key=lambda entry: entry[0], default=best)
+        if better[0] < best[0]:
+            best = better
+        else:
+            step //= 2
+    return best
 
 
 def _better(t: Array, b: float) -> Array:
@@ -157,16 +170,23 @@ def _membership(t: Array, K: int, m: int, b: float) -> Array:
     return np.asarray(1.0 - betainc(m, K - m, _better(t, b)), np.float64)
 
 
-@cache
-def _nodes(b: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights of the normal law, in panels that end where the score turns."""
-    ends = np.linspace(-_REACH, _REACH, _PANELS + 1)
-    if b != 0.0:
-        ends = np.union1d(ends, np.clip(-1.0 / (math.sqrt(2.0) * b), -_REACH, _REACH))
-    x, w = np.polynomial.legendre.leggauss(12)
+def _nodes(K: int, m: int, b: float) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights of the normal law, in panels that are narrow where the group ends."""
+    vertex = -1.0 / (math.sqrt(2.0) * b) if b else -math.inf
+    share = m / K
+    if b == 0.0:
+        edges = [float(-ndtri(share))]
+        slope = math.exp(-0.5 * edges[0] ** 2)
+    else:
+        reach = brentq(lambda h: ndtr(-(vertex + h)) + ndtr(vertex - h) - share, 0.0, _REACH - vertex)
+        edges = [vertex - reach, vertex + reach]
+        slope = math.exp(-0.5 * edges[0] ** 2) + math.exp(-0.5 * edges[1] ** 2)
+    width = math.sqrt(2.0 * math.pi * share * (1.0 - share) / K) / max(slope, 1e-12)
+    narrow = [edge + width * np.linspace(-12.0, 12.0, 25) for edge in edges]
+    ends = np.unique(np.clip(np.concatenate([_COARSE, *narrow, [vertex]]), -_REACH, _REACH))
     half = 0.5 * np.diff(ends)[:, None]
-    t = (0.5 * (ends[1:] + ends[:-1])[:, None] + half * x).ravel()
-    return t, (half * w).ravel() * np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+    t = (0.5 * (ends[1:] + ends[:-1])[:, None] + half * _X).ravel()
+    return t, (half * _W).ravel() * np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
 
 
 def _inverse(value: float) -> float:

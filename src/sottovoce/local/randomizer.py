@@ -7,6 +7,7 @@ attacker chose: ``docs/privacy/local_reports.md``. The only floating-point numbe
 
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,8 @@ class Randomizer:
             Public. The seed is derived from it, as a collector that gives out tokens demands. Without it the seed is
             random.
         """
+        if token is not None and not isinstance(token, bytes):
+            raise ParameterError(f"token must be bytes; got {type(token).__name__}.")
         z = self.protocol.encode(x)
         sign = self._sign(y)
         seed = self._whole(8) if token is None else seed_of(self.protocol.id, token)
@@ -99,6 +102,10 @@ class Randomizer:
         best = np.zeros(K, np.bool_)
         best[np.argsort(-score, kind="stable")[: self.protocol.m]] = True
         return best
+
+    def law(self, seed: int, z: Array) -> list[Fraction]:
+        """Return the exact probability of each index, given the seed and the person's vector z."""
+        return [self.odds.top if best else self.odds.rest for best in self.top(seed, z)]
 
     def _sign(self, y: object) -> float:
         """Return the class as -1 or +1; a number is rounded to one of them at random, with the number as mean."""
