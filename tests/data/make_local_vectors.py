@@ -51,8 +51,10 @@ def record_protocol(**rest):
 
 def protocols():
     return {
-        "vector": Protocol(n_features=5, epsilon=1.0, K=64, m=13, b=1.0),
-        "vector without intercept": Protocol(n_features=3, epsilon=4.0, intercept=0.0, scale=2.5, K=128, m=5, b=0.0),
+        "vector": Protocol(n_features=5, completion="slack", epsilon=1.0, K=64, m=13, b=1.0),
+        "vector without intercept": Protocol(
+            n_features=3, completion="slack", epsilon=4.0, intercept=0.0, scale=2.5, K=128, m=5, b=0.0
+        ),
         "vector normalised": Protocol(n_features=4, epsilon=0.1, completion="normalise", K=7, m=3, b=0.5),
         "records": record_protocol(epsilon=2.0, classes=["no", "yes"], K=128, m=18, b=1.0),
         "records with slack": record_protocol(epsilon=2.0, completion="slack", K=256, m=1, b=2.0, degree=0),

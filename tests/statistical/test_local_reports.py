@@ -47,7 +47,9 @@ def indices(mechanism, x, y, n, token):
 
 
 def vector(**rest):
-    return Protocol(**{"n_features": 2, "intercept": 0.0, "epsilon": 1.0, "K": 8, "m": 3, "b": 1.0, **rest})
+    return Protocol(
+        **{"n_features": 2, "completion": "slack", "intercept": 0.0, "epsilon": 1.0, "K": 8, "m": 3, "b": 1.0, **rest}
+    )
 
 
 @pytest.mark.parametrize(("K", "m"), [(8, 3), (5, 4), (3, 1)])

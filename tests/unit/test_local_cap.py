@@ -62,7 +62,7 @@ def test_constants_by_simulation(K, m, b):
 
 
 def test_simulated_vectors_have_the_moments():
-    protocol = Protocol(n_features=3, intercept=0.0, epsilon=4.0, K=128, m=5, b=0.0)
+    protocol = Protocol(n_features=3, intercept=0.0, completion="slack", epsilon=4.0, K=128, m=5, b=0.0)
     n = 60_000
     z = np.tile(protocol.encode([0.3, -0.4, 0.1]), (n, 1))
     g = simulate(protocol, z, np.random.default_rng(0))

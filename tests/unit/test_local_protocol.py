@@ -16,7 +16,7 @@ WORK = CategoricalFeature("work", ["private", "public"], missing=True)
 
 
 def vector(**rest):
-    return Protocol(**{"n_features": 3, "epsilon": 1.0, "K": 16, "m": 3, "b": 1.0, **rest})
+    return Protocol(**{"n_features": 3, "completion": "slack", "epsilon": 1.0, "K": 16, "m": 3, "b": 1.0, **rest})
 
 
 def records(**rest):

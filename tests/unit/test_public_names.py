@@ -58,6 +58,14 @@ def test_public_names_of_vertical_training():
         assert getattr(vertical, name).__doc__
 
 
+def test_public_names_of_local_reports():
+    from sottovoce import local
+
+    assert sorted(local.__all__) == ["CategoricalFeature", "NumericFeature", "Protocol", "Randomizer"]
+    for name in local.__all__:
+        assert getattr(local, name).__doc__
+
+
 def test_every_all_holds_names_that_exist():
     import importlib
 

@@ -65,9 +65,10 @@ class Protocol:
     scale : float, optional
         Public bound on the norm of a row of numbers, which is divided by it. By default 1 for ``n_features``, and for
         ``features`` the largest norm there is, the square root of their number.
-    completion : {"slack", "normalise"}, optional
-        How a row becomes a unit vector. "slack" (default for ``n_features``) appends sqrt(1 - |x|^2) and shortens rows
-        beyond norm 1; "normalise" (default for ``features``) appends the intercept and divides by the norm.
+    completion : {"normalise", "slack"}, default="normalise"
+        How a row x becomes a unit vector. "normalise" appends the intercept and divides by the norm: short rows are
+        read more loudly, and the model is linear in the direction of (x, intercept). "slack" appends the intercept and
+        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x.
     intercept : float in [0, 1), optional
         Weight of the constant column beside the row, 0 for none. Default 0.3.
     degree : {0, 1}, default=1
@@ -75,6 +76,16 @@ class Protocol:
     K, m, b : int, int, float, optional
         Number of candidates, size of the top group, bend of the score. By default the best for epsilon and degree.
     mechanism : {"cap"}, default="cap"
+
+    Examples
+    --------
+    >>> from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+    >>> age, work = NumericFeature("age", 17, 90), CategoricalFeature("work", ["private", "public"])
+    >>> protocol = Protocol(features=[age, work], classes=["no", "yes"], epsilon=1.0)
+    >>> Protocol.from_json(protocol.to_json()) == protocol
+    True
+    >>> protocol.columns
+    ('age', 'work=private', 'work=public', '(intercept)')
     """
 
     mechanism: str
@@ -104,7 +115,7 @@ class Protocol:
         classes: Sequence[Label] | None = None,
         label_bounds: Sequence[float] | None = None,
         scale: float | None = None,
-        completion: str | None = None,
+        completion: str = "normalise",
         intercept: float = 0.3,
         degree: int = 1,
         K: int | None = None,
@@ -337,9 +348,8 @@ class Protocol:
         if self.n_columns > MOST_COLUMNS:
             raise ParameterError(f"the features have {self.n_columns} columns; at most {MOST_COLUMNS} are possible.")
 
-    def _set_row(self, scale: float | None, completion: str | None, intercept: float) -> None:
-        default = "slack" if self.features is None else "normalise"
-        self._set(completion=choice("completion", default if completion is None else completion, COMPLETIONS))
+    def _set_row(self, scale: float | None, completion: str, intercept: float) -> None:
+        self._set(completion=choice("completion", completion, COMPLETIONS))
         natural = 1.0 if self.features is None else math.sqrt(self.n_features)
         self._set(scale=number("scale", natural if scale is None else scale, at_least=1e-100, at_most=1e100))
         weight = number("intercept", intercept, at_least=0.0, below=1.0) + 0.0
