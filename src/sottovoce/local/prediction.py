@@ -1,10 +1,9 @@
-r"""What accuracy to expect from n reports, before anybody is asked: a calculation on a model population, with no data.
+r"""What accuracy to expect from n reports, before anybody is asked: calculated on a model population, with no data.
 
 The population has d features: x ~ N(0, diag(l_1, ..., l_d)) with l_j proportional to 1/j and E|x|^2 = 1/2, shortened
 to norm 1; a label is +1 with probability 1/(1 + exp(-k <u, x>)), u = (+-1, ..., +-1)/sqrt(d), so that every feature
 counts alike and the weak ones are hard to learn. The factor k sets how well the labels follow the features: the logit
-has standard deviation 2, 4 or 8. The protocol is the default one (slack completion, intercept .3), the fit the default
-one.
+has standard deviation 2, 4 or 8. The protocol is the default one for n reports, the fit is `ridge`.
 
 Reports are replaced by their law: the estimated moments are those of the population plus Gaussian noise of the
 variance that n reports have, so the time does not depend on n. Real data differ: the range is a guide to which (n, d,
