@@ -61,7 +61,16 @@ def test_public_names_of_vertical_training():
 def test_public_names_of_local_reports():
     from sottovoce import local
 
-    assert sorted(local.__all__) == ["CategoricalFeature", "NumericFeature", "Protocol", "Randomizer"]
+    assert sorted(local.__all__) == [
+        "Aggregator",
+        "CategoricalFeature",
+        "LocalModel",
+        "MarginLoss",
+        "NumericFeature",
+        "Protocol",
+        "Randomizer",
+        "predict_accuracy_range",
+    ]
     for name in local.__all__:
         assert getattr(local, name).__doc__
 

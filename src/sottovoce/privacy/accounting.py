@@ -64,6 +64,7 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
@@ -147,6 +148,8 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
             elif inner:
                 runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
                 counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
+        case PureEvent():  # a randomised response of this epsilon dominates it
+            counts[RandomizedResponseEvent(event.epsilon)] += times
         case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
             counts[event] += times
         case _:
