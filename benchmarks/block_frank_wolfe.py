@@ -89,9 +89,11 @@ def measured(runs: int, steps: int) -> dict[str, Any]:
             rho = bfw.inexactness(sampling, domain, gradient_error=error, oracle_error=error)
             facts = {"start": mean[0], "curvature": C, "p_min": sampling.p_min, "inexactness": rho}
             bound = np.array([bfw.theorem_1_bound(t, **facts) for t in range(steps + 1)])
+            sharp = np.array([bfw.sharp_bound(t, **facts) for t in range(1, steps + 1)])
             own[f"error {error:g}"] = {
                 "rho": rho,
                 "largest share": float((mean / bound).max()),
+                "largest share of the sharp bound": float((mean[1:] / sharp).max()),
                 "end": float(mean[-1]),
                 "bound at the end": float(bound[-1]),
                 "microseconds a step": 1e6 * seconds,
@@ -118,14 +120,16 @@ def _thinned(curve: Any) -> list[float]:
 
 
 def theorem_table(found: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    head = ("sampling", "p_min", "mean size", "exact: largest share", "end", *(
-        f"errors {error:g}: {what}" for error in ERRORS[1:] for what in ("largest share", "end")))  # fmt: skip
+    head = ("sampling", "p_min", "mean size", *(
+        f"{f'errors {error:g}' if error else 'exact'}: {what}" for error in ERRORS
+        for what in ("largest share", "of the sharp bound", "end")))  # fmt: skip
     rows = []
     for name, own in found["samplings"].items():
         cells = []
         for error in ERRORS:
             part = own[f"error {error:g}"]
-            cells += [f"{part['largest share']:.3f}", f"{part['end']:.1e}"]
+            cells += [f"{part[key]:.3f}" for key in ("largest share", "largest share of the sharp bound")]
+            cells += [f"{part['end']:.1e}"]
         rows.append((name, f"{own['p_min']:.3f}", f"{own['expected size']:.2f}", *cells))
     return head, rows
 
@@ -209,15 +213,19 @@ def main() -> None:
     }  # fmt: skip
     for name, (head, rows) in tables.items():
         show(name, head, rows, width=170)
-    worst = max(own[f"error {error:g}"]["largest share"] for own in found["samplings"].values() for error in ERRORS)
-    print(f"Theorem 1, largest share of the bound over all samplings and errors: {worst:.3f} (must be at most 1)")
+    parts = [own[f"error {error:g}"] for own in found["samplings"].values() for error in ERRORS]
+    worst = max(part["largest share"] for part in parts)
+    sharp = max(part["largest share of the sharp bound"] for part in parts)
+    print(
+        f"Largest share over all samplings and errors (must be at most 1): {worst:.3f}, of the sharp bound {sharp:.3f}"
+    )
     keep("block_frank_wolfe", found)
     if args.docs:
         picture(found)
         keep("block_frank_wolfe", found, DOCS / "figures")
         write_tables(DOCS / "guide" / "block_frank_wolfe.md", tables)
-    if worst > 1.0:
-        raise SystemExit("the bound of Theorem 1 was exceeded")
+    if max(worst, sharp) > 1.0:
+        raise SystemExit("a bound was exceeded")
 
 
 if __name__ == "__main__":

@@ -167,8 +167,20 @@ def test_bounds_by_hand():
     assert bfw.universal_step(6, 0.5) == 0.4
     assert bfw.theorem_1_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 10.0)
     assert bfw.gap_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(
-        6 * 10 / 7 + 4 / (0.5 * 7 * 7)
+        6 * 9 / 7 + 4 / (0.5 * 7 * 7)
     )
+    assert bfw.sharp_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 9.0)
+    assert bfw.sharp_bound(6, start=100.0, curvature=3.0, p_min=0.5) == pytest.approx(0.4 * 1.25 * 51.5)
+    assert bfw.sharp_bound(0, start=100.0, curvature=3.0, p_min=0.5) == 100.0
+    assert bfw.sharp_bound(8, start=100.0, curvature=3.0, p_min=1.0) == pytest.approx(2 * 3 / 10)  # Jaggi's
+
+
+def test_the_sharp_bound_is_never_above_theorem_1():
+    for t in (0, 1, 2, 50):
+        for start in (0.0, 0.1, 10.0):
+            for p in (0.01, 0.5, 1.0):
+                facts = {"start": start, "curvature": 2.0, "p_min": p, "inexactness": 0.3}
+                assert bfw.sharp_bound(t, **facts) <= bfw.theorem_1_bound(t, **facts)
 
 
 def run(objective=None, domain=MIXED, sampling=None, **options):

@@ -44,7 +44,13 @@ from sottovoce.vertical.block_frank_wolfe.samplings import (
     Sampling,
     UniformSerialSampling,
 )
-from sottovoce.vertical.block_frank_wolfe.theorem import gap_bound, inexactness, theorem_1_bound, universal_step
+from sottovoce.vertical.block_frank_wolfe.theorem import (
+    gap_bound,
+    inexactness,
+    sharp_bound,
+    theorem_1_bound,
+    universal_step,
+)
 
 __all__ = [
     "AdversarialGradient",
@@ -87,6 +93,7 @@ __all__ = [
     "proposition_1_bound",
     "proposition_3_bound",
     "proposition_4_bound",
+    "sharp_bound",
     "spectral_bound",
     "theorem_1_bound",
     "universal_step",

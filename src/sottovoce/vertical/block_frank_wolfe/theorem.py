@@ -10,7 +10,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.block_frank_wolfe.domains import ProductDomain
 from sottovoce.vertical.block_frank_wolfe.samplings import Sampling
 
-__all__ = ["gap_bound", "inexactness", "theorem_1_bound", "universal_step"]
+__all__ = ["gap_bound", "inexactness", "sharp_bound", "theorem_1_bound", "universal_step"]
 
 
 def universal_step(t: int, p_min: float) -> float:
@@ -59,23 +59,33 @@ def theorem_1_bound(t: int, *, start: float, curvature: float, p_min: float, ine
     inexactness : float, >= 0
         See `inexactness`.
     """
-    whole_number("t", t, at_least=0)
-    p = number("p_min", p_min, above=0.0, at_most=1.0)
-    return universal_step(t, p) * _constant(start, curvature, p, inexactness)
+    h0, c, p = _facts(t, start, curvature, p_min, inexactness)
+    return universal_step(t, p) * (h0 + c / p)
+
+
+def sharp_bound(t: int, *, start: float, curvature: float, p_min: float, inexactness: float = 0.0) -> float:
+    """Return a bound on E f(x_t) - min f that is never above `theorem_1_bound`; same parameters.
+
+    With c = (1 + inexactness) C: 2 max(c / p, (1 + p / 2) ((1 - p) start + c / 2)) / (p t + 2), and ``start`` at t = 0.
+    """
+    h0, c, p = _facts(t, start, curvature, p_min, inexactness)
+    if t == 0:
+        return h0
+    return universal_step(t, p) * max(c / p, (1.0 + 0.5 * p) * ((1.0 - p) * h0 + 0.5 * c))
 
 
 def gap_bound(t: int, *, start: float, curvature: float, p_min: float, inexactness: float = 0.0) -> float:
     """Return a bound on the least of E gap(x_0), ..., E gap(x_t); same parameters as `theorem_1_bound`.
 
-    With K the bracket of Theorem 1: 6 K / (p_min t + 4) + 4 start / (p_min (t + 1) (p_min t + 4)).
+    With K = max(start, (1 + inexactness) C / p): 6 K / (p t + 4) + 4 start / (p (t + 1) (p t + 4)).
     """
+    h0, c, p = _facts(t, start, curvature, p_min, inexactness)
+    return 6.0 * max(h0, c / p) / (p * t + 4.0) + 4.0 * h0 / (p * (t + 1.0) * (p * t + 4.0))
+
+
+def _facts(t: int, start: float, curvature: float, p_min: float, rho: float) -> tuple[float, float, float]:
+    """Return h0, (1 + rho) C and p."""
     whole_number("t", t, at_least=0)
-    p = number("p_min", p_min, above=0.0, at_most=1.0)
-    bracket = _constant(start, curvature, p, inexactness)
-    return 6.0 * bracket / (p * t + 4.0) + 4.0 * start / (p * (t + 1.0) * (p * t + 4.0))
-
-
-def _constant(start: float, curvature: float, p_min: float, rho: float) -> float:
     h0 = number("start", start, at_least=0.0)
-    c = number("curvature", curvature, at_least=0.0)
-    return h0 + (1.0 + number("inexactness", rho, at_least=0.0)) * c / p_min
+    c = number("curvature", curvature, at_least=0.0) * (1.0 + number("inexactness", rho, at_least=0.0))
+    return h0, c, number("p_min", p_min, above=0.0, at_most=1.0)
