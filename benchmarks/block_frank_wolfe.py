@@ -21,7 +21,7 @@ from _common import ROOT, keep, keep_picture, show, write_tables
 from sottovoce.vertical import block_frank_wolfe as bfw
 
 D, K, TAU, HALF, ROWS = 12, 3, 2, 0.5, 40
-ERRORS = (0.0, 0.05, 0.5)
+ERRORS = (0.0, 0.05)
 DOCS = ROOT.parent / "docs"
 
 
@@ -181,7 +181,7 @@ def picture(found: dict[str, Any]) -> None:
     figure, axes = plt.subplots(2, 3, figsize=(12, 7), sharex=True)
     panels: Iterator[Any] = iter(axes.ravel())
     t = _places(found["steps"] + 1) + 1
-    colours = ("C0", "C1", "C3")
+    colours = ("C0", "C1")
     for axis, (name, own) in zip(panels, found["samplings"].items(), strict=False):
         for error, colour in zip(ERRORS, colours, strict=True):
             part = own[f"error {error:g}"]

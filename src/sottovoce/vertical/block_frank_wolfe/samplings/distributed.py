@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import combinations, product
 from typing import Final
 
@@ -15,6 +16,7 @@ from sottovoce.vertical.block_frank_wolfe.samplings.base import Sampling, some_o
 __all__ = ["DistributedSampling"]
 
 _MOST: Final = 100_000
+_FEW: Final = 64  # blocks for each that is drawn: below, a random key for every block is faster than draws by group
 
 
 class DistributedSampling(Sampling):
@@ -44,7 +46,8 @@ class DistributedSampling(Sampling):
                 "groups must hold every block 0, 1, ... exactly once, and no group may be empty; "
                 f"got sizes {[len(group) for group in listed]}."
             )
-        smallest = min(map(len, self.groups))
+        smallest, largest = min(map(len, self.groups)), max(map(len, self.groups))
+        self._table = np.array(self.groups) if smallest == largest else None
         self.tau = whole_number("tau", tau, at_least=1, at_most=smallest, remedy="The smallest group sets the limit.")
 
     @classmethod
@@ -64,7 +67,7 @@ class DistributedSampling(Sampling):
         """The size of all sets, K tau."""
         return len(self.groups) * self.tau
 
-    @property
+    @cached_property
     def probabilities(self) -> Array:
         """Tau over the size of the block's group."""
         out = np.empty(self.n_blocks)
@@ -74,6 +77,9 @@ class DistributedSampling(Sampling):
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return one set."""
+        if self._table is not None and self.n_blocks <= _FEW * self.largest_size:
+            places = rng.random(self._table.shape).argpartition(self.tau - 1, axis=1)[:, : self.tau]
+            return np.sort(np.take_along_axis(self._table, places, axis=1), axis=None)
         return np.sort(np.concatenate([group[some_of(rng, len(group), self.tau)] for group in self.groups]))
 
     def _pairs(self) -> Array:

@@ -1,6 +1,7 @@
 """The sampling that always takes the same set."""
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class ElementarySampling(Sampling):
         """Size of the set."""
         return len(self.blocks)
 
-    @property
+    @cached_property
     def probabilities(self) -> Array:
         """One for the set, zero elsewhere."""
         out = np.zeros(self.n_blocks)

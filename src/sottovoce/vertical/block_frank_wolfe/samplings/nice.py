@@ -1,6 +1,7 @@
 """Sets of a fixed size, all alike: tau-nice sampling, and with tau = 1 uniform serial sampling."""
 
 import math
+from functools import cached_property
 from itertools import combinations
 from typing import Final
 
@@ -38,7 +39,7 @@ class NiceSampling(Sampling):
         """The size of all sets."""
         return self.tau
 
-    @property
+    @cached_property
     def probabilities(self) -> Array:
         """All tau / n_blocks."""
         return np.full(self.n_blocks, self.tau / self.n_blocks)
