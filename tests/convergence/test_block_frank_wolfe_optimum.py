@@ -108,7 +108,7 @@ RUNS, STEPS = 20, 150
 @pytest.mark.parametrize("step", ["universal", "line-search"])
 @pytest.mark.parametrize("name", samplings())
 def test_theorem_1(name, step, error):
-    """The mean of 20 runs stays below the bound at every step, also with the worst gradients and oracles allowed."""
+    """The mean of 20 runs stays below the bound at every step, also with errors as large as allowed."""
     sampling = samplings()[name]
     A, y, best = regression()
     objective, x0 = bfw.LeastSquares(A, y), np.full(D, 0.9 * HALF)
@@ -138,7 +138,7 @@ def test_theorem_1(name, step, error):
 
 
 def test_the_adversary_bites():
-    """A run with the worst pair ends far above an exact one: the test above is one of inexact runs."""
+    """A run with the hostile pair ends far above an exact one: the test above is one of inexact runs."""
     A, y, best = regression()
     objective, sampling = bfw.LeastSquares(A, y), bfw.NiceSampling(D, 2)
     C = bfw.expected_curvature(objective, BOXES, sampling)

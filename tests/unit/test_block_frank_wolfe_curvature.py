@@ -128,6 +128,17 @@ def test_bound_for_logistic_loss(sampling):
         bfw.expected_curvature(objective, domain, sampling)
 
 
+def test_propositions_3_and_4_are_attained():
+    """Equal columns, equal intervals: everything adds up, C = E|T|^2 = |T|^2."""
+    domain = bfw.ProductDomain.intervals(0, 1, n_blocks=9)
+    objective = bfw.Quadratic(np.ones((9, 9)))
+    nice, distributed = bfw.NiceSampling(9, 4), bfw.DistributedSampling.even(9, 3, 2)
+    assert bfw.expected_curvature(objective, domain, nice) == pytest.approx(16)
+    assert bfw.proposition_3_bound(objective, domain, nice) == pytest.approx(16)
+    assert bfw.expected_curvature(objective, domain, distributed) == pytest.approx(36)
+    assert bfw.proposition_4_bound(objective, domain, distributed) == pytest.approx(36)
+
+
 def test_l2_balls():
     domain = bfw.ProductDomain([bfw.L2Ball(3, 2.0), bfw.L2Ball(2), bfw.Box(-1, 1, size=13)])
     objective = problem(domain, n_rows=20)

@@ -1,4 +1,4 @@
-"""Inexact gradients and oracles: what may be supplied, and the worst pair that Assumption 1 allows.
+"""Inexact gradients and oracles: what may be supplied, and a hostile pair that uses all that Assumption 1 allows.
 
 What is promised (Theorem 1) needs that an answer for a block depends on the iterate and on earlier steps only, never on
 which other blocks were drawn with it: the expectation over the sampling is taken with the answers fixed.
