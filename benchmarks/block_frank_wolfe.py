@@ -3,9 +3,9 @@
     python benchmarks/block_frank_wolfe.py [--quick] [--runs N] [--arrival] [--docs]
 
 Least squares over 12 intervals, 40 rows; five samplings; exact gradients and oracles, and a hostile pair that uses all
-that Assumption 1 allows; mean of 200 runs of 3,000 steps. "Largest share" is the largest over t of mean distance to the optimum divided
-by Theorem 1's bound: above 1 the theorem would be refuted. ``--quick``: 20 runs of 300 steps. ``--docs`` writes tables
-and picture into docs/.
+that Assumption 1 allows; mean of 200 runs of 3,000 steps. "Largest share" is the largest over t of mean distance to the
+optimum divided by Theorem 1's bound; above 1 refutes it. ``--quick``: 20 runs of 300 steps. ``--docs``
+writes tables and picture into docs/.
 """
 
 import argparse
