@@ -13,6 +13,7 @@ jobs = [
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["alignment.py", *(["--quick"] if quick else [])],
     ["local_reports.py", *(["--quick"] if quick else [])],
+    ["block_frank_wolfe.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
     ["local_paper.py", *(["--quick"] if quick else [])],
     ["local_speed.py", *(["--quick"] if quick else [])],
