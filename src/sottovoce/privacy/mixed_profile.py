@@ -67,7 +67,7 @@ def _beside_gaussian(profile: BoundedRangeProfile, mu: float, epsilon: float) ->
     size = len(profile.values) // 2
     points = profile.step * np.arange(-size, size + 1)
     # L falls as the order rises: cell i holds L in [epsilon - points[i + 1], epsilon - points[i]]
-    ends: Array = (epsilon - points[::-1]) / mu
+    ends = np.asarray((epsilon - points[::-1]) / mu, dtype=np.float64)
     chance, other = _between(ends - 0.5 * mu)[::-1], _between(ends + 0.5 * mu)[::-1]
     # mean of x = exp(epsilon - L) over the cell, in units of the order at its left end
     with np.errstate(over="ignore"):
