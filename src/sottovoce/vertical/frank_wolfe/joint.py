@@ -2,8 +2,9 @@ r"""``aggregation="product"`` and ``"global"``: steps that see what the other pa
 
 In every round each party chooses a signed column by the slopes of its own exact part of the predictions plus what the
 *released* columns of the others predict. With ``"product"`` each party steps in its own ball. With ``"global"`` there
-is one ball: each party also releases a noisy score of its choice, and the party with the largest takes the step alone.
-No secure computation is involved, and the coordinator is covered like everybody else.
+is one ball: each party also releases a noisy score of its choice, and the party with the largest takes the step alone,
+if the score says that the loss falls. No secure computation is involved, and the coordinator is covered like everybody
+else.
 
 A column is released once, with noise, the first time that it is stepped along; a column that is first taken in the last
 round is not released, because nobody would use it.
@@ -200,7 +201,8 @@ class JointBallPlan(PrivateBallPlan):
             everybody = np.sum(list(told.values()), axis=0)
             choices = parties.exchange({name: BallSelect(everybody - told[name]) for name in names}, BallChoice)
             winners = {name: self._checked(name, choices[name]) for name in self._winners(choices)}
-            parties.exchange({name: BallStep(choices[name].place) for name in winners}, Done)
+            if winners:
+                parties.exchange({name: BallStep(choices[name].place) for name in winners}, Done)
             for name, (column, sign) in winners.items():
                 key = name, column
                 taken[key] = taken.get(key, 0) + sign
@@ -246,10 +248,15 @@ class JointBallPlan(PrivateBallPlan):
         }
 
     def _winners(self, choices: dict[str, BallChoice]) -> tuple[str, ...]:
-        """Return who steps: everybody, or the party along whose vertex the loss seems to fall fastest."""
+        """Return who steps: everybody, or the party along whose vertex the loss seems to fall fastest, if it does fall.
+
+        A step of length s along a column changes the loss by at most -s score + n b s^2 / 2, b its smoothness.
+        """
         if not self._is_global:
             return self.facts.names
-        return (max(self.facts.names, key=lambda name: self.ball(name) * choices[name].score),)
+        best = max(self.facts.names, key=lambda name: self.ball(name) * choices[name].score)
+        least = 0.5 * self.loss.smoothness * self.facts.n_samples * self.ball(best) / self.n_steps
+        return (best,) if choices[best].score > least else ()
 
     def _checked(self, name: str, reply: BallChoice) -> tuple[int, int]:
         column, sign = signed_column(reply.place)
