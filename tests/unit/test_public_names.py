@@ -48,9 +48,11 @@ def test_public_names_of_vertical_training():
         "Part",
         "Parties",
         "Party",
+        "VerticalLasso",
         "VerticalLinearSVC",
         "VerticalLogisticRegression",
         "VerticalRidge",
+        "VerticalSparseLogisticRegression",
         "align",
         "split_columns",
     ]
