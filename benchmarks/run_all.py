@@ -14,7 +14,11 @@ jobs = [
     ["alignment.py", *(["--quick"] if quick else [])],
     ["local_reports.py", *(["--quick"] if quick else [])],
     ["local_javascript.py", *(["--quick"] if quick else [])],
+    ["block_frank_wolfe.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
+    ["local_paper.py", *(["--quick"] if quick else [])],
+    ["local_speed.py", *(["--quick"] if quick else [])],
+    ["local_learning.py", "--only", "synthetic,wire", *(["--quick"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
 ]
 if os.environ.get("SOTTOVOCE_DATA"):
@@ -26,6 +30,7 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["vertical_convergence.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_noise_levels.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_private.py", *(["--quick"] if quick else [])])
+    jobs.append(["local_learning.py", "--only", "a9a,blogfeedback", *(["--quick"] if quick else [])])
 else:
     print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
 for job in jobs:

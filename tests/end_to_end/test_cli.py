@@ -300,6 +300,36 @@ def test_libsvm_regression_checks_the_label_bounds(folder: Folder) -> None:
     folder.fit(label_bounds="-1,1", **options)
 
 
+def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> None:
+    shown = folder.fit(model="sparse-logistic", radius=6, n_steps=5, epsilon=20).stdout
+    assert re.search(r"coefficients that are not 0 +[1-3]\b", shown)
+    assert "Frank-Wolfe on the l1 ball" in shown
+    model, _ = load_model(folder.model)
+    assert (type(model).__name__, model.data_bound, model.radius, model.n_iter_) == (
+        "DPSparseLogisticRegression", 1.0, 6.0, 5,
+    )  # fmt: skip
+    scored = passes("predict", folder.model, folder.table, "--score", "--proba")
+    assert float(re.search(r"accuracy ([\d.]+)", scored.stderr)[1]) > 0.6
+    assert {"probability of low", "probability of high"} < set(predictions(scored.stdout)[0])
+
+
+def test_lasso_predicts_a_number(folder: Folder) -> None:
+    shown = folder.fit("--no-intercept", model="lasso", target="hours", radius=30, epsilon="inf", delta=None).stdout
+    assert "label bounds" in shown
+    assert "mean squared error" in passes("predict", folder.model, folder.table, "--score").stderr
+
+
+def test_a_sparse_model_of_libsvm_text_needs_a_bound_on_the_entries(folder: Folder) -> None:
+    options: dict[str, Any] = {
+        "table": libsvm(folder), "schema": None, "model": "lasso", "n_features": 3, "radius": 2, "label_bounds": "-1,1",
+    }  # fmt: skip
+    folder.refuses(match=r"--data-bound is missing: a sparse model of LIBSVM text needs --data-bound B", **options)
+    folder.refuses(match=r"data_bound must be .*; got 0\.0", data_bound=0, **options)
+    folder.fit(data_bound=1.5, **options)
+    assert load_model(folder.model)[0].data_bound == 1.5
+    assert "mean squared error" in passes("predict", folder.model, options["table"], "--score").stderr
+
+
 # ----------------------------- wrong parameters, refused before the data are read
 
 
@@ -321,6 +351,16 @@ def test_libsvm_regression_checks_the_label_bounds(folder: Folder) -> None:
         ({"adjacency": "add-remove"}, r"n_public is missing"),
         ({"model": "ridge"}, r"--model ridge predicts a number, and needs its public bounds"),
         ({"target": "age"}, r"--model logistic predicts a class, and needs the public list of classes"),
+        ({"alpha": 1, "model": "sparse-logistic", "radius": 3}, r"--alpha is not for --model sparse-logistic"),
+        ({"solver": "scd", "model": "sparse-logistic", "radius": 3}, r"--solver is not for --model sparse-logistic"),
+        ({"data_norm": 1, "model": "sparse-logistic", "radius": 3}, r"--data-norm is not for --model sparse-logistic"),
+        ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs"),
+        ({"model": "sparse-logistic", "radius": 0}, r"radius must be .*; got 0\.0"),
+        ({"model": "sparse-logistic", "radius": 3, "n_steps": 0}, r"n_steps must be .*; got 0"),
+        ({"model": "lasso", "radius": 3}, r"--model lasso predicts a number, and needs its public bounds"),
+        ({"radius": 3}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
+        ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
+        ({"data_bound": 3}, r"--data-bound is for --model lasso and sparse-logistic, not for logistic"),
         ({"target": "wage"}, r"schema\.toml: the schema has no column 'wage'\. Did you mean 'age'"),
         ({"target": "id"}, r"'id' is the target, but the schema says type = \"ignore\""),
         ({"schema": None}, r"(?s)--schema is missing.*sottovoce schema .*table\.csv --target NAME > schema\.toml"),
@@ -452,6 +492,9 @@ def test_plan_tells_the_price_without_data(folder: Folder) -> None:
     assert (plain["n_features"], plain["n_models"], plain["loss"]) == (4, 1, "logistic")
     three = json.loads(passes(*common, "--model", "svm", "--n-features", 4, "--n-classes", 3, "--json").stdout)
     assert three["n_models"] == 3
+    sparse = [*common, "--model", "sparse-logistic", "--schema", folder.schema]
+    fails(*sparse, match=r"--radius is missing")
+    assert json.loads(passes(*sparse, "--radius", 2, "--n-steps", 7, "--json").stdout)["steps of each model"] == 7
     ridge = [*common, "--model", "ridge", "--n-features", 4]
     fails(*ridge, match=r"--model ridge predicts a number, and needs its public bounds")
     assert json.loads(passes(*ridge, "--label-bounds", "-1,1", "--json").stdout)["loss"] == "squared"

@@ -16,8 +16,8 @@ from sottovoce.local.simulate import simulate
 from sottovoce.local.sums import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
 
-PROTOCOL = Protocol(epsilon=4.0, n_features=3, intercept=0.3)
-REGRESSION = Protocol(epsilon=4.0, n_features=2, task="regression", label_bounds=(10.0, 20.0))
+PROTOCOL = Protocol(epsilon=4.0, n_features=3, completion="slack")
+REGRESSION = Protocol(epsilon=4.0, n_features=2, task="regression", label_bounds=(10.0, 20.0), completion="slack")
 
 
 def honest(n=300, protocol=PROTOCOL, seed=0):
@@ -125,8 +125,11 @@ def test_merge_is_adding():
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (lambda: Aggregator(Protocol(epsilon=4.0, n_features=3, intercept=0.2)), "different protocols"),
-        (lambda: Aggregator(Protocol(epsilon=3.0, n_features=3, intercept=0.3)), "different protocols"),
+        (
+            lambda: Aggregator(Protocol(epsilon=4.0, n_features=3, completion="slack", intercept=0.2)),
+            "different protocols",
+        ),
+        (lambda: Aggregator(Protocol(epsilon=3.0, n_features=3, completion="slack")), "different protocols"),
         (lambda: Aggregator(PROTOCOL, 3), "n_folds"),
         (lambda: Aggregator(PROTOCOL, keep_reports=True), "keep_reports"),
         (lambda: "text", "must be an Aggregator"),
@@ -219,7 +222,7 @@ def test_health_of_honest_devices_and_of_forgers():
 
 def test_honest_indices_are_uniform():
     """Also for one and the same person: candidates are exchangeable over random seeds."""
-    protocol = Protocol(epsilon=4.0, n_features=2, K=8, m=2, b=0.5)
+    protocol = Protocol(epsilon=4.0, n_features=2, K=8, m=2, b=0.5, completion="slack")
     device = Randomizer(protocol)
     state = np.random.default_rng(5)
     device._random = lambda size: state.bytes(size)
@@ -285,7 +288,7 @@ def test_the_receipt():
     assert guarantee.epsilon_at(0.0) == 4.0
     assert type(guarantee).from_json(guarantee.to_json()) == guarantee
     assert "central" not in " ".join(guarantee.parameters)
-    shuffled = Protocol(epsilon=1.0, n_features=3)
+    shuffled = Protocol(epsilon=1.0, n_features=3, completion="slack")
     many = Aggregator(shuffled)
     many.moments.count[:], many.moments.second[:] = 200_000, np.eye(5) * 200_000
     receipt = many.fit(shuffled=True, delta=1e-6).guarantee_
@@ -313,7 +316,7 @@ def test_degree_0_where_the_second_moment_is_lost():
     aggregator, *_ = learned(60)
     assert aggregator.fit("hinge").degree == 0
     assert learned()[0].fit("hinge").degree == 1
-    first = Protocol(epsilon=1.0, n_features=3, degree=0)
+    first = Protocol(epsilon=1.0, n_features=3, degree=0, completion="slack")
     few = Aggregator(first)
     few.moments.add(simulate(first, np.eye(5), np.random.default_rng(0)))
     assert few.fit().degree == few.fit("logistic").degree == 0
@@ -451,7 +454,7 @@ def test_bad_model_files_are_refused(tmp_path):
 def test_the_layout_follows_the_protocol():
     assert layout_of(PROTOCOL).n_used == 4
     assert layout_of(PROTOCOL).free == 3
-    assert layout_of(Protocol(epsilon=1.0, n_features=3, intercept=0.0)).free is None
+    assert layout_of(Protocol(epsilon=1.0, n_features=3, intercept=0.0, completion="slack")).free is None
     normal = layout_of(Protocol(epsilon=1.0, n_features=3, completion="normalise"))
     assert (normal.n_used, normal.free) == (4, "top")
     assert REPORT_BYTES == 22

@@ -48,7 +48,7 @@ def test_many_reports_are_read_as_one_by_one():
     rng = np.random.default_rng(0)
     rows = []
     for _ in range(3000):
-        raw = bytearray(pack(PROTOCOL, int(rng.integers(0, 2**64, dtype=np.uint64)), int(rng.integers(0, 16))))
+        raw = bytearray(pack(PROTOCOL, int(rng.integers(0, 2**64, dtype=np.uint64)), int(rng.integers(0, 17))))
         if rng.random() < 0.5:
             raw[rng.integers(22)] ^= int(rng.integers(1, 256))
         rows.append(bytes(raw))
@@ -59,6 +59,7 @@ def test_many_reports_are_read_as_one_by_one():
     assert list(zip(seeds.tolist(), indices.tolist(), strict=True)) == good
     assert rejected == {reason: bad.count(reason) for reason in set(bad)}
     assert set(rejected) == {"magic", "protocol", "index"}
+    assert 15 in indices and (indices < 16).all()
     assert seeds.dtype == np.uint64
 
 

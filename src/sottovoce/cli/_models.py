@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from sottovoce._validation import bounds
-from sottovoce.cli._options import ModelKind
-from sottovoce.estimators import DPLinearSVC, DPLogisticRegression, DPRidge
+from sottovoce.cli._options import ModelKind, refuse_options
+from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators._l1_ball import DPBallEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
-__all__ = ["make_estimator", "model_rows"]
+__all__ = ["PENALTY_OPTIONS", "RADIUS_OPTIONS", "is_sparse", "make_estimator", "model_rows"]
 
-_CLASSIFIERS: dict[ModelKind, type[DPLinearEstimator]] = {
+_ESTIMATORS: Final[Mapping[ModelKind, type[DPLinearEstimator]]] = {
+    ModelKind.RIDGE: DPRidge,
+    ModelKind.LASSO: DPLasso,
     ModelKind.LOGISTIC: DPLogisticRegression,
+    ModelKind.SPARSE_LOGISTIC: DPSparseLogisticRegression,
     ModelKind.SVM: DPLinearSVC,
 }
+_REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+
+# parameters that only one family of models has
+PENALTY_OPTIONS: Final = ("alpha", "solver", "data_norm")
+RADIUS_OPTIONS: Final = ("radius", "n_steps", "data_bound")
+
+
+def is_sparse(kind: ModelKind) -> bool:
+    """Tell whether the coefficients are bounded by a radius, in place of an L2 penalty."""
+    return issubclass(_ESTIMATORS[kind], DPBallEstimator)
 
 
 def make_estimator(
@@ -40,26 +56,36 @@ def make_estimator(
     Raises
     ------
     ParameterError
-        If the kind does not suit the labels, or a parameter is missing or out of range.
+        If the kind does not suit the labels, has no such parameter, or one is missing or out of range.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if is_sparse(kind):
+        foreign, why = PENALTY_OPTIONS, f"is not for --model {kind}, whose coefficients are bounded by --radius"
+        if "radius" not in given:
+            raise ParameterError(
+                f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
+                "coefficients (of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+            )
+    else:
+        foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
+    refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
     estimator: DPLinearEstimator
-    if kind is ModelKind.RIDGE:
+    if kind in _REGRESSIONS:
         if label_bounds is None:
             raise ParameterError(
-                "--model ridge predicts a number, and needs its public bounds: with a schema, a target of type = "
+                f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
                 '"numeric" with bounds = [low, high]; without one, --label-bounds LOW,HIGH. For classes use --model '
-                "logistic or --model svm."
+                "logistic, sparse-logistic or svm."
             )
-        estimator = DPRidge(label_bounds=label_bounds, **given)
+        estimator = _ESTIMATORS[kind](label_bounds=label_bounds, **given)
     else:
         if classes is None:
             raise ParameterError(
                 f"--model {kind} predicts a class, and needs the public list of classes: with a schema, a target of "
                 'type = "categorical" with categories = [...]; without one, --classes A,B. For a number use --model '
-                "ridge."
+                "ridge or lasso."
             )
-        estimator = _CLASSIFIERS[kind](classes=list(classes), **given)
+        estimator = _ESTIMATORS[kind](classes=list(classes), **given)
     estimator.plan(1, 1)
     return estimator
 
@@ -69,14 +95,20 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
     rows = [("model", type(estimator).__name__)]
     if schema is not None:
         rows.append(("predicts", str(schema.target)))
-    if isinstance(estimator, DPRidge):
+    if isinstance(estimator, (DPRidge, DPLasso)):
         low, high = bounds("label_bounds", estimator.label_bounds)
         rows.append(("label bounds", f"{low:g} to {high:g}"))
     else:
         rows.append(("classes", ", ".join(str(name) for name in estimator.classes_)))
     rows.append(("features", str(estimator.n_features_in_)))
-    rows.append(("row norm, at most", f"{estimator.data_norm:.6g}"))
-    rows.append(("penalty alpha", str(estimator.alpha)))
+    if isinstance(estimator, DPBallEstimator):
+        rows.append(("entries, at most", f"{estimator.data_bound:.6g}"))
+        rows.append(("radius of the l1 ball", f"{estimator.radius:.6g}"))
+        rows.append(("coefficients that are not 0", str(np.count_nonzero(estimator.coef_))))
+    else:
+        rows.append(("row norm, at most", f"{estimator.data_norm:.6g}"))
+        rows.append(("penalty alpha", str(estimator.alpha)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
-    rows.append(("passes over the data", str(estimator.n_iter_)))
+    steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"
+    rows.append((steps, str(estimator.n_iter_)))
     return rows

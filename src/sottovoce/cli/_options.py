@@ -16,6 +16,7 @@ from sottovoce.tables import Layout
 __all__ = [
     "AdjacencyOption",
     "AlphaOption",
+    "DataBoundOption",
     "DelimiterOption",
     "DeltaOption",
     "EpsilonOption",
@@ -27,6 +28,8 @@ __all__ = [
     "ModelKind",
     "ModelOption",
     "NPublicOption",
+    "NStepsOption",
+    "RadiusOption",
     "SkipRowsOption",
     "SolverOption",
     "TableArgument",
@@ -44,6 +47,8 @@ class ModelKind(StrEnum):
     RIDGE = "ridge"
     LOGISTIC = "logistic"
     SVM = "svm"
+    LASSO = "lasso"
+    SPARSE_LOGISTIC = "sparse-logistic"
 
 
 class Format(StrEnum):
@@ -60,7 +65,12 @@ TableArgument = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 ModelOption = Annotated[
-    ModelKind, typer.Option("--model", help="ridge predicts a number; logistic and svm a class, svm no probability.")
+    ModelKind,
+    typer.Option(
+        "--model",
+        help="ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso "
+        "and sparse-logistic have few coefficients and need --radius.",
+    ),
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0; inf trains without privacy.")]
 DeltaOption = Annotated[
@@ -83,6 +93,31 @@ AdjacencyOption = Annotated[
         "--adjacency",
         help="Which tables are neighbours: zero-out, add-remove or replace-one. Default: zero-out.",
         rich_help_panel=TRAINING,
+    ),
+]
+RadiusOption = Annotated[
+    float | None,
+    typer.Option(
+        "--radius",
+        help="lasso, sparse-logistic: bound on the sum of the absolute coefficients, public; small is sparse.",
+        rich_help_panel=TRAINING,
+    ),
+]
+NStepsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--n-steps",
+        help="lasso, sparse-logistic: steps of a model, one coefficient each. Default: by a public rule.",
+        rich_help_panel=TRAINING,
+    ),
+]
+DataBoundOption = Annotated[
+    float | None,
+    typer.Option(
+        "--data-bound",
+        help="lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. A "
+        "schema gives its own, 1.",
+        rich_help_panel="Public facts, for LIBSVM text",
     ),
 ]
 NPublicOption = Annotated[

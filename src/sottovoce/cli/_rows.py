@@ -33,6 +33,10 @@ class RowReader(Protocol):
         """The public bound on the Euclidean norm of a row; None at prediction, which needs none."""
 
     @property
+    def data_bound(self) -> float | None:
+        """The public bound on the absolute value of an entry; None at prediction, which needs none."""
+
+    @property
     def schema(self) -> Schema | None:
         """What a model must remember to read such files again."""
 
@@ -69,6 +73,11 @@ class SchemaRows:
     def data_norm(self) -> float:
         """The public bound on the norm of an encoded row."""
         return self.encoder.data_norm
+
+    @property
+    def data_bound(self) -> float:
+        """The public bound on an encoded entry: numbers are in [-1, 1], bins and categories 0 or 1."""
+        return 1.0
 
     @property
     def schema(self) -> Schema:
@@ -112,6 +121,7 @@ class SparseRows:
 
     n_features: int
     data_norm: float | None
+    data_bound: float | None
     classes: tuple[Any, ...] | None
     label_bounds: tuple[float, float] | None
     skip_rows: int

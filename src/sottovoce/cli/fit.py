@@ -10,11 +10,12 @@ import typer
 
 from sottovoce._files import check_writable
 from sottovoce._validation import whole_number
-from sottovoce.cli._models import make_estimator, model_rows
+from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     TRAINING,
     AdjacencyOption,
     AlphaOption,
+    DataBoundOption,
     DelimiterOption,
     DeltaOption,
     EpsilonOption,
@@ -23,8 +24,11 @@ from sottovoce.cli._options import (
     FormatOption,
     HeaderOption,
     InterceptOption,
+    ModelKind,
     ModelOption,
     NPublicOption,
+    NStepsOption,
+    RadiusOption,
     SkipRowsOption,
     SolverOption,
     TableArgument,
@@ -62,6 +66,8 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr, no receipt on stdout.")] = False,
     alpha: AlphaOption = None,
     solver: SolverOption = None,
+    radius: RadiusOption = None,
+    n_steps: NStepsOption = None,
     adjacency: AdjacencyOption = None,
     n_public: NPublicOption = None,
     intercept: InterceptOption = True,
@@ -84,12 +90,15 @@ def fit(
             rich_help_panel=_FACTS,
         ),
     ] = None,
+    data_bound: DataBoundOption = None,
     classes: Annotated[
         str | None, typer.Option("--classes", help="All labels of a classifier, such as -1,1.", rich_help_panel=_FACTS)
     ] = None,
     label_bounds: Annotated[
         str | None,
-        typer.Option("--label-bounds", help="Bounds of the labels of ridge, such as 0,100.", rich_help_panel=_FACTS),
+        typer.Option(
+            "--label-bounds", help="Bounds of the labels (ridge, lasso), such as 0,100.", rich_help_panel=_FACTS
+        ),
     ] = None,
     format: FormatOption = None,  # noqa: A002
     header: HeaderOption = None,
@@ -106,7 +115,8 @@ def fit(
         refuse_options("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
         reader = SparseRows(
             n_features=_given_n_features(n_features),
-            data_norm=_given_data_norm(data_norm),
+            data_norm=None if is_sparse(model) else _given_data_norm(data_norm),
+            data_bound=_given_data_bound(data_bound) if is_sparse(model) else None,
             classes=None if classes is None else parse_classes("--classes", classes),
             label_bounds=None if label_bounds is None else parse_bounds("--label-bounds", label_bounds),
             skip_rows=skip_rows,
@@ -123,7 +133,9 @@ def fit(
         options={
             "epsilon": epsilon,
             "delta": delta,
-            "data_norm": reader.data_norm if data_norm is None else data_norm,
+            **_bounds(model, reader, data_norm=data_norm, data_bound=data_bound),
+            "radius": radius,
+            "n_steps": n_steps,
             "alpha": parse_alpha("--alpha", alpha),
             "solver": solver,
             "adjacency": adjacency,
@@ -169,6 +181,24 @@ def _given_n_features(n_features: int | None) -> int:
             "taken from the data."
         )
     return whole_number("--n-features", n_features, at_least=1)
+
+
+def _bounds(
+    model: ModelKind, reader: RowReader, *, data_norm: float | None, data_bound: float | None
+) -> dict[str, float | None]:
+    """Return the bound that the model needs: what was given, else what the schema says; one that is not, if given."""
+    if is_sparse(model):
+        return {"data_bound": reader.data_bound if data_bound is None else data_bound, "data_norm": data_norm}
+    return {"data_norm": reader.data_norm if data_norm is None else data_norm, "data_bound": data_bound}
+
+
+def _given_data_bound(data_bound: float | None) -> float:
+    if data_bound is None:
+        raise ParameterError(
+            "--data-bound is missing: a sparse model of LIBSVM text needs --data-bound B, a public bound on the "
+            "absolute value of every entry. Never compute it from the data; larger entries are clipped to it."
+        )
+    return data_bound
 
 
 def _given_data_norm(data_norm: float | None) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce._validation import whole_number
-from sottovoce.cli._models import make_estimator
+from sottovoce.cli._models import is_sparse, make_estimator
 from sottovoce.cli._options import (
     AdjacencyOption,
     AlphaOption,
@@ -19,6 +19,8 @@ from sottovoce.cli._options import (
     InterceptOption,
     ModelOption,
     NPublicOption,
+    NStepsOption,
+    RadiusOption,
     SolverOption,
 )
 from sottovoce.cli._output import print_rows
@@ -47,10 +49,12 @@ def plan(
         int | None, typer.Option("--n-classes", help="Number of classes, without a schema. Default: 2.")
     ] = None,
     label_bounds: Annotated[
-        str | None, typer.Option("--label-bounds", help="Bounds of the labels (ridge), without a schema.")
+        str | None, typer.Option("--label-bounds", help="Bounds of the labels (ridge, lasso), without a schema.")
     ] = None,
     alpha: AlphaOption = None,
     solver: SolverOption = None,
+    radius: RadiusOption = None,
+    n_steps: NStepsOption = None,
     adjacency: AdjacencyOption = None,
     n_public: NPublicOption = None,
     intercept: InterceptOption = True,
@@ -82,7 +86,10 @@ def plan(
         options={
             "epsilon": epsilon,
             "delta": delta,
-            "data_norm": 1.0,  # the plan is made for rows in units of it
+            # the plan is made for rows in units of their bound; with --radius in those units too
+            "data_bound" if is_sparse(model) else "data_norm": 1.0,
+            "radius": radius,
+            "n_steps": n_steps,
             "alpha": parse_alpha("--alpha", alpha),
             "solver": solver,
             "adjacency": adjacency,

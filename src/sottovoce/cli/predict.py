@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy.typing as npt
 import typer
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
 from sottovoce._files import check_writable, write_whole
@@ -24,7 +25,6 @@ from sottovoce.cli._options import (
     layout_with,
 )
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
-from sottovoce.estimators import DPRidge
 from sottovoce.estimators._base import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
@@ -39,7 +39,9 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where to write the predictions (CSV). Default: stdout.")
     ] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class (logistic).")] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of each class (logistic models).")
+    ] = False,
     score: Annotated[
         bool, typer.Option("--score", help="Compare with the labels in TABLE; the result goes to stderr.")
     ] = False,
@@ -95,11 +97,11 @@ def _sparse_reader(estimator: DPLinearEstimator, kind: str, table: Path, skip_ro
             f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "
             "--format libsvm if its name does not tell), or train with --schema."
         )
-    is_regression = isinstance(estimator, DPRidge)
     return SparseRows(
         n_features=estimator.n_features_in_,
         data_norm=None,
-        classes=None if is_regression else tuple(estimator.classes_.tolist()),
+        data_bound=None,
+        classes=tuple(estimator.classes_.tolist()) if isinstance(estimator, ClassifierMixin) else None,
         label_bounds=None,
         skip_rows=skip_rows,
     )
@@ -130,7 +132,7 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
 
 
 def _score(estimator: DPLinearEstimator, predicted: npt.NDArray[Any], y: npt.NDArray[Any]) -> str:
-    if isinstance(estimator, DPRidge):
+    if not isinstance(estimator, ClassifierMixin):
         figures = f"mean squared error {mean_squared_error(y, predicted):.6g}"
         if len(y) > 1:
             figures += f", R^2 {r2_score(y, predicted):.4f}"

@@ -370,6 +370,7 @@ def _split_features(given: _Given, path: Path) -> PartySource:
     rows = SparseRows(
         n_features=sum(sizes),
         data_norm=None,
+        data_bound=None,
         classes=None if given.classes is None else parse_classes("--classes", given.classes),
         label_bounds=None if given.label_bounds is None else parse_bounds("--label-bounds", given.label_bounds),
         skip_rows=given.reading.skip_rows,
@@ -432,6 +433,8 @@ def _make_estimator(
     kind: ModelKind, source: PartySource, *, epsilon: float, options: Mapping[str, Any]
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
+    if kind not in _ESTIMATORS:
+        raise ParameterError(f"--model {kind} is not for several parties; choose {', '.join(_ESTIMATORS)}.")
     own: dict[str, Any] = {}
     flags = {f"--{name.replace('_', '-')}": options[name] for name in ("mechanism", "solver", "max_iter", "tol")}
     if epsilon == math.inf:

@@ -14,6 +14,7 @@ from sottovoce.local.randomizer import Randomizer
 if TYPE_CHECKING:
     from sottovoce.local.aggregator import Aggregator
     from sottovoce.local.model import LocalModel
+    from sottovoce.local.prediction import predict_accuracy_range
     from sottovoce.local.surrogate import MarginLoss
 
 __all__ = [
@@ -24,9 +25,15 @@ __all__ = [
     "NumericFeature",
     "Protocol",
     "Randomizer",
+    "predict_accuracy_range",
 ]
 
-_SERVER: Final = {"Aggregator": "aggregator", "LocalModel": "model", "MarginLoss": "surrogate"}
+_SERVER: Final = {
+    "Aggregator": "aggregator",
+    "LocalModel": "model",
+    "MarginLoss": "surrogate",
+    "predict_accuracy_range": "prediction",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -76,6 +76,16 @@ class Protocol:
     K, m, b : int, int, float, optional
         Number of candidates, size of the top group, bend of the score. By default the best for epsilon and degree.
     mechanism : {"cap"}, default="cap"
+
+    Examples
+    --------
+    >>> from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+    >>> age, work = NumericFeature("age", 17, 90), CategoricalFeature("work", ["private", "public"])
+    >>> protocol = Protocol(features=[age, work], classes=["no", "yes"], epsilon=1.0)
+    >>> Protocol.from_json(protocol.to_json()) == protocol
+    True
+    >>> protocol.columns
+    ('age', 'work=private', 'work=public', '(intercept)')
     """
 
     mechanism: str

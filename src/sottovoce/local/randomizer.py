@@ -38,6 +38,13 @@ class Randomizer:
     protocol : Protocol
     max_epsilon : float, optional
         Refuse a protocol that asks for more: a device should not let the collector choose the loss alone.
+
+    Examples
+    --------
+    >>> from sottovoce.local import Protocol, Randomizer
+    >>> randomizer = Randomizer(Protocol(n_features=2, epsilon=1.0), max_epsilon=1.0)
+    >>> len(randomizer.report([0.6, -0.2], 1))
+    22
     """
 
     def __init__(self, protocol: Protocol, *, max_epsilon: float | None = None) -> None:

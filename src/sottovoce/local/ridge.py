@@ -160,7 +160,7 @@ def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None)
     spectrum = clean_spectrum(estimate)
     S, m = spectrum.matrix[used, used], estimate.first[used]
     u, s = _free_direction(S, layout)
-    basis = np.eye(len(m)) if u is None else null_space(u[None])
+    basis = _complement(u, len(m))
     b = np.zeros(len(m)) if u is None else basis @ (basis.T @ (S @ u))
     values, vectors = np.linalg.eigh(basis.T @ (S - np.outer(b, b) / s) @ basis)
     values, vectors = np.maximum(values, 0.0), basis @ vectors
@@ -174,6 +174,16 @@ def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None)
         lead[used] = u * along / s
     trace = float(weights @ (1.0 + (vectors.T @ b) ** 2 / s**2))
     return _Parts(lead, v, estimate.v1 / estimate.n * trace, spectrum.rest * float(v @ v))
+
+
+def _complement(u: Array | None, size: int) -> Array:
+    """Return an orthonormal basis of what is orthogonal to u, as columns."""
+    if u is None:
+        return np.eye(size)
+    place = int(np.argmax(np.abs(u)))
+    if abs(u[place]) == 1.0:
+        return np.delete(np.eye(size), place, axis=1)
+    return np.asarray(null_space(u[None]))
 
 
 def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:

@@ -89,6 +89,8 @@ class ReportStore:
 
     def _settle(self) -> None:
         """Bring the new name to the disk too."""
+        if os.name != "posix":  # a folder cannot be opened there
+            return
         folder = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(folder)
