@@ -12,7 +12,7 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
    reports that made v, <v, m> is too large by (v1/n) times the trace of the map from m to v, which is taken off
    (`ridge`), and <v, S v> is wrong by what v shares with the noise of S; with folds, v from all but one meets m and S
    of that one (`ridge_by_folds`). The denominator is never taken for less than its share of what is below the edge,
-   and its variance over itself is added, so that a slope that cannot be measured becomes small.
+   and its standard error is added, so that a slope that cannot be measured becomes small.
 
 Without noise and with alpha = 0 this is the exact solution.
 """
@@ -200,7 +200,6 @@ def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:
 
 
 def _slope(gain: float, size: float, parts: _Parts, estimate: MomentEstimate) -> float:
-    """Return gain / (size + variance of size / size): gain / size would be wild where size is lost in its own noise."""
-    known = max(size, parts.floor, _TINY)
-    noise = estimate.v2 / estimate.n * float(parts.v @ parts.v) ** 2
-    return max(gain, 0.0) / (known + noise / known)
+    """Return gain / (size + its standard error): gain / size would be wild where size is lost in its own noise."""
+    error = math.sqrt(estimate.v2 / estimate.n) * float(parts.v @ parts.v)
+    return max(gain, 0.0) / (max(size, parts.floor, _TINY) + error)
