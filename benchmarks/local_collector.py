@@ -130,7 +130,7 @@ def throughput(kind: str, database: str, folder: Path, budget: int) -> list[dict
     rows = []
     with running_collector(folder, database) as collector:
         for size, n_connections in LOADS:
-            n_requests = budget if size == 1 else max(n_connections, 10 * budget // size)
+            n_requests = min(budget, 200 * n_connections) if size == 1 else max(n_connections, 10 * budget // size)
             requests = [good_request(size) for _ in range(n_requests)]
             busy = cpu_seconds(collector.process.pid)
             result = asyncio.run(send_all(collector.url, requests, n_connections))

@@ -15,6 +15,7 @@ jobs = [
     ["local_reports.py", *(["--quick"] if quick else [])],
     ["local_javascript.py", *(["--quick"] if quick else [])],
     ["block_frank_wolfe.py", *(["--quick"] if quick else [])],
+    ["local_collector.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
     ["local_paper.py", *(["--quick"] if quick else [])],
     ["local_speed.py", *(["--quick"] if quick else [])],

@@ -154,6 +154,15 @@ def test_reports_that_are_no_base64(client, text):
     assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.MALFORMED])
 
 
+@pytest.mark.parametrize("noise", ["\n", " ", "*", "="])
+def test_a_report_has_one_text(client, noise):
+    good = entry(new_token())
+    for place in (0, 8, 32):
+        text = good["report"][:place] + noise + good["report"][place:]
+        answer = client.post("/reports", json=good | {"report": text})
+        assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.MALFORMED])
+
+
 @pytest.mark.parametrize("kind", [None, "", "text/plain", "multipart/form-data; boundary=x", "application/jsonx"])
 def test_other_media_types(client, kind):
     headers = {} if kind is None else {"Content-Type": kind}
@@ -322,7 +331,7 @@ def test_too_much_waiting_is_refused_and_the_rest_is_written_at_the_end():
     store = SlowStore()
 
     async def main():
-        writer = GroupWriter(store, max_waiting=10)
+        writer = GroupWriter(store, max_group=5, max_waiting=10)
         writer.start()
         first = asyncio.create_task(writer.write([0]))
         await asyncio.sleep(0.1)  # taken by the thread, which now waits at the gate
@@ -330,8 +339,9 @@ def test_too_much_waiting_is_refused_and_the_rest_is_written_at_the_end():
         await asyncio.sleep(0)
         with pytest.raises(BusyError):
             await writer.write([3])
+        closing = asyncio.create_task(asyncio.to_thread(writer.close))
+        await asyncio.sleep(0.1)
         store.gate.set()
-        closing = asyncio.to_thread(writer.close)
         await closing
         await asyncio.gather(first, *tasks)
         assert not writer.is_alive

@@ -96,11 +96,13 @@ def test_many_reports_come_in_the_order_of_the_hashes(store):
 
 def test_two_collectors_on_one_database(store, database):
     """Both insert the same tokens, in opposite order and with different reports: each token ends with one of them."""
-    rounds, size = 10, 40
+    rounds, size = 5, 600
     outcomes = {"a": [], "b": []}
+    both = threading.Barrier(2, timeout=60)
 
     def insert(name, opened):
         for k in range(rounds):
+            both.wait()
             rows = [row(k * size + place, name.encode()) for place in range(size)]
             outcomes[name] += opened.insert(rows if name == "a" else rows[::-1])[:: 1 if name == "a" else -1]
 
