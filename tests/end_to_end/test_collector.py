@@ -55,6 +55,12 @@ class Senders:
                     ]
                     self.acknowledged.update(map(report, good))
 
+    def wait(self, count=11):
+        """Return when so many reports are acknowledged, however slow the machine is."""
+        deadline = time.monotonic() + 60
+        while len(self.acknowledged) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     def stop(self):
         self._stopping.set()
         for thread in self._threads:
@@ -75,7 +81,7 @@ def test_use_and_stop(tmp_path, database):
             assert batch.json() == {"results": [{"status": "accepted"}] * 4}
             assert client.get("/health").headers.get("server") is None
         senders = Senders(collector.url)
-        time.sleep(0.5)
+        senders.wait()
         assert collector.stop() == 0
         senders.stop()
         assert collector.process.stdout.read() == "stopped; all that was acknowledged is stored\n"
@@ -97,7 +103,8 @@ def test_no_acknowledged_report_is_lost_when_the_collector_is_killed(tmp_path, d
             if second:
                 assert httpx.post(f"{collector.url}/reports", json=entry(token, index=3)).status_code == 409
             senders = Senders(collector.url)
-            time.sleep(0.4 + 0.4 * rng.random())
+            senders.wait()
+            time.sleep(0.4 * rng.random())
             collector.kill()
             senders.stop()
         assert len(senders.acknowledged) > 10
@@ -112,7 +119,7 @@ def test_no_acknowledged_report_is_lost_when_postgresql_is_killed(tmp_path, post
     """The collector answers 503 until the server is back, and then goes on by itself."""
     with running_collector(tmp_path, postgres_url) as collector:
         senders = Senders(collector.url, count=2)
-        time.sleep(0.4)
+        senders.wait()
         postgres_server.kill()
         with httpx.Client(base_url=collector.url, timeout=20) as client:
             token = new_token()
