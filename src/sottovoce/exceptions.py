@@ -11,6 +11,7 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
+    +-- AuditError                            an estimator under audit failed, or cannot be run
 
     SottovoceWarning (UserWarning)
     +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
@@ -21,6 +22,7 @@ holds the data: they may quote a value of the data, so treat them as private whe
 
 __all__ = [
     "AccountingError",
+    "AuditError",
     "DataError",
     "MessageError",
     "ModelFormatError",
@@ -68,6 +70,10 @@ class MessageError(SottovoceError, ValueError):
 
 class PartyError(SottovoceError):
     """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
+
+
+class AuditError(SottovoceError):
+    """An estimator under audit failed, or cannot be run; the message quotes its own."""
 
 
 class SottovoceWarning(UserWarning):
