@@ -16,7 +16,7 @@ __all__ = ["Attack", "learn_attacks"]
 Array = NDArray[np.float64]
 
 _BINS = 40
-_RUNS_A_BIN = 50
+_RUNS_A_BIN = 200
 _SMOOTHING = 0.5  # of a run in each bin
 _RIDGE = 1e-9
 

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 _PILOT_CONFIDENCE: Final = 0.9  # of the pilot's own ranking, which promises nothing
 _FEWEST_PILOTS: Final = 100
-_CHOOSING: Final = 4  # main runs to one that chooses the attack
+_CHOOSING: Final = 2  # main runs to one that chooses the attack
 _CHOICE_SEED: Final = 2**29  # the three kinds of runs share no seed
 _MAIN_SEED: Final = 2**30
 
