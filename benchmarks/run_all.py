@@ -12,7 +12,12 @@ jobs = [
     ["out_of_core.py", *(["--quick"] if quick else [])],
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["alignment.py", *(["--quick"] if quick else [])],
+    ["local_reports.py", *(["--quick"] if quick else [])],
+    ["block_frank_wolfe.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
+    ["local_paper.py", *(["--quick"] if quick else [])],
+    ["local_speed.py", *(["--quick"] if quick else [])],
+    ["local_learning.py", "--only", "synthetic,wire", *(["--quick"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
 ]
 if os.environ.get("SOTTOVOCE_DATA"):
@@ -24,6 +29,7 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["vertical_convergence.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_noise_levels.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_private.py", *(["--quick"] if quick else [])])
+    jobs.append(["local_learning.py", "--only", "a9a,blogfeedback", *(["--quick"] if quick else [])])
 else:
     print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
 for job in jobs:

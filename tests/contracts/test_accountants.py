@@ -40,6 +40,7 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
@@ -508,6 +509,17 @@ def test_a_response_alone_costs_its_epsilon_and_no_delta(e):
     assert EXACT.epsilon(RepeatedEvent(event, 4), 0.0) == pytest.approx(4 * e, rel=1e-14)
     assert EXACT.epsilon(RepeatedEvent(event, 4), 0.0) >= 4 * e
     assert EXACT.delta(RepeatedEvent(event, 4), 4 * e * (1 + 1e-14)) == 0.0
+
+
+@pytest.mark.parametrize("e", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("accountant", [EXACT, PLD, TIGHT], ids=lambda accountant: accountant.name)
+def test_a_pure_release_is_accounted_as_the_response_that_dominates_it(accountant, e):
+    pure, response = PureEvent(e), RandomizedResponseEvent(e)
+    for one, other in ((pure, response), (RepeatedEvent(pure, 3), RepeatedEvent(response, 3))):
+        assert accountant.epsilon(one, 1e-5) == accountant.epsilon(other, 1e-5)
+    assert EXACT.epsilon(pure, 0.0) == e
+    mixed = ComposedEvent((GaussianEvent(2.0), pure))
+    assert accountant.delta(mixed, e) == accountant.delta(ComposedEvent((GaussianEvent(2.0), response)), e)
 
 
 @pytest.mark.parametrize(("e", "mu"), [(0.5, 0.7), (2.0, 0.3), (0.2, 2.0)])

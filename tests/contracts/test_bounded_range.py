@@ -18,6 +18,7 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import (
     BoundedRangeAccountant,
     GaussianAccountant,
+    MixedSelectionAccountant,
     PLDAccountant,
     RenyiAccountant,
     accountant_for,
@@ -167,7 +168,7 @@ def test_which_accountant():
     assert isinstance(accountant_for(run(0.01, 1_000)), BoundedRangeAccountant)
     assert isinstance(accountant_for(run(0.01, 20_000)), RenyiAccountant)
     mixed = ComposedEvent((run(0.1, 3), GaussianEvent(2.0)))
-    assert isinstance(accountant_for(mixed), RenyiAccountant)
+    assert isinstance(accountant_for(mixed), MixedSelectionAccountant)
     two_kinds = ComposedEvent((run(0.1, 3), run(0.2, 3)))
     assert isinstance(accountant_for(two_kinds), RenyiAccountant)
     assert RENYI.epsilon(mixed, DELTA) > RENYI.epsilon(GaussianEvent(2.0), DELTA)

@@ -53,6 +53,13 @@ def test_readme_python_of_several_organisations(capsys):
     assert statement.startswith("(1, 1e-06)-differential privacy for one person: their rows at all parties")
 
 
+def test_block_frank_wolfe_guide(capsys):
+    text = (ROOT / "docs/guide/block_frank_wolfe.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    exec(compile(block, "block_frank_wolfe.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == re.search(r"# (gap .*)", block)[1]
+
+
 def test_readme_commands_of_several_organisations(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"person": range(300), "age": rng.integers(18, 91, 300), "bmi": rng.uniform(15, 45, 300)})

@@ -19,6 +19,7 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
@@ -61,10 +62,11 @@ def test_curvature_ratio_out_of_range(ratio):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.5, math.nan, math.inf, 1e301, 10**400, *NOT_NUMBERS])
-def test_epsilon_of_a_response_out_of_range(epsilon):
+@pytest.mark.parametrize("kind", [RandomizedResponseEvent, PureEvent])
+def test_epsilon_of_a_response_out_of_range(kind, epsilon):
     """Infinite epsilon too: a public label is no event."""
     with pytest.raises(ParameterError, match="epsilon"):
-        RandomizedResponseEvent(epsilon)
+        kind(epsilon)
 
 
 @pytest.mark.parametrize("rate", [-1e-9, 1.0000001, 1.7, math.nan, math.inf, -math.inf])
@@ -105,6 +107,7 @@ def test_inner_events_have_the_right_type(inner):
         NonPrivateEvent(),
         ObjectivePerturbationEvent(1.0, 0.1),
         RandomizedResponseEvent(1.0),
+        PureEvent(1.0),
         RepeatedEvent(GAUSSIAN, 2),
         PoissonSampledEvent(0.5, GAUSSIAN),
     ],
@@ -152,6 +155,7 @@ EVENTS = st.recursive(
         RELEASES,
         st.builds(ObjectivePerturbationEvent, st.floats(1e-300, 1e300), st.floats(0.0, 1e300)),
         st.builds(RandomizedResponseEvent, st.floats(1e-300, 1e300)),
+        st.builds(PureEvent, st.floats(1e-300, 1e300)),
         st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), RELEASES),
     ),
     lambda inner: st.one_of(
@@ -189,6 +193,7 @@ STORED = {
     },
     "objective-perturbation": {"kind": "objective-perturbation", "noise_multiplier": 2.0, "curvature_ratio": 0.1},
     "randomized-response": {"kind": "randomized-response", "epsilon": 0.75},
+    "pure": {"kind": "pure", "epsilon": 0.75},
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
     "composed": {"kind": "composed", "events": [{"kind": "non-private"}]},
     "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "shape": "inf", "event": {"kind": "nothing"}},
@@ -201,6 +206,7 @@ def test_the_stored_form_never_changes():
     assert event_from_dict(STORED["poisson-sampled"]) == PoissonSampledEvent(0.5, GaussianEvent(2.0))
     assert event_from_dict(STORED["objective-perturbation"]) == ObjectivePerturbationEvent(2.0, 0.1)
     assert event_from_dict(STORED["randomized-response"]) == RandomizedResponseEvent(0.75)
+    assert event_from_dict(STORED["pure"]) == PureEvent(0.75)
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
     assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0, math.inf)
@@ -347,6 +353,7 @@ def test_describe():
         "minimiser of a perturbed objective, noise multiplier 2.5, curvature ratio 0.125"
     )
     assert describe(RandomizedResponseEvent(0.75)) == "randomised response of one bit, epsilon 0.75"
+    assert describe(PureEvent(0.75)) == "one release of pure differential privacy, epsilon 0.75"
     assert describe(RepeatedEvent(step, 40)) == (
         "40 times: Gaussian release, noise multiplier 1.25, on a secret Poisson sample at rate 0.01"
     )

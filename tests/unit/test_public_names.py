@@ -14,6 +14,7 @@ LAYERS = [
     ["privacy"],
     ["central"],
     ["vertical"],
+    ["local"],
     ["estimators", "planning", "tables"],
     ["audit"],
     ["cli"],
@@ -47,14 +48,86 @@ def test_public_names_of_vertical_training():
         "Part",
         "Parties",
         "Party",
+        "VerticalLasso",
         "VerticalLinearSVC",
         "VerticalLogisticRegression",
         "VerticalRidge",
+        "VerticalSparseLogisticRegression",
         "align",
         "split_columns",
     ]
     for name in vertical.__all__:
         assert getattr(vertical, name).__doc__
+
+
+def test_public_names_of_local_reports():
+    from sottovoce import local
+
+    assert sorted(local.__all__) == [
+        "Aggregator",
+        "CategoricalFeature",
+        "LocalModel",
+        "MarginLoss",
+        "NumericFeature",
+        "Protocol",
+        "Randomizer",
+        "predict_accuracy_range",
+    ]
+    for name in local.__all__:
+        assert getattr(local, name).__doc__
+
+
+def test_public_names_of_block_frank_wolfe():
+    from sottovoce.vertical import block_frank_wolfe
+
+    assert sorted(block_frank_wolfe.__all__) == [
+        "AdversarialGradient",
+        "AdversarialOracle",
+        "Block",
+        "BlockFrankWolfeHistory",
+        "BlockFrankWolfeResult",
+        "Box",
+        "DistributedSampling",
+        "ElementarySampling",
+        "ExplicitSampling",
+        "GeneralizedLinear",
+        "HasUpperHessian",
+        "IndependentSampling",
+        "InexactGradient",
+        "InexactOracle",
+        "L1Ball",
+        "L2Ball",
+        "LeastSquares",
+        "Line",
+        "NiceSampling",
+        "Objective",
+        "Position",
+        "ProductDomain",
+        "Quadratic",
+        "Sampling",
+        "Simplex",
+        "SmoothFunction",
+        "UniformSerialSampling",
+        "block_curvatures",
+        "block_frank_wolfe",
+        "curvature_bound",
+        "expected_curvature",
+        "expected_set_curvature",
+        "gap_bound",
+        "global_curvature",
+        "inexactness",
+        "pairwise_bound",
+        "product_curvature",
+        "proposition_1_bound",
+        "proposition_3_bound",
+        "proposition_4_bound",
+        "sharp_bound",
+        "spectral_bound",
+        "theorem_1_bound",
+        "universal_step",
+    ]
+    for name in block_frank_wolfe.__all__:
+        assert getattr(block_frank_wolfe, name).__doc__
 
 
 def test_every_all_holds_names_that_exist():
@@ -89,6 +162,13 @@ def test_imports_run_one_way():
             target = module.split(".")[1] if "." in module else None
             assert target is not None, f"{path} imports the package itself"
             assert rank[target] <= rank[parts[0]], f"{parts[0]} must not import {target} ({path})"
+
+
+def test_block_frank_wolfe_knows_no_party_and_no_privacy():
+    own = "sottovoce.vertical.block_frank_wolfe"
+    for path in (SOURCE / "vertical" / "block_frank_wolfe").rglob("*.py"):
+        for module in imports_of(path):
+            assert module.startswith((own, "sottovoce.losses", "sottovoce._validation", "sottovoce.exceptions")), path
 
 
 def test_privacy_never_sees_a_table():

@@ -17,7 +17,21 @@ from hypothesis import strategies as st
 import sottovoce
 from sottovoce.exceptions import MessageError
 from sottovoce.vertical import messages
-from sottovoce.vertical.messages import Done, Keep, Message, Prepare, Refused, Score, Scores, Vector, decode
+from sottovoce.vertical.messages import (
+    Chosen,
+    Count,
+    Description,
+    Done,
+    Keep,
+    Message,
+    Prepare,
+    Refused,
+    Score,
+    Scores,
+    ShowColumn,
+    Vector,
+    decode,
+)
 
 KINDS = {name: kind for name, kind in vars(messages).items() if isinstance(kind, type) and issubclass(kind, Message)}
 del KINDS["Message"]
@@ -31,11 +45,13 @@ FIELDS = {
     float: FINITE,
     str: TEXT,
     Vector: st.lists(FINITE, max_size=12).map(np.array),
+    Count: st.integers(0, 2**63 - 1),
+    bytes: st.binary(max_size=200),
 }
 
 
 def layout(kind):
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return [(field.name, hints[field.name]) for field in dataclasses.fields(kind)]
 
 
@@ -45,7 +61,7 @@ def contents(kind):
 
 def example(kind):
     """One message of the kind."""
-    values = {int: 3, float: -0.5, str: "größe", Vector: [1.5, -2.0, 0.0]}
+    values = {int: 3, float: -0.5, str: "größe", Vector: [1.5, -2.0, 0.0], Count: 300, bytes: b"\x00\x80\xff"}
     return kind(*(values[hint] for _, hint in layout(kind)))
 
 
@@ -103,14 +119,15 @@ def test_nan_never_passes(kind):
             first = at + (8 if hint == Vector else 0)
             with pytest.raises(MessageError, match=name):
                 decode(raw[:first] + struct.pack("<d", math.nan) + raw[first + 8 :])
-        at += {int: 8, float: 8, str: 4 + len("größe".encode()), Vector: 8 + 24}[hint]
+        at += {int: 8, float: 8, str: 4 + len("größe".encode()), Vector: 8 + 24, Count: 2, bytes: 1 + 3}[hint]
     assert at == len(raw)
 
 
 def test_which_fields_may_be_infinite():
     """Pinned: a bound that was not given, and bounds of coefficients."""
     assert {name: set(kind.unbounded) for name, kind in KINDS.items() if kind.unbounded} == {
-        "Description": {"data_norm"},
+        "BallStart": {"score_noise"},
+        "Description": {"data_bound", "data_norm"},
         "Prepare": {"low", "high"},
     }
 
@@ -120,6 +137,9 @@ def test_bytes_on_the_wire_are_the_documented_ones():
     assert Keep("né").encode() == b"SVM1" + struct.pack("<HQ", 6, 7) + b"\x03\x00\x00\x00n\xc3\xa9"
     assert Scores([1.0, -2.0]).encode() == b"SVM1" + struct.pack("<HQQdd", 8, 24, 2, 1.0, -2.0)
     assert Prepare(1, 2, -3, 4, 5).encode() == b"SVM1" + struct.pack("<HQddddq", 3, 40, 1, 2, -3, 4, 5)
+    assert Chosen(b"ab", 0.5).encode() == b"SVM1" + struct.pack("<HQ", 61, 11) + b"\x02ab" + struct.pack("<d", 0.5)
+    counts = b"\x00" + b"\xac\x02" + struct.pack("<d", 1.0) + b"\x01" + struct.pack("<d", 2.0)
+    assert Description(0, 300, 1.0, 1, 2.0).encode() == b"SVM1" + struct.pack("<HQ", 2, len(counts)) + counts
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -142,6 +162,10 @@ def test_bytes_on_the_wire_are_the_documented_ones():
         (lambda: Prepare(1.0, 0.0, 0.0, 0.0, 1.5), r"Prepare\.intercept must be a whole number"),
         (lambda: Prepare(1.0, 0.0, 0.0, 0.0, True), r"Prepare\.intercept must be a whole number"),
         (lambda: Prepare(1.0, 0.0, 0.0, 0.0, 2**63), r"Prepare\.intercept must be a whole number of 64 bits"),
+        (lambda: ShowColumn(-1), r"ShowColumn\.column must be a whole number >= 0; got -1"),
+        (lambda: ShowColumn(2**63), r"ShowColumn\.column must be a whole number of 64 bits"),
+        (lambda: ShowColumn(True), r"ShowColumn\.column must be a whole number"),
+        (lambda: Chosen("ab", 0.5), r"Chosen\.places must be bytes; got str"),
         (lambda: Prepare("1", 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be a number"),
         (lambda: Prepare(True, 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be a number"),
         (lambda: Prepare(10**400, 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be finite"),
@@ -159,7 +183,7 @@ def test_random_bytes_are_no_message(raw):
         decode(raw)
 
 
-@given(code=st.integers(0, 70), body=st.binary(max_size=120))
+@given(code=st.integers(0, 75), body=st.binary(max_size=120))
 @settings(max_examples=500)
 def test_random_content_is_refused_or_a_message(code, body):
     """With a right head; what is taken is written again bit by bit."""
@@ -217,6 +241,15 @@ def test_a_huge_length_allocates_nothing(length):
         tracemalloc.stop()
 
 
+def test_a_count_is_written_in_one_way_only():
+    """A group of zeros behind the others, more than nine groups, or none that ends."""
+    for body in (b"\x80\x00", b"\xff" * 9, b"\x80" * 9 + b"\x01", b"\xff"):
+        with pytest.raises(MessageError, match=r"more groups|cut short"):
+            decode(HEAD.pack(b"SVM1", ShowColumn.code, len(body)) + body)
+    most = decode(HEAD.pack(b"SVM1", ShowColumn.code, 9) + b"\xff" * 8 + b"\x7f")
+    assert most.column == 2**63 - 1
+
+
 def test_head_is_checked():
     with pytest.raises(MessageError, match="not a message of this version"):
         decode(b"SVM2" + Done().encode()[4:])
@@ -237,20 +270,23 @@ def test_text_that_is_not_utf8():
 def test_kinds_have_codes_of_their_own():
     assert len({kind.code for kind in KINDS.values()}) == len(KINDS) >= 27
     assert set(messages._KINDS.values()) == set(KINDS.values())
-    assert set(messages.__all__) == {*KINDS, "Message", "Vector", "decode"}
+    assert set(messages.__all__) == {*KINDS, "Count", "Message", "Vector", "decode"}
 
 
 def test_codes_never_change():
     """A code names a layout for ever: parties of two versions must not read each other's fields wrongly."""
     present = {name: (kind.code, len(layout(kind))) for name, kind in KINDS.items()}
     assert present == present | {
-        "Describe": (1, 0), "Description": (2, 4), "Prepare": (3, 5), "Done": (4, 0), "Refused": (5, 1),
+        "Describe": (1, 0), "Description": (2, 5), "Prepare": (3, 5), "Done": (4, 0), "Refused": (5, 1),
         "Keep": (6, 1), "Score": (7, 1), "Scores": (8, 1), "Spectrum": (9, 0), "SpectrumReply": (10, 2),
         "AdmmStart": (20, 4), "AdmmStep": (21, 1), "AdmmReply": (22, 3),
         "LbfgsStart": (30, 2), "LbfgsGradient": (31, 3), "LbfgsProducts": (32, 1), "LbfgsDirection": (33, 1),
         "LbfgsScores": (34, 4), "LbfgsMove": (35, 1),
         "TrainOnLabels": (40, 6), "Trained": (41, 1), "SendFeatures": (42, 1), "Features": (43, 5),
         "NoisyStart": (44, 5), "NoisyStep": (45, 2), "NoisyScores": (46, 2), "PublishedStart": (47, 4),
+        "TrainOnBall": (60, 9), "Chosen": (61, 2), "BallStart": (62, 13), "BallSelect": (63, 1), "BallChoice": (64, 2),
+        "BallStep": (65, 1), "ShareColumn": (66, 1), "SharedColumn": (67, 2), "BallVertex": (68, 2),
+        "ShowColumn": (69, 1), "ShownColumn": (70, 1), "KeepWeights": (71, 3),
     }  # fmt: skip
 
 

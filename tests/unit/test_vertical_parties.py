@@ -201,7 +201,7 @@ def test_operations_of_training_without_noise_are_operations():
 
 
 def blank(kind):
-    values = {"float": 1.0, "int": 1, "str": "", float: 1.0, int: 1, str: ""}
+    values = {"float": 1.0, "int": 1, "str": "", float: 1.0, int: 1, str: "", messages.Count: 1, bytes: b""}
     return kind(*(values.get(field.type, [1.0, 1.0, 1.0]) for field in dataclasses.fields(kind)))
 
 

@@ -1,6 +1,6 @@
 r"""Accountants: from events to epsilon and delta, never too small.
 
-Five of them, each right for every event it accepts, refusing the others:
+Six of them, each right for every event it accepts, refusing the others:
 
 * `GaussianAccountant`: exact, for Gaussian releases without sampling. k releases with noise multipliers s_i compose to
   one Gaussian of mean shift mu = sqrt(sum 1/s_i^2), whose curve is [1]_
@@ -15,7 +15,9 @@ Five of them, each right for every event it accepts, refusing the others:
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
   one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
 * `BoundedRangeAccountant`: exponential mechanisms of one kind, by the optimal adaptive composition of bounded-range
-  mechanisms (`sottovoce.privacy.bounded_range_profile`); beside other releases they are accounted by Renyi DP.
+  mechanisms (`sottovoce.privacy.bounded_range_profile`).
+* `MixedSelectionAccountant`: the same beside Gaussian releases and randomised responses
+  (`sottovoce.privacy.mixed_profile`); beside other releases selections are accounted by Renyi DP.
 * `SelectionAccountant`: the privacy profile of one private search, from the profile of one trial.
 
 Before anything is computed an event is flattened to "how often each basic event happened". Order and nesting are
@@ -64,10 +66,12 @@ from sottovoce.privacy.events import (
     NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
+    PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
+from sottovoce.privacy.mixed_profile import mixed_delta
 from sottovoce.privacy.objective_profile import objective_divergences, objective_loss_distribution
 from sottovoce.privacy.response_profile import (
     MOST_LOSSES,
@@ -82,6 +86,7 @@ __all__ = [
     "Accountant",
     "BoundedRangeAccountant",
     "GaussianAccountant",
+    "MixedSelectionAccountant",
     "PLDAccountant",
     "RenyiAccountant",
     "SelectionAccountant",
@@ -147,6 +152,8 @@ def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
             elif inner:
                 runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
                 counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
+        case PureEvent():  # a randomised response of this epsilon dominates it
+            counts[RandomizedResponseEvent(event.epsilon)] += times
         case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
             counts[event] += times
         case _:
@@ -559,6 +566,55 @@ class BoundedRangeAccountant(Accountant):
         return (None if _shift_squared(counts) > _MOST_SHIFT else bounded_range_profile(basic, times)), most
 
 
+class MixedSelectionAccountant(Accountant):
+    """Bounded-range releases of one width beside Gaussian releases and up to 1,023 losses of randomised responses."""
+
+    name = "optimal composition of bounded-range, Gaussian and randomised-response releases"
+
+    def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
+        if _shift_squared(counts) > _MOST_SHIFT:
+            return math.inf
+        renyi = RenyiAccountant()._epsilon(counts, delta)  # it can resolve a delta that a lattice cannot
+        parts = self._parts(counts)
+        if delta == 0.0 or self._curve(parts, renyi) > delta:
+            return renyi
+        return min(renyi, _least_epsilon(lambda epsilon: self._curve(parts, epsilon), delta, max(renyi, 1e-6)))
+
+    def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
+        if _shift_squared(counts) > _MOST_SHIFT:
+            return 1.0
+        return min(self._curve(self._parts(counts), epsilon), RenyiAccountant()._delta(counts, epsilon))
+
+    @staticmethod
+    def covers(counts: "Counter[Basic]") -> bool:
+        """Return whether the releases are of these kinds, and few enough."""
+        selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
+        kinds = (BoundedRangeEvent, GaussianEvent, RandomizedResponseEvent)
+        return (
+            len(selections) == 1
+            and all(isinstance(basic, kinds) for basic in counts)
+            and is_affordable(*selections[0])
+            and count_of_losses(_responses(counts)) <= MOST_LOSSES
+        )
+
+    def _parts(self, counts: "Counter[Basic]") -> "tuple[BoundedRangeProfile, float, _Array, _Array]":
+        if not self.covers(counts):
+            raise AccountingError(
+                "MixedSelectionAccountant covers releases of one BoundedRangeEvent beside Gaussian releases and a few "
+                f"randomised responses, not {dict(counts)!r}; use RenyiAccountant."
+            )
+        others: Counter[Basic] = Counter(
+            {basic: times for basic, times in counts.items() if not isinstance(basic, BoundedRangeEvent)}
+        )
+        ((selection, count),) = ((key, often) for key, often in counts.items() if isinstance(key, BoundedRangeEvent))
+        losses, shares = response_losses(_responses(counts))
+        return bounded_range_profile(selection, count), GaussianAccountant()._mu(others), losses, shares
+
+    @staticmethod
+    def _curve(parts: "tuple[BoundedRangeProfile, float, _Array, _Array]", epsilon: float) -> float:
+        return mixed_delta(*parts, epsilon)
+
+
 class SelectionAccountant(Accountant):
     r"""The privacy profile of one private search, by itself, from the profile of one trial.
 
@@ -596,8 +652,8 @@ def accountant_for(event: Event) -> Accountant:
     """Return the tightest accountant that covers ``event``: exact for Gaussians and a few responses, else PLD.
 
     Above 2 million steps of one kind that are not plain Gaussians it is Renyi DP, whose work does not grow with them.
-    A private search by itself has an accountant of its own, as have exponential mechanisms of one kind; together with
-    other releases it is Renyi DP.
+    A private search by itself has an accountant of its own, as have exponential mechanisms of one kind, also beside
+    Gaussians and a few responses; together with other releases it is Renyi DP.
     """
     counts = flatten(event)
     searches = _searches(counts)
@@ -607,8 +663,9 @@ def accountant_for(event: Event) -> Accountant:
         return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
     selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
     if selections:
-        alone = len(counts) == 1 and is_affordable(*selections[0])
-        return BoundedRangeAccountant() if alone else RenyiAccountant()
+        if len(counts) == 1 and is_affordable(*selections[0]):
+            return BoundedRangeAccountant()
+        return MixedSelectionAccountant() if MixedSelectionAccountant.covers(counts) else RenyiAccountant()
     responses = _responses(counts)
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
     if len(steps) == len(responses) and count_of_losses(responses) <= MOST_LOSSES:

@@ -18,7 +18,7 @@ from sottovoce.privacy.accounting import (
 )
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise"]
+__all__ = ["bounded_range", "gaussian_mu", "gaussian_mu_beside", "least_noise", "least_scale"]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -118,6 +118,28 @@ def _bounded_range(epsilon: float, delta: float, count: int) -> float:
     # a Gaussian of mean shift mu costs about as much as selections of ranges 2 mu / sqrt(count)
     start = min(math.sqrt(count) / (2.0 * _gaussian_mu(epsilon, delta)), count / epsilon)
     return 1.0 / least_noise(run, _Tightest(), epsilon, delta, start=start)
+
+
+def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: float) -> float:
+    """Return the least factor of all noise that keeps a target, as the accountant of a receipt will count it.
+
+    Parameters
+    ----------
+    make_event : callable
+        From a factor to the event of the whole run; a larger factor is more noise in every part of it that has any.
+    epsilon : float, > 0
+    delta : float, in (0, 1)
+
+    Raises
+    ------
+    ParameterError
+        If epsilon or delta is out of range.
+    AccountingError
+        If no factor meets the target.
+    """
+    epsilon = number("epsilon", epsilon, above=0.0)
+    delta = number("delta", delta, above=0.0, below=1.0)
+    return least_noise(make_event, _Tightest(), epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
 
 
 class _Tightest(RenyiAccountant):

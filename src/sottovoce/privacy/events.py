@@ -28,6 +28,7 @@ __all__ = [
     "NothingReleased",
     "ObjectivePerturbationEvent",
     "PoissonSampledEvent",
+    "PureEvent",
     "RandomizedResponseEvent",
     "RepeatAndSelectEvent",
     "RepeatedEvent",
@@ -139,6 +140,30 @@ class RandomizedResponseEvent(Event):
 
     epsilon: float
     kind: ClassVar[str] = "randomized-response"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, above=0.0, at_most=1e300))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as plain data for JSON."""
+        return {"kind": self.kind, "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True)
+class PureEvent(Event):
+    """One release that is epsilon-DP with delta = 0, whatever else it is; such as a report under local privacy.
+
+    Every such release is post-processing of a randomised response of the same epsilon (Kairouz, Oh, Viswanath 2015),
+    and is accounted as one.
+
+    Parameters
+    ----------
+    epsilon : float, in (0, 1e300]
+        Bound on |log P(o)/Q(o)| over all outputs o and all neighbours.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, above=0.0, at_most=1e300))
@@ -305,6 +330,8 @@ def describe(event: Event) -> str:
                 f"minimiser of a perturbed objective, noise multiplier {event.noise_multiplier:.6g}, curvature ratio "
                 f"{event.curvature_ratio:.6g}"
             )
+        case PureEvent():
+            return f"one release of pure differential privacy, epsilon {event.epsilon:.6g}"
         case RandomizedResponseEvent():
             return f"randomised response of one bit, epsilon {event.epsilon:.6g}"
         case BoundedRangeEvent():
@@ -362,6 +389,10 @@ def _response(data: Mapping[str, object]) -> RandomizedResponseEvent:
     return RandomizedResponseEvent(data["epsilon"])  # type: ignore[arg-type]
 
 
+def _pure(data: Mapping[str, object]) -> PureEvent:
+    return PureEvent(data["epsilon"])  # type: ignore[arg-type]
+
+
 def _bounded_range(data: Mapping[str, object]) -> BoundedRangeEvent:
     return BoundedRangeEvent(data["epsilon"])  # type: ignore[arg-type]
 
@@ -394,6 +425,7 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Event]] = {
     GaussianEvent.kind: _gaussian,
     ObjectivePerturbationEvent.kind: _objective,
     RandomizedResponseEvent.kind: _response,
+    PureEvent.kind: _pure,
     BoundedRangeEvent.kind: _bounded_range,
     PoissonSampledEvent.kind: _poisson,
     RepeatedEvent.kind: _repeated,

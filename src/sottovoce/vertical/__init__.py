@@ -3,6 +3,7 @@
 from sottovoce.vertical.aligned import AlignedParties, align
 from sottovoce.vertical.comparison import Comparison
 from sottovoce.vertical.estimators import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical.frank_wolfe.estimators import VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.parties import InProcessParties, Parties
 from sottovoce.vertical.party import Part, Party
 from sottovoce.vertical.splitting import split_columns
@@ -14,9 +15,11 @@ __all__ = [
     "Part",
     "Parties",
     "Party",
+    "VerticalLasso",
     "VerticalLinearSVC",
     "VerticalLogisticRegression",
     "VerticalRidge",
+    "VerticalSparseLogisticRegression",
     "align",
     "split_columns",
 ]

@@ -241,6 +241,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_rounds_ = solution.n_rounds
         self.uplink_bytes_ = parties.uplink_bytes - before[0]
         self.downlink_bytes_ = parties.downlink_bytes - before[1]
+        self._take(solution)
         self.parts_, self.local_part_ = _parts(parties, model, holder)
         self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, seeded, None)
         self.party_guarantees_ = {
@@ -248,6 +249,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             for name, event in solution.party_events.items()
         }
         return self
+
+    def _take(self, solution: VerticalSolution) -> None:
+        """Set what an estimator tells of a solution beside what all do."""
 
     def _receipt(
         self,
@@ -263,7 +267,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         private = plan.is_private and math.isfinite(plan.promised_epsilon)
         unit = plan.unit
         if party is not None:
-            what = "label" if party == plan.facts.label_holder else "row of its columns"
+            holder = party == plan.facts.label_holder
+            what = plan.given_away_by_holder if holder else "row of its columns"
             unit = f"one person's {what} at {party}, replaced by any other, for what {party} gives away"
         return Guarantee(
             epsilon=accountant.epsilon(event, plan.delta) if epsilon is None else epsilon,

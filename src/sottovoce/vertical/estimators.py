@@ -16,12 +16,19 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared
 from sottovoce.vertical._estimator import VerticalEstimator
 
-__all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
+__all__ = [
+    "VerticalClassifier",
+    "VerticalLinearSVC",
+    "VerticalLogisticModel",
+    "VerticalLogisticRegression",
+    "VerticalRegressor",
+    "VerticalRidge",
+]
 
 Vector = NDArray[np.float64]
 
 
-class _VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[misc]
+class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[misc]
     """Two classes; the list is public."""
 
     classes: Any
@@ -84,7 +91,26 @@ def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Vector:
     return signs
 
 
-class VerticalLogisticRegression(_VerticalClassifier):
+class VerticalLogisticModel(VerticalClassifier):
+    """Scores are logarithms of odds."""
+
+    def _make_loss(self) -> Loss:
+        return Logistic()
+
+    def predict_proba(self, parties: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, of shape (n_rows, 2); see `decision_function`."""
+        positive = expit(self.decision_function(parties))
+        return np.column_stack([1.0 - positive, positive])
+
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        signs = _signs(y, self.classes_)
+        return {
+            "accuracy": float(np.mean(np.where(scores > 0.0, 1.0, -1.0) == signs)),
+            "log loss": float(np.logaddexp(0.0, -signs * scores).mean()),
+        }
+
+
+class VerticalLogisticRegression(VerticalLogisticModel):
     r"""Logistic regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_m x_{i,m}^\top w_m + b)}) + \alpha R(w)`, without noise by
@@ -200,23 +226,8 @@ class VerticalLogisticRegression(_VerticalClassifier):
         self.tol = tol
         self.random_state = random_state
 
-    def _make_loss(self) -> Loss:
-        return Logistic()
 
-    def predict_proba(self, parties: Any) -> NDArray[np.float64]:
-        """Return the probability of each class, of shape (n_rows, 2); see `decision_function`."""
-        positive = expit(self.decision_function(parties))
-        return np.column_stack([1.0 - positive, positive])
-
-    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        signs = _signs(y, self.classes_)
-        return {
-            "accuracy": float(np.mean(np.where(scores > 0.0, 1.0, -1.0) == signs)),
-            "log loss": float(np.logaddexp(0.0, -signs * scores).mean()),
-        }
-
-
-class VerticalLinearSVC(_VerticalClassifier):
+class VerticalLinearSVC(VerticalClassifier):
     r"""Linear SVM over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i h(y_i (\sum_m x_{i,m}^\top w_m + b)) + \alpha R(w)` with the hinge loss h, its
@@ -298,7 +309,52 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         }
 
 
-class VerticalRidge(RegressorMixin, VerticalEstimator):  # type: ignore[misc]
+class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc]
+    """Numeric labels within public bounds; squared loss."""
+
+    label_bounds: tuple[float, float] | None
+
+    def _make_loss(self) -> Loss:
+        return Squared()
+
+    def _label_bounds(self) -> tuple[float, float] | None:
+        if self.label_bounds is None and not math.isfinite(self.epsilon or math.inf):
+            return None
+        remedy = "They are public; never compute them from the data."
+        return bounds("label_bounds", self.label_bounds, remedy=remedy)
+
+    def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
+        try:
+            numbers = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError("y must hold numbers.") from None
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if bad.size:
+            raise DataError(f"y must hold finite numbers; row {int(bad[0])} does not ({bad.size} row(s) in all).")
+        limits = self._label_bounds()
+        return (numbers if limits is None else np.clip(numbers, *limits)), {}
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return () if self.label_bounds is None else (f"label_bounds = {self.label_bounds}",)
+
+    def predict(self, parties: Any) -> Vector:
+        """Predict the label of each row; see `decision_function`."""
+        return self.decision_function(parties)
+
+    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        model = LinearRegression().fit(scores, self._targets(y)[0])
+        return model.coef_, float(model.intercept_)
+
+    def score(self, parties: Any, y: Any) -> float:
+        """Return the coefficient of determination R^2 on the rows of ``parties``."""
+        return float(r2_score(np.asarray(y, dtype=np.float64), self.predict(parties)))
+
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        numbers = np.asarray(y, dtype=np.float64)
+        return {"mean squared error": float(np.mean((numbers - scores) ** 2)), "R^2": float(r2_score(numbers, scores))}
+
+
+class VerticalRidge(VerticalRegressor):
     r"""Ridge regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \alpha R(w)`.
@@ -358,42 +414,3 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
-
-    def _make_loss(self) -> Loss:
-        return Squared()
-
-    def _label_bounds(self) -> tuple[float, float] | None:
-        if self.label_bounds is None and not math.isfinite(self.epsilon or math.inf):
-            return None
-        remedy = "They are public; never compute them from the data."
-        return bounds("label_bounds", self.label_bounds, remedy=remedy)
-
-    def _targets(self, y: NDArray[Any]) -> tuple[Vector, dict[str, Any]]:
-        try:
-            numbers = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError("y must hold numbers.") from None
-        bad = np.flatnonzero(~np.isfinite(numbers))
-        if bad.size:
-            raise DataError(f"y must hold finite numbers; row {int(bad[0])} does not ({bad.size} row(s) in all).")
-        limits = self._label_bounds()
-        return (numbers if limits is None else np.clip(numbers, *limits)), {}
-
-    def _assumptions(self) -> tuple[str, ...]:
-        return () if self.label_bounds is None else (f"label_bounds = {self.label_bounds}",)
-
-    def predict(self, parties: Any) -> Vector:
-        """Predict the label of each row; see `decision_function`."""
-        return self.decision_function(parties)
-
-    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
-        model = LinearRegression().fit(scores, self._targets(y)[0])
-        return model.coef_, float(model.intercept_)
-
-    def score(self, parties: Any, y: Any) -> float:
-        """Return the coefficient of determination R^2 on the rows of ``parties``."""
-        return float(r2_score(np.asarray(y, dtype=np.float64), self.predict(parties)))
-
-    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        numbers = np.asarray(y, dtype=np.float64)
-        return {"mean squared error": float(np.mean((numbers - scores) ** 2)), "R^2": float(r2_score(numbers, scores))}

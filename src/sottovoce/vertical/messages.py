@@ -1,13 +1,15 @@
 r"""Every type of message that crosses between the coordinator and a party: listed, sized, validated, never executable.
 
-A message is a frozen dataclass of numbers, vectors of doubles and short strings, and nothing else. On the wire it is
+A message is a frozen dataclass of numbers, vectors of doubles, short strings and bytes, and nothing else. On the wire
+it is
 
 ====================  ============================================================================================
 ``b"SVM1"``           the format and its version
 u16                   the number of its kind in the closed list below
 u64                   length of what follows, in bytes
 the fields in order   a float as f64, a whole number as i64, a vector as u64 length and so many f64, a string as
-                      u32 length and UTF-8; all little endian
+                      u32 length and UTF-8; all little endian. A count (a whole number >= 0) in groups of seven bits,
+                      the lowest first, each but the last with its high bit set; bytes as their count and themselves
 ====================  ============================================================================================
 
 `decode` accepts exactly what `encode` can write: known kind, lengths that add up, finite numbers (an infinite bound
@@ -31,6 +33,16 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `SendFeatures`      a budget -> `Features`: the party's columns plus noise, and the event that was spent
 `NoisyStart`        bounds and noise of noisy ADMM -> `Done`
 `NoisyStep`         one number a record -> `NoisyScores`: one noisy number a record
+`TrainOnBall`       labels that were released or are public, a ball and a budget -> `Chosen`: the signed columns that
+                    the party's steps took (the party keeps the model that they make)
+`BallStart`         the same, for steps that are taken together -> `Done`
+`BallSelect`        one number a record, from released values only -> `BallChoice`: one signed column, and its noisy
+                    score
+`BallStep`          a step along a chosen column -> `Done`
+`ShareColumn`       a chosen column -> `SharedColumn`: its entries, or sums of entries, plus noise
+`BallVertex`        one number a record -> `BallChoice`: the steepest signed column and its score, without noise
+`ShowColumn`        -> `ShownColumn`: one column without noise
+`KeepWeights`       keep the released (or exact) weights under a name -> `Done`
 `PublishedStart`    the published noise, for reproduction -> `Done`
 `ShowFeatures`      -> `ShownFeatures`: the party's columns without noise, of people who are scored
 `Keep`              keep the present coefficients under a name -> `Done`
@@ -43,7 +55,7 @@ Any request may be answered by `Refused`.
 import math
 import struct
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +67,19 @@ __all__ = [
     "AdmmStart",
     "AdmmStep",
     "Afford",
+    "BallChoice",
+    "BallSelect",
+    "BallStart",
+    "BallStep",
+    "BallVertex",
+    "Chosen",
+    "Count",
     "Describe",
     "Description",
     "Done",
     "Features",
     "Keep",
+    "KeepWeights",
     "LbfgsDirection",
     "LbfgsGradient",
     "LbfgsMove",
@@ -76,10 +96,15 @@ __all__ = [
     "Score",
     "Scores",
     "SendFeatures",
+    "ShareColumn",
+    "SharedColumn",
+    "ShowColumn",
     "ShowFeatures",
+    "ShownColumn",
     "ShownFeatures",
     "Spectrum",
     "SpectrumReply",
+    "TrainOnBall",
     "TrainOnLabels",
     "Trained",
     "Vector",
@@ -87,6 +112,7 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float64]
+Count = Annotated[int, "a whole number >= 0"]
 
 _HEAD: Final = struct.Struct("<4sHQ")
 _MAGIC: Final = b"SVM1"
@@ -116,10 +142,16 @@ class Message:
             if not good:
                 raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
             return value
-        if kind is int:
+        if kind is int or kind == Count:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
                 raise MessageError(f"{where} must be a whole number of 64 bits; got {type(value).__name__}.")
+            if kind == Count and value < 0:
+                raise MessageError(f"{where} must be a whole number >= 0; got {int(value)}.")
             return int(value)
+        if kind is bytes:
+            if not isinstance(value, bytes) or len(value) > _MOST_BYTES:
+                raise MessageError(f"{where} must be bytes; got {type(value).__name__}.")
+            return value
         if kind is float:
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
@@ -157,6 +189,10 @@ class Message:
                 parts.append(struct.pack("<q", value))
             elif kind is float:
                 parts.append(struct.pack("<d", value))
+            elif kind == Count:
+                parts.append(_pack_count(value))
+            elif kind is bytes:
+                parts += [_pack_count(len(value)), value]
             else:
                 parts += [struct.pack("<Q", len(value)), value.tobytes()]
         return b"".join(parts)
@@ -174,6 +210,17 @@ class Message:
             at += count
             return body[at - count : at]
 
+        def take_count(name: str) -> int:
+            value = 0
+            for place in range(9):
+                (group,) = take(1)
+                value |= (group & 0x7F) << (7 * place)
+                if group < 0x80:
+                    if group == 0 and place:
+                        break
+                    return value
+            raise MessageError(f"{cls.__name__}.{name} is a count of more groups than it needs, or than there are.")
+
         for name, kind in _layout(cls):
             if kind is str:
                 (length,) = struct.unpack("<I", take(4))
@@ -187,6 +234,10 @@ class Message:
                 values.append(struct.unpack("<q", take(8))[0])
             elif kind is float:
                 values.append(struct.unpack("<d", take(8))[0])
+            elif kind == Count:
+                values.append(take_count(name))
+            elif kind is bytes:
+                values.append(bytes(take(take_count(name))))
             else:
                 (length,) = struct.unpack("<Q", take(8))
                 values.append(np.frombuffer(take(8 * length), dtype="<f8"))
@@ -218,7 +269,7 @@ def decode(raw: bytes) -> Message:
 def _layout(kind: type[Message]) -> list[tuple[str, Any]]:
     layout = _LAYOUTS.get(kind)
     if layout is None:
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, include_extras=True)
         layout = _LAYOUTS[kind] = [(field.name, hints[field.name]) for field in fields(kind)]
     return layout
 
@@ -226,9 +277,21 @@ def _layout(kind: type[Message]) -> list[tuple[str, Any]]:
 _LAYOUTS: dict[type[Message], list[tuple[str, Any]]] = {}
 
 
+def _pack_count(value: int) -> bytes:
+    groups = bytearray()
+    while value >= 0x80:
+        groups.append(0x80 | value & 0x7F)
+        value >>= 7
+    return bytes([*groups, value])
+
+
 def _size(kind: Any, value: Any) -> int:
     if kind is str:
         return 4 + len(value.encode())
+    if kind == Count:
+        return len(_pack_count(value))
+    if kind is bytes:
+        return len(_pack_count(len(value))) + len(value)
     return 8 if kind in (int, float) else 8 + value.nbytes
 
 
@@ -246,15 +309,17 @@ class Describe(Message):
 class Description(Message):
     """Sizes of the party's table, and what it declares publicly of its rows.
 
-    ``data_norm`` is ``inf`` when the party gave none; ``nonnegative`` is 0 or 1.
+    ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
+    ``nonnegative`` is 0 or 1.
     """
 
-    n_rows: int
-    n_features: int
+    n_rows: Count
+    n_features: Count
     data_norm: float
-    nonnegative: int
+    nonnegative: Count
+    data_bound: float = math.inf
     code = 2
-    unbounded = frozenset({"data_norm"})
+    unbounded = frozenset({"data_norm", "data_bound"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,6 +597,145 @@ class ShownFeatures(Message):
 
     rows: Vector
     code = 49
+
+
+# ------------------------------------------------------------------ Frank-Wolfe on the l1 ball
+
+
+@dataclass(frozen=True, eq=False)
+class TrainOnBall(Message):
+    """Take ``n_steps`` private steps of Frank-Wolfe alone, and keep the model under the name ``model``.
+
+    Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball
+    for entries within [-1, 1]; ``clip`` bounds a record's slope;
+    ``selection`` is the bounded range of each choice.
+    """
+
+    loss: str
+    labels: Vector
+    vertex: float
+    clip: float
+    n_steps: Count
+    selection: float
+    intercept: Count
+    unit: float
+    model: str
+    code = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(Message):
+    """Signed columns in order, as one number (`sottovoce.vertical.frank_wolfe.places`); the range of each choice."""
+
+    places: bytes
+    selection: float
+    code = 61
+
+
+@dataclass(frozen=True, eq=False)
+class BallStart(Message):
+    """Open steps of Frank-Wolfe that are taken together with other parties.
+
+    ``score_noise`` and ``column_noise`` are noise multipliers; a choice has no score where the former is ``inf``, and
+    at most ``n_columns`` columns will be asked for. ``sketch`` is empty for raw columns, else the kind of a public
+    sketch with ``sketch_rows`` rows from the public ``sketch_seed``.
+    """
+
+    loss: str
+    labels: Vector
+    vertex: float
+    clip: float
+    n_steps: Count
+    selection: float
+    intercept: Count
+    score_noise: float
+    column_noise: float
+    n_columns: Count
+    sketch: str
+    sketch_rows: Count
+    sketch_seed: Count
+    code = 62
+    unbounded = frozenset({"score_noise"})
+
+
+@dataclass(frozen=True, eq=False)
+class BallSelect(Message):
+    """What the released columns of all other parties predict, one number a record; choose a signed column."""
+
+    others: Vector
+    code = 63
+
+
+@dataclass(frozen=True, eq=False)
+class BallChoice(Message):
+    """Twice the column, plus 1 for a step down; its score (0 where none was asked for)."""
+
+    place: Count
+    score: float
+    code = 64
+
+
+@dataclass(frozen=True, eq=False)
+class BallStep(Message):
+    """Step along ``place``, as chosen before, by one step of the plan."""
+
+    place: Count
+    code = 65
+
+
+@dataclass(frozen=True, eq=False)
+class ShareColumn(Message):
+    """Release a column that was chosen, with noise."""
+
+    column: Count
+    code = 66
+
+
+@dataclass(frozen=True, eq=False)
+class SharedColumn(Message):
+    """Whole ticks, of as many bytes each as the plan says, and the noise multiplier."""
+
+    ticks: bytes
+    noise_multiplier: float
+    code = 67
+
+
+@dataclass(frozen=True, eq=False)
+class BallVertex(Message):
+    """Derivative of the loss, one number a record: ask for the steepest signed column, without noise.
+
+    ``intercept`` is the entry of a column behind the last one, which counts too; 0 for none.
+    """
+
+    slopes: Vector
+    intercept: float
+    code = 68
+
+
+@dataclass(frozen=True, eq=False)
+class ShowColumn(Message):
+    """Ask for a column without noise."""
+
+    column: Count
+    code = 69
+
+
+@dataclass(frozen=True, eq=False)
+class ShownColumn(Message):
+    """The entries of a column."""
+
+    entries: Vector
+    code = 70
+
+
+@dataclass(frozen=True, eq=False)
+class KeepWeights(Message):
+    """Keep a model of these columns' weights (the last column may be that of ones) under the name ``model``."""
+
+    model: str
+    columns: Vector
+    weights: Vector
+    code = 71
 
 
 _KINDS: Final = {kind.code: kind for kind in Message.__subclasses__()}

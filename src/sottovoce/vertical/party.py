@@ -30,16 +30,26 @@ from sottovoce.vertical.admm import AdmmWorker
 from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.charges import event_text
 from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.frank_wolfe.places import pack_places, place_of
+from sottovoce.vertical.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.frank_wolfe.worker import BallSteps, choose_alone, start_event, train_event
 from sottovoce.vertical.lbfgs import LbfgsWorker
 from sottovoce.vertical.messages import (
     AdmmStart,
     AdmmStep,
     Afford,
+    BallChoice,
+    BallSelect,
+    BallStart,
+    BallStep,
+    BallVertex,
+    Chosen,
     Describe,
     Description,
     Done,
     Features,
     Keep,
+    KeepWeights,
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
@@ -54,11 +64,16 @@ from sottovoce.vertical.messages import (
     Score,
     Scores,
     SendFeatures,
+    ShareColumn,
+    SharedColumn,
+    ShowColumn,
     ShowFeatures,
+    ShownColumn,
     ShownFeatures,
     Spectrum,
     SpectrumReply,
     Trained,
+    TrainOnBall,
     TrainOnLabels,
     decode,
 )
@@ -121,6 +136,9 @@ class Party:
     data_norm : float or None
         Public bound on the Euclidean norm of this party's part of a row; longer rows are shortened to it. Needed by the
         private mechanisms. Never compute it from the data.
+    data_bound : float or None
+        Public bound on the absolute value of every entry; larger ones are clipped to it. Needed by private Frank-Wolfe.
+        Never compute it from the data.
     nonnegative : bool
         Public fact that no entry is negative, which lets the private mechanisms add less noise; checked.
     budget : (epsilon, delta) or None
@@ -151,6 +169,7 @@ class Party:
         name: str,
         y: ArrayLike | None = None,
         data_norm: float | None = None,
+        data_bound: float | None = None,
         nonnegative: bool = False,
         budget: tuple[float, float] | None = None,
     ) -> None:
@@ -168,6 +187,7 @@ class Party:
         self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)
         self.y = None if y is None else _one_per_row("y", y, self.n_rows, name)
         self.data_norm = None if data_norm is None else number("data_norm", data_norm, above=0.0)
+        self.data_bound = None if data_bound is None else number("data_bound", data_bound, above=0.0)
         if not isinstance(nonnegative, (bool, np.bool_)):
             raise ParameterError(f"nonnegative must be True or False; got {nonnegative!r}.")
         self.nonnegative = bool(nonnegative)
@@ -212,6 +232,7 @@ class Party:
             name=self.name,
             y=None if self.y is None else self.y[rows],
             data_norm=self.data_norm,
+            data_bound=self.data_bound,
             nonnegative=self.nonnegative,
         )
         other.feature_names = self.feature_names
@@ -291,7 +312,8 @@ class Party:
 
     def _describe(self, _: Describe) -> Description:
         norm = math.inf if self.data_norm is None else self.data_norm
-        return Description(self.n_rows, self.n_features, norm, int(self.nonnegative))
+        bound = math.inf if self.data_bound is None else self.data_bound
+        return Description(self.n_rows, self.n_features, norm, int(self.nonnegative), bound)
 
     def _prepare(self, request: Prepare) -> Done:
         if not (request.l2 >= 0.0 and request.l1 >= 0.0 and request.low <= 0.0 <= request.high):
@@ -426,6 +448,85 @@ class Party:
         self._intercept = True
         return Trained(event_text(solution.event))
 
+    def _entry_bound(self, request: TrainOnBall | BallStart) -> float:
+        """Return the bound on entries, where a request of private Frank-Wolfe makes sense."""
+        if self.data_bound is None:
+            raise _RefusalError("it declared no data_bound, without which nothing here can be private")
+        if request.loss not in LOSSES:
+            raise _RefusalError(f"there is no Frank-Wolfe for the loss {request.loss!r}")
+        if len(request.labels) != self.n_rows:
+            raise _RefusalError(f"{len(request.labels)} labels came for {self.n_rows} rows")
+        for name in ("vertex", "clip", "n_steps", "selection"):
+            _positive(name, getattr(request, name))
+        return self.data_bound
+
+    def _train_on_ball(self, request: TrainOnBall) -> Chosen:
+        bound = self._entry_bound(request)
+        _positive("unit", request.unit)
+        self._charge(train_event(request))
+        with team() as threads:
+            places, weights = choose_alone(self._table, bound, request, self._noise(), threads)
+        weights = weights * request.unit
+        self._models[request.model] = Part(
+            weights[: self.n_features] / bound, float(weights[self.n_features :].sum()), self.feature_names
+        )
+        return Chosen(pack_places(places, len(weights)), request.selection)
+
+    def _start_ball(self, request: BallStart) -> Done:
+        bound = self._entry_bound(request)
+        for name in ("score_noise", "column_noise"):
+            _positive(name, getattr(request, name))
+        event = start_event(request)
+        self._refuse_shortage(event)
+        worker = BallSteps(self._table, bound, request, self._noise())
+        self._charge(event)
+        self._worker = worker
+        return Done()
+
+    def _select_on_ball(self, request: BallSelect) -> BallChoice:
+        worker = self._open(BallSteps, request, request.others)
+        _refuse(worker.why_not())
+        return BallChoice(*worker.select(request.others))
+
+    def _step_on_ball(self, request: BallStep) -> Done:
+        worker = self._open(BallSteps, request)
+        _refuse(worker.why_not(place=request.place))
+        worker.step(request.place)
+        return Done()
+
+    def _share_column(self, request: ShareColumn) -> SharedColumn:
+        worker = self._open(BallSteps, request)
+        _refuse(worker.why_not(column=request.column))
+        return SharedColumn(worker.share(request.column), worker.column_noise)
+
+    def _ball_vertex(self, request: BallVertex) -> BallChoice:
+        self._charge(NonPrivateEvent())
+        if len(request.slopes) != self.n_rows:
+            raise _RefusalError(f"{len(request.slopes)} slopes came for {self.n_rows} rows")
+        gradient = Columns(self._table, intercept=request.intercept != 0.0).back(request.slopes)
+        gradient[self.n_features :] *= request.intercept
+        column = int(np.argmax(np.abs(gradient)))
+        steepest = float(gradient[column])
+        return BallChoice(place_of(column, -1 if steepest > 0.0 else 1), abs(steepest))
+
+    def _show_column(self, request: ShowColumn) -> ShownColumn:
+        self._charge(NonPrivateEvent())
+        if request.column >= self.n_features:
+            raise _RefusalError(f"it has no column {request.column}")
+        column: Any = self._table[:, [request.column]]
+        return ShownColumn(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())
+
+    def _keep_weights(self, request: KeepWeights) -> Done:
+        columns = request.columns.astype(np.int64)
+        if len(columns) != len(request.weights) or not np.array_equal(columns, request.columns):
+            raise _RefusalError("weights need a whole number of a column each")
+        if len(columns) and not 0 <= columns.min() <= columns.max() <= self.n_features:
+            raise _RefusalError("weights came for columns that it does not have")
+        weights = np.zeros(self.n_features + 1)
+        np.add.at(weights, columns, request.weights)
+        self._models[request.model] = Part(weights[:-1], float(weights[-1]), self.feature_names)
+        return Done()
+
     def _keep(self, request: Keep) -> Done:
         if self._worker is None:
             raise _RefusalError("there is no training whose coefficients could be kept")
@@ -472,6 +573,11 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
+def _refuse(reason: str) -> None:
+    if reason:
+        raise _RefusalError(reason)
+
+
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_rows,):
@@ -494,6 +600,14 @@ _OPERATIONS: Final[dict[type[Message], Callable[[Party, Any], Message]]] = {
     Spectrum: Party._spectrum,
     Afford: Party._afford,
     TrainOnLabels: Party._train_on_labels,
+    TrainOnBall: Party._train_on_ball,
+    BallStart: Party._start_ball,
+    BallSelect: Party._select_on_ball,
+    BallStep: Party._step_on_ball,
+    ShareColumn: Party._share_column,
+    BallVertex: Party._ball_vertex,
+    ShowColumn: Party._show_column,
+    KeepWeights: Party._keep_weights,
     Keep: Party._keep,
     Score: Party._score,
     SendFeatures: Party._send_features,

@@ -152,6 +152,8 @@ class VerticalSolution:
         Of a training without noise.
     chosen : dict
         Public numbers that the training chose, for the receipt.
+    weights : dict or None
+        Coefficients and intercept by party, of a model that is made of released values only.
     """
 
     scorer: Scorer
@@ -160,6 +162,7 @@ class VerticalSolution:
     n_rounds: int
     history: History | None = None
     chosen: Mapping[str, object] = field(default_factory=dict)
+    weights: Mapping[str, tuple[Vector, float]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +236,11 @@ class VerticalPlan(ABC):
         """What one neighbouring change is about."""
         labels = "the labels are public and not covered" if self.labels_public else "the label included"
         return f"one person: their rows at all parties are replaced together, {labels}"
+
+    @property
+    def given_away_by_holder(self) -> str:
+        """What of a person the statement about the label holder alone covers."""
+        return "label"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""Candidates in compiled loops, for a server that reads millions of reports: the same bits as `candidates`.
+
+No fast-math flag is set, so that products and sums stay separate and in order; a test compares every bit.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from sottovoce.central.parallel import team
+from sottovoce.local import candidates as portable
+
+__all__ = ["candidates", "fill"]
+
+Array = NDArray[np.float64]
+
+_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+_CENTRE_TOP: Final = np.array(portable.CENTRE_TOP)
+_CENTRE_BOTTOM: Final = np.array(portable.CENTRE_BOTTOM)
+_NEAR_TOP: Final = np.array(portable.NEAR_TOP)
+_NEAR_BOTTOM: Final = np.array(portable.NEAR_BOTTOM)
+_FAR_TOP: Final = np.array(portable.FAR_TOP)
+_FAR_BOTTOM: Final = np.array(portable.FAR_BOTTOM)
+_LOG_SERIES: Final = np.array(portable.LOG_SERIES)
+_LN2: Final = portable.LN2
+_SQRT_HALF: Final = portable.SQRT_HALF
+_GOLDEN: Final = portable.GOLDEN
+_MIX_1: Final = portable.MIX_1
+_MIX_2: Final = portable.MIX_2
+
+
+def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int | None = None) -> Array:
+    """Return one candidate for each pair of seed and index; see `sottovoce.local.candidates.candidates`.
+
+    Parameters
+    ----------
+    seeds, indices : arrays of shape (n,)
+    d : int
+    n_threads : int, optional
+        By default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    starts, places = np.asarray(seeds, np.uint64), np.asarray(indices, np.uint64)
+    out = np.empty((len(starts), d))
+    with team(n_threads) as threads:
+        ranges = threads.split(len(out), out.size)
+        threads.run(lambda _, low, high: fill(starts[low:high], places[low:high], out[low:high]), ranges)
+    return out
+
+
+@njit(**_JIT)
+def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
+    """Write the candidate of each pair of seed and index to a row of ``out``."""
+    d = out.shape[1]
+    u = np.empty(d)
+    for i in range(out.shape[0]):
+        first = indices[i] * np.uint64(d) + np.uint64(1)
+        for j in range(d):
+            x = seeds[i] + (first + np.uint64(j)) * _GOLDEN
+            x = (x ^ (x >> np.uint64(30))) * _MIX_1
+            x = (x ^ (x >> np.uint64(27))) * _MIX_2
+            x = x ^ (x >> np.uint64(31))
+            u[j] = (np.float64(np.int64(x >> np.uint64(12))) + 0.5) * 2.0**-52
+        row = out[i]
+        for j in range(d):  # no branches: this loop runs on the vector units
+            q = u[j] - 0.5
+            r = 0.180625 - q * q
+            row[j] = q * (_polynomial(_CENTRE_TOP, r) / _polynomial(_CENTRE_BOTTOM, r))
+        for j in range(d):
+            if abs(u[j] - 0.5) > 0.425:
+                row[j] = _tail(u[j])
+
+
+@njit(**_JIT)
+def _tail(p):  # type: ignore[no-untyped-def]
+    r = math.sqrt(-_logarithm(min(p, 1.0 - p)))
+    if r > 5.0:
+        r -= 5.0
+        value = _polynomial(_FAR_TOP, r) / _polynomial(_FAR_BOTTOM, r)
+    else:
+        r -= 1.6
+        value = _polynomial(_NEAR_TOP, r) / _polynomial(_NEAR_BOTTOM, r)
+    return -value if p < 0.5 else value
+
+
+@njit(**_JIT)
+def _logarithm(x):  # type: ignore[no-untyped-def]
+    m, e = math.frexp(x)
+    exponent = np.float64(e)
+    if m < _SQRT_HALF:
+        m += m
+        exponent -= 1.0
+    f = (m - 1.0) / (m + 1.0)
+    return exponent * _LN2 + f * _polynomial(_LOG_SERIES, f * f)
+
+
+@njit(**_JIT, inline="always")
+def _polynomial(coefficients, x):  # type: ignore[no-untyped-def]
+    total = coefficients[-1] * x + coefficients[-2]
+    for k in range(len(coefficients) - 3, -1, -1):
+        total = total * x + coefficients[k]
+    return total

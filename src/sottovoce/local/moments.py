@@ -1,0 +1,265 @@
+r"""Sums over reports: all that the server keeps of them, and all that most models need.
+
+A report about z gives the server one vector g whose law depends on z through t = <g, z> alone: given t, the rest of g
+is standard Gaussian. With A_k the expectation of the k-th Hermite polynomial of t (`sottovoce.local.cap`),
+
+.. math:: E[g] = A_1 z, \qquad E[g g^\top] = I + A_2 z z^\top,
+
+so the count, the sum of g and the sum of g g' give unbiased estimates of E[z] and E[z z']. The sums are kept by fold,
+so that a model can be made from some folds and judged on another without a second look at any device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import MessageError, ParameterError
+
+__all__ = ["MomentEstimate", "Moments"]
+
+Array = NDArray[np.float64]
+
+_MAGIC: Final = b"SVMOMENT"
+_VERSION: Final = 1
+_DIGEST: Final = 32
+_MOST_HEADER: Final = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class MomentEstimate:
+    r"""Unbiased estimates of E[z] and E[z z'], with their noise.
+
+    Parameters
+    ----------
+    n : int
+        Number of reports.
+    first : ndarray of shape (d,)
+        Estimate of E[z]; for z = s x, s = -1 or +1, that is E[s x].
+    second : ndarray of shape (d, d)
+        Symmetric estimate of E[z z'] = E[x x']. Its trace is 1 but for noise, and it may have negative eigenvalues.
+    v1, v2 : float, >= 0
+        Noise of one report. A coordinate of ``first`` has variance v1 / n, an entry of ``second`` off the diagonal
+        v2 / (2 n), one on it v2 / n, about the sample's own moments. 0 for moments that are known exactly, infinite for
+        moments about which nothing is known.
+    """
+
+    n: int
+    first: Array
+    second: Array
+    v1: float
+    v2: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole_number("n", self.n, at_least=1))
+        first, second = np.asarray(self.first, dtype=np.float64), np.asarray(self.second, dtype=np.float64)
+        if first.ndim != 1 or second.shape != (len(first), len(first)):
+            raise ParameterError(
+                f"first and second must have shapes (d,) and (d, d); got {first.shape} and {second.shape}."
+            )
+        if not (np.isfinite(first).all() and np.isfinite(second).all()):
+            raise ParameterError("first and second must be finite: an entry is NaN or infinite.")
+        object.__setattr__(self, "first", first)
+        object.__setattr__(self, "second", 0.5 * (second + second.T))
+        for name in ("v1", "v2"):
+            object.__setattr__(self, name, number(name, getattr(self, name), at_least=0.0, infinite=True))
+
+    @property
+    def d(self) -> int:
+        """Length of z."""
+        return len(self.first)
+
+    @property
+    def edge(self) -> float:
+        """Largest eigenvalue that the noise of ``second`` has by itself, 2 sqrt(d v2 / (2 n))."""
+        return 2.0 * math.sqrt(self.d * self.v2 / (2.0 * self.n))
+
+    def with_second(self, second: Array) -> MomentEstimate:
+        """Return the same first moment beside a second moment that is public, and taken as exact."""
+        return MomentEstimate(self.n, self.first, second, self.v1, 0.0)
+
+
+class Moments:
+    """Count, sum of g and sum of g g' of each fold: n_folds (d + d^2) numbers, however many reports there are.
+
+    Parameters
+    ----------
+    d : int, >= 1
+        Length of a vector.
+    n_folds : int, >= 1, default=5
+    identity : bytes, default=b""
+        What the vectors are reports to; sums of different identities refuse to be added.
+
+    Attributes
+    ----------
+    count : ndarray of shape (n_folds,)
+    first : ndarray of shape (n_folds, d)
+    second : ndarray of shape (n_folds, d, d)
+
+    Notes
+    -----
+    The order of the reports, and how they are cut into calls, change the sums by rounding only.
+    """
+
+    def __init__(self, d: int, n_folds: int = 5, identity: bytes = b"") -> None:
+        self.d = whole_number("d", d, at_least=1)
+        self.n_folds = whole_number("n_folds", n_folds, at_least=1, at_most=1000)
+        if not isinstance(identity, bytes):
+            raise ParameterError(f"identity must be bytes; got {identity!r}.")
+        self.identity = identity
+        self.count: NDArray[np.int64] = np.zeros(self.n_folds, dtype=np.int64)
+        self.first: Array = np.zeros((self.n_folds, self.d))
+        self.second: Array = np.zeros((self.n_folds, self.d, self.d))
+
+    @property
+    def n(self) -> int:
+        """Number of vectors in all folds."""
+        return int(self.count.sum())
+
+    def add(self, vectors: NDArray[Any], folds: NDArray[Any] | None = None) -> Moments:
+        """Add vectors to the sums.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, d)
+        folds : ndarray of shape (n,), or None
+            The fold of each; by default they go round the folds in turn, from where the count stands.
+        """
+        G = np.asarray(vectors)
+        if G.ndim != 2 or G.shape[1] != self.d:
+            raise ParameterError(f"vectors must have shape (n, {self.d}); got {G.shape}.")
+        if not np.isfinite(G).all():
+            raise ParameterError("vectors must be finite: an entry is NaN or infinite.")
+        if folds is None:
+            where = (self.n + np.arange(len(G))) % self.n_folds
+        else:
+            where = np.asarray(folds)
+            if where.shape != (len(G),) or where.dtype.kind not in "iu":
+                raise ParameterError(f"folds must be whole numbers, one for each of the {len(G)} vectors.")
+            if len(G) and not (int(where.min()) >= 0 and int(where.max()) < self.n_folds):
+                raise ParameterError(f"folds must lie in 0 ... {self.n_folds - 1}.")
+        for fold in range(self.n_folds):
+            some = G[where == fold] if self.n_folds > 1 else G
+            if len(some):
+                self.add_sums(fold, len(some), some.sum(axis=0, dtype=np.float64), some.T @ some)
+        return self
+
+    def add_sums(self, fold: int, count: int, first: NDArray[Any], second: NDArray[Any]) -> None:
+        """Add sums over ``count`` vectors of one fold."""
+        self.count[fold] += count
+        self.first[fold] += first
+        self.second[fold] += second
+
+    def merge(self, other: Moments) -> Moments:
+        """Add the sums of ``other`` to these.
+
+        Raises
+        ------
+        ParameterError
+            If they are about another protocol, or have another number of folds.
+        """
+        if not isinstance(other, Moments):
+            raise ParameterError(f"other must be Moments; got {type(other).__name__}.")
+        if other.identity != self.identity or other.d != self.d:
+            raise ParameterError(
+                f"these sums are about protocol {self.identity.hex() or '(none)'} of d = {self.d}, the others about "
+                f"{other.identity.hex() or '(none)'} of d = {other.d}: reports of different protocols cannot be added."
+            )
+        if other.n_folds != self.n_folds:
+            raise ParameterError(f"n_folds must agree to merge; got {self.n_folds} and {other.n_folds}.")
+        self.count += other.count
+        self.first += other.first
+        self.second += other.second
+        return self
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the sums of both."""
+        return self.copy().merge(other)
+
+    def copy(self) -> Moments:
+        """Return an independent copy."""
+        return Moments(self.d, self.n_folds, self.identity).merge(self)
+
+    def estimate(self, A1: float, A2: float, *, without: int | None = None, only: int | None = None) -> MomentEstimate:
+        """Return unbiased estimates from all folds, from all ``without`` one, or from ``only`` one.
+
+        Parameters
+        ----------
+        A1, A2 : float, A1 not 0
+            The constants of the mechanism; the noise is v1 = 1 / A1^2 and v2 = 2 / A2^2. With A2 = 0 reports say
+            nothing of the second moment.
+
+        Raises
+        ------
+        ParameterError
+            If there is no report in these folds.
+        """
+        chosen = np.ones(self.n_folds, dtype=bool)
+        if only is not None:
+            chosen = np.arange(self.n_folds) == only
+        elif without is not None:
+            chosen[without] = False
+        n = int(self.count[chosen].sum())
+        if not n:
+            raise ParameterError("no reports: add reports first, of every fold where folds are compared.")
+        first = self.first[chosen].sum(axis=0) / (n * A1)
+        if A2 == 0.0:
+            return MomentEstimate(n, first, np.eye(self.d) / self.d, 1.0 / A1**2, math.inf)
+        second = (self.second[chosen].sum(axis=0) / n - np.eye(self.d)) / A2
+        return MomentEstimate(n, first, second, 1.0 / A1**2, 2.0 / A2**2)
+
+    def to_bytes(self) -> bytes:
+        """Return the sums as bytes.
+
+        The format: 8 bytes ``SVMOMENT``; the length of the header as 4 bytes, little-endian; the header, JSON with
+        ``version``, ``d``, ``n_folds``, ``identity`` (hexadecimal) and ``count``; the sums ``first`` and ``second`` as
+        little-endian doubles in C order; SHA-256 of everything before.
+        """
+        fields = {"version": _VERSION, "d": self.d, "n_folds": self.n_folds, "identity": self.identity.hex()}
+        header = json.dumps({**fields, "count": self.count.tolist()}, sort_keys=True).encode()
+        body = b"".join(np.ascontiguousarray(sums, dtype="<f8").tobytes() for sums in (self.first, self.second))
+        content = _MAGIC + len(header).to_bytes(4, "little") + header + body
+        return content + hashlib.sha256(content).digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Moments:
+        """Read what `to_bytes` wrote.
+
+        Raises
+        ------
+        MessageError
+            If the bytes are not such sums, are damaged, or of a later version.
+        """
+        if not isinstance(data, bytes) or len(data) < len(_MAGIC) + 4 + _DIGEST or not data.startswith(_MAGIC):
+            raise MessageError("these bytes are no sums over reports: they do not begin as such.")
+        content, digest = data[:-_DIGEST], data[-_DIGEST:]
+        if hashlib.sha256(content).digest() != digest:
+            raise MessageError("the sums over reports are damaged: their checksum is wrong. Take an intact copy.")
+        start = len(_MAGIC) + 4
+        length = int.from_bytes(data[len(_MAGIC) : start], "little")
+        try:
+            if length > _MOST_HEADER:
+                raise ValueError("its header is too long")
+            fields = json.loads(content[start : start + length])
+            if fields["version"] != _VERSION:
+                raise ValueError(f"it has version {fields['version']!r}, this sottovoce reads {_VERSION}")
+            moments = cls(fields["d"], fields["n_folds"], bytes.fromhex(fields["identity"]))
+            count = [whole_number("count", value, at_least=0) for value in fields["count"]]
+            if len(count) != moments.n_folds:
+                raise ValueError("it counts other folds than it has")
+            moments.count[:] = count
+            numbers = np.frombuffer(content, dtype="<f8", offset=start + length)
+            if len(numbers) != moments.first.size + moments.second.size or not np.isfinite(numbers).all():
+                raise ValueError("its sums are of the wrong size, or not finite")
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise MessageError(f"the sums over reports cannot be read: {error}.") from None
+        moments.first[:] = numbers[: moments.first.size].reshape(moments.first.shape)
+        moments.second[:] = numbers[moments.first.size :].reshape(moments.second.shape)
+        return moments

@@ -1,0 +1,98 @@
+"""ReportStore: where a device keeps the report that it has made, and sends again, so that there is never a second.
+
+A second report with fresh coins would cost epsilon a second time. The report is on the disk before anybody sees it; of
+two programs that make one at the same time, both get the one that was kept first.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.local.protocol import Protocol
+from sottovoce.local.wire import Rejection, parse
+
+__all__ = ["ReportStore"]
+
+
+class ReportStore:
+    """A folder with one report a protocol, for one person.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if it is missing. Several people on one device need a folder each.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def path(self, protocol: Protocol) -> Path:
+        """Return the file that holds, or will hold, the report for a protocol."""
+        return self.folder / f"{protocol.id.hex()}.report"
+
+    def once(self, protocol: Protocol, make: Callable[[], bytes], *, token: bytes | None = None) -> bytes:
+        """Return the report that was kept, or make one and keep it.
+
+        Parameters
+        ----------
+        protocol : Protocol
+        make : callable
+            Makes the report; called only if none was kept.
+        token : bytes, optional
+            The token that the report belongs to.
+
+        Raises
+        ------
+        ParameterError
+            If the folder cannot be written to, or the kept report belongs to another token.
+        DataError
+            If the file holds no report of this protocol.
+        """
+        path = self.path(protocol)
+        if not path.exists():
+            self._keep(path, make)
+        raw = path.read_bytes()
+        if isinstance(parse(raw, protocol), Rejection):
+            raise DataError(
+                f"{path} holds no report of this protocol. If one was sent before, another one "
+                "would cost epsilon a second time. Restore the file, or send none."
+            )
+        rejection = parse(raw, protocol, token=token)
+        if isinstance(rejection, Rejection):
+            raise ParameterError(
+                f"token is not the one that the report in {path} was made for. A person has one report a protocol: "
+                "give the first token."
+            )
+        return raw
+
+    def _keep(self, path: Path, make: Callable[[], bytes]) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".report.")
+        except OSError as error:
+            raise ParameterError(
+                f"store {self.folder}: cannot write there: {error.strerror}. No report is made."
+            ) from None
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(make())
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another program was first: its report is the one
+                os.link(name, path)
+            self._settle()
+        finally:
+            Path(name).unlink()
+
+    def _settle(self) -> None:
+        """Bring the new name to the disk too."""
+        if os.name != "posix":  # a folder cannot be opened there
+            return
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,101 @@
+"""What one replaced person can do to all that a party releases in Frank-Wolfe: never more than the noise is for."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.privacy.mechanisms.gaussian import to_ticks
+from sottovoce.vertical.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.frank_wolfe.worker import BallSteps, score_mechanism, selection_mechanism
+from sottovoce.vertical.messages import BallStart
+
+WILD = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, width=32), st.floats(-3, 3, width=32), st.sampled_from([-2.0, 2.0])
+)
+
+
+class NoNoise:
+    """In the place of a generator: the exact value comes out."""
+
+    def standard_normal(self, shape):
+        return np.zeros(shape)
+
+
+def sums(table, labels, loss, others, steps, clip, intercept):
+    start = BallStart(loss, labels, 3.0, clip, 4, 0.5, intercept, 1.0, 1.0, 4, "", 0, 0)
+    worker = BallSteps(table, 1.5, start, None)
+    for place in steps:
+        worker.step(place)
+    worker._scores.hear(np.asarray(others))
+    return worker._scores.sums()
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("loss", "clip"), [("squared", 1.0), ("squared", 3.7), ("logistic", 1.4)])
+@settings(max_examples=12, deadline=None)
+@given(
+    rows=st.lists(st.lists(WILD, min_size=7, max_size=7), min_size=4, max_size=4),
+    labels=st.tuples(*[st.floats(-5, 5)] * 4),
+    others=st.tuples(*[st.floats(-1e3, 1e3)] * 4),
+    steps=st.lists(st.integers(0, 13), max_size=3),
+    intercept=st.sampled_from([0, 1]),
+)
+def test_choices_and_scores(sparse, loss, clip, rows, labels, others, steps, intercept):
+    """Person 2 (columns, label and all that others predict for them) is replaced by person 3."""
+    rows, labels, others = np.array(rows), np.array(labels), np.array(others)
+    found = []
+    for keep in ([0, 1, 2], [0, 1, 3]):
+        table = sp.csr_array(rows[keep]) if sparse else rows[keep]
+        found.append(sums(table, labels[keep], loss, others[keep], steps, clip, intercept))
+    moved = found[0] - found[1]
+    both = np.concatenate([moved, -moved])
+    assert both.max() - both.min() <= selection_mechanism(0.5).score_range
+    for multiplier in (1e-5, 0.3, 40.0):
+        mechanism = score_mechanism(multiplier)
+        released = [to_ticks(each.astype(np.float64), mechanism.tick) * mechanism.tick for each in found]
+        assert np.abs(released[0] - released[1]).max() <= mechanism.l2_sensitivity
+
+
+def test_the_worst_person_moves_choices_by_the_whole_range():
+    one, two = (sums(np.array([[entry]]), [9.0], "squared", [0.0], [], 1.0, 0) for entry in (1.5, -1.5))
+    assert 2.0 * abs(int(one[0] - two[0])) == pytest.approx(selection_mechanism(0.5).score_range, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [None, "sparse-sign", "gaussian"])
+@pytest.mark.parametrize("multiplier", [0.02, 1.0, 30.0])
+@settings(max_examples=10, deadline=None)
+@given(column=st.lists(WILD, min_size=40, max_size=40), place=st.integers(0, 39), other=WILD)
+def test_columns(kind, multiplier, column, place, other):
+    """The released value without its noise; every person in turn may be the one with the longest column of J."""
+    release = ColumnRelease(40, multiplier, None if kind is None else Sketch(kind, 40, 16, 5))
+    found = []
+    for entry in (column[place], other):
+        changed = np.array(column)
+        changed[place] = entry
+        bounded = bounded_column(changed[:, None], 0, 1.5)
+        assert np.abs(bounded).max() <= 1.0
+        found.append(release.read(release.release(bounded, NoNoise())))
+    assert np.linalg.norm(found[0] - found[1]) <= release.mechanism.l2_sensitivity
+
+
+@pytest.mark.parametrize("kind", [None, "sparse-sign", "gaussian"])
+def test_the_sensitivity_of_a_column_is_reached(kind):
+    sketch = None if kind is None else Sketch(kind, 40, 16, 5)
+    release = ColumnRelease(40, 1.0, sketch)
+    largest = max(
+        np.linalg.norm(np.subtract(*(release.read(release.release(sign * unit, NoNoise())) for sign in (1, -1))))
+        for unit in np.eye(40)
+    )
+    assert 0.999 * release.mechanism.l2_sensitivity < largest
+
+
+def test_a_sparse_column_is_the_dense_one():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.5)
+    for column in range(5):
+        np.testing.assert_array_equal(
+            bounded_column(sp.csr_array(dense), column, 0.8), bounded_column(dense, column, 0.8)
+        )

@@ -1,0 +1,150 @@
+"""Fits from noisy moments: unbiased where they claim it, with the standard errors that they claim."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.local.held_out import folds_of, held_out, quality, share_variance
+from sottovoce.local.moments import MomentEstimate, Moments
+from sottovoce.local.ridge import ridge, ridge_by_folds
+from sottovoce.local.spectrum import clean_spectrum
+
+# E He_k(t) of t ~ N(1.2, 0.8^2)
+MEAN, SD = 1.2, 0.8
+A = (
+    MEAN,
+    MEAN**2 + SD**2 - 1,
+    MEAN**3 + 3 * MEAN * SD**2 - 3 * MEAN,
+    MEAN**4 + 6 * MEAN**2 * SD**2 + 3 * SD**4 - 6 * (MEAN**2 + SD**2) + 3,
+)
+
+
+def reports(Z, rng):
+    """Vectors that lean toward z: the component along z is N(1.2, 0.8^2), the rest standard Gaussian."""
+    t = rng.normal(MEAN, SD, len(Z))
+    g = rng.standard_normal(Z.shape)
+    return g + (t - (g * Z).sum(axis=1))[:, None] * Z
+
+
+def people(n, d, rng, spread=1.0):
+    X = rng.standard_normal((n, d)) * spread / np.sqrt(np.arange(1, d + 1)) + 0.5
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    s = np.where(rng.random(n) < 1 / (1 + np.exp(-6 * (X[:, 0] - X[:, 1]))), 1.0, -1.0)
+    return X * s[:, None]
+
+
+def test_moments_are_unbiased():
+    rng = np.random.default_rng(1)
+    Z = people(60, 3, rng)
+    first, second, times = np.zeros(3), np.zeros((3, 3)), 600
+    for _ in range(times):
+        estimate = Moments(3).add(reports(Z, rng)).estimate(A[0], A[1])
+        first += estimate.first / times
+        second += estimate.second / times
+    n = 60 * times
+    assert np.abs(first - Z.mean(axis=0)).max() < 4 * math.sqrt((1 + SD**2) / A[0] ** 2 / n)
+    assert np.abs(second - Z.T @ Z / 60).max() < 4 * math.sqrt(8 / A[1] ** 2 / n)
+
+
+def test_moments_from_real_reports_are_those_of_the_people():
+    """Bytes from a device, read by the server: every moment within 4 standard errors, their spread about 1."""
+    rng = np.random.default_rng(8)
+    protocol = Protocol(epsilon=4.0, n_features=3, K=32, m=3, b=0.5)
+    device = Randomizer(protocol)
+    device._random = rng.bytes
+    X, y = rng.uniform(-0.5, 0.6, (4000, 3)), rng.choice([-1, 1], 4000, p=[0.3, 0.7])
+    aggregator = Aggregator(protocol)
+    assert aggregator.add(b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True))) == 4000
+    Z = protocol.encode_many(X) * y[:, None]
+    estimate = aggregator.moments.estimate(*aggregator.constants.A[:2])
+    upper = np.triu_indices(protocol.d, 1)
+    z = np.concatenate(
+        [
+            (estimate.first - Z.mean(axis=0)) / math.sqrt(estimate.v1 / 4000),
+            (estimate.second - Z.T @ Z / 4000)[upper] / math.sqrt(estimate.v2 / 8000),
+        ]
+    )
+    assert np.abs(z).max() < 4
+    assert 0.4 < np.sqrt(np.mean(z * z)) < 1.7
+
+
+def test_share_variance_is_that_of_the_reports():
+    rng = np.random.default_rng(2)
+    Z = people(200_000, 4, rng)
+    w = np.array([0.7, -0.6, 0.2, 0.1])
+    x, u = reports(Z, rng) @ w, Z @ w
+    for c1, c2 in ((-2.0, 1.0), (1.0, 0.0), (0.5, 2.0)):
+        shares = c1 * x / A[0] + c2 * (x * x - w @ w) / A[1]
+        expected = share_variance(float(w @ w), u.mean(), (u * u).mean(), c1, c2, A)
+        assert shares.var() == pytest.approx(expected, rel=0.04)
+        assert shares.mean() == pytest.approx((c1 * u + c2 * u * u).mean(), abs=5 * math.sqrt(expected / len(x)))
+
+
+def test_held_out_estimates_are_unbiased_and_their_errors_right():
+    rng = np.random.default_rng(3)
+    population = people(50_000, 4, rng)
+    S, m = population.T @ population / 50_000, population.mean(axis=0)
+    errors, claimed, naive = [], [], []
+    for _ in range(400):
+        Z = population[rng.integers(0, 50_000, 500)]
+        moments = Moments(4).add(reports(Z, rng))
+        folds = folds_of(moments, A[0], A[1])
+        fits = [ridge(rest, 0.05) for rest, _ in folds]
+        estimate = held_out(fits, folds, (1.0, -2.0, 1.0), A)
+        truth = np.mean([1 - 2 * w @ m + w @ S @ w for w in fits])
+        errors.append(estimate.value - truth)
+        claimed.append(estimate.standard_error)
+        whole = moments.estimate(A[0], A[1])
+        w = ridge(whole, 0.05)
+        naive.append(1 - 2 * w @ whole.first + w @ whole.second @ w - (1 - 2 * w @ m + w @ S @ w))
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / 20
+    assert np.std(errors) == pytest.approx(np.sqrt(np.mean(np.square(claimed))), rel=0.15)
+    assert np.mean(naive) < -4 * np.std(naive) / 20  # on its own reports a model looks better than it is
+
+
+def test_cleaning_recovers_the_eigenvalues():
+    rng = np.random.default_rng(4)
+    d, n, v2 = 40, 10_000, 3.0
+    truth = np.array([0.5, 0.25] + [0.25 / 38] * 38)
+    noise = rng.standard_normal((d, d)) * math.sqrt(v2 / n)
+    estimate = MomentEstimate(n, np.zeros(d), np.diag(truth) + (noise + noise.T) / 2, 0.0, v2)
+    assert estimate.edge == pytest.approx(2 * math.sqrt(d * v2 / (2 * n)))
+    noise_alone = np.linalg.eigvalsh((noise + noise.T) / 2)
+    assert noise_alone[-1] == pytest.approx(estimate.edge, rel=0.1)
+    cleaned = clean_spectrum(estimate)
+    np.testing.assert_allclose(np.sort(cleaned.values)[-2:], [0.25, 0.5], atol=0.03)
+    assert cleaned.values.sum() == pytest.approx(1.0)
+    raw = np.linalg.eigvalsh(estimate.second)
+    assert abs(raw[-2] - 0.25) > abs(np.sort(cleaned.values)[-2] - 0.25)
+
+
+def test_the_slope_is_calibrated_by_folds():
+    """The best factor on the truth is 1 on average; from the same reports alone the slope is a fifth too steep."""
+    rng = np.random.default_rng(5)
+    population = people(20_000, 12, rng)
+    S, m = population.T @ population / 20_000, population.mean(axis=0)
+    factors = []
+    for _ in range(150):
+        moments = Moments(12).add(reports(population[rng.integers(0, 20_000, 2000)], rng))
+        whole, folds = moments.estimate(A[0], A[1]), folds_of(moments, A[0], A[1])
+        factors.append([w @ m / (w @ S @ w) for w in (ridge_by_folds(whole, folds), ridge(whole))])
+    by_folds, at_once = np.median(factors, axis=0)
+    assert by_folds == pytest.approx(1.0, abs=0.07)
+    assert at_once < 0.9
+
+
+def test_quality_of_a_good_and_of_a_useless_model():
+    rng = np.random.default_rng(6)
+    Z = people(40_000, 4, rng)
+    folds = folds_of(Moments(4).add(reports(Z, rng)), A[0], A[1])
+    good = quality(ridge, folds, A)
+    w = ridge(MomentEstimate(len(Z), Z.mean(axis=0), Z.T @ Z / len(Z), 0.0, 0.0), 0.0)
+    best = 1 - 2 * w @ Z.mean(axis=0) + w @ (Z.T @ Z / len(Z)) @ w
+    assert good.squared_error.value == pytest.approx(best, abs=4 * good.squared_error.standard_error + 0.02)
+    assert good.accuracy_if_normal == pytest.approx(np.mean(Z @ w > 0), abs=0.05)
+    useless = quality(lambda estimate: np.zeros(4), folds, A)
+    assert (useless.squared_error.value, useless.squared_error.standard_error) == (1.0, 0.0)
+    assert useless.explained == 0.0
+    assert math.isnan(useless.accuracy_if_normal)

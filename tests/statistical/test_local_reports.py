@@ -1,0 +1,227 @@
+"""Reports of the device: they follow their stated law, keep epsilon, and say on average what they should.
+
+Tests of chance accept above p = 1e-9 and reject below it, and are run on a device that is wrong on purpose too. All
+random bytes come from seeded generators, so no outcome changes from run to run.
+"""
+
+import math
+from functools import cached_property
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from sottovoce.audit.threshold import epsilon_lower_bound
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
+from sottovoce.local.candidates import candidates
+from sottovoce.local.cap import constants
+from sottovoce.local.odds import Odds
+from sottovoce.local.simulate import simulate
+from sottovoce.local.wire import parse, parse_many
+from sottovoce.privacy.shuffling import shuffled_epsilon
+
+LEVEL = 1e-9
+
+
+class LazyOdds(Odds):
+    """Coins of epsilon / 0.7, charged as epsilon."""
+
+    @cached_property
+    def threshold(self):
+        return Odds(self.epsilon / 0.7, self.K, self.m).threshold
+
+
+def device(protocol, seed, odds=Odds):
+    mechanism = Randomizer(protocol)
+    mechanism.odds = odds(protocol.epsilon, protocol.K, protocol.m)
+    mechanism._random = np.random.default_rng(seed).bytes
+    return mechanism
+
+
+def indices(mechanism, x, y, n, token):
+    """Return n draws for one seed, the first three of them through whole reports."""
+    reports = [parse(mechanism.report(x, y, token=token), mechanism.protocol) for _ in range(3)]
+    top = mechanism.top(reports[0].seed, mechanism._sign(y) * mechanism.protocol.encode(x))
+    return np.array([report.index for report in reports] + [mechanism._draw(top) for _ in range(n - 3)])
+
+
+def vector(**rest):
+    return Protocol(
+        **{"n_features": 2, "completion": "slack", "intercept": 0.0, "epsilon": 1.0, "K": 8, "m": 3, "b": 1.0, **rest}
+    )
+
+
+@pytest.mark.parametrize(("K", "m"), [(8, 3), (5, 4), (3, 1)])
+def test_the_sampler_follows_the_stated_law(K, m):
+    n = 30_000
+    protocol = vector(K=K, m=m)
+    x, token = [0.4, -0.3], b"one"
+    seed = parse(Randomizer(protocol).report(x, 1, token=token), protocol).seed
+    law = Randomizer(protocol).law(seed, protocol.encode(x))
+    expected = n * np.array([float(p) for p in law])
+    right = np.bincount(indices(device(protocol, 1), x, 1, n, token), minlength=K)
+    wrong = np.bincount(indices(device(protocol, 1, LazyOdds), x, 1, n, token), minlength=K)
+    assert chisquare(right, expected).pvalue > LEVEL
+    assert chisquare(wrong, expected).pvalue < LEVEL
+
+
+def test_the_uniform_choice_in_a_group_rejects():
+    """Values beyond the last whole multiple of the group's size are drawn again, never folded."""
+    mechanism = Randomizer(vector())
+    for size in (3, 5, 65_535):
+        last = 2**32 - 2**32 % size
+        mechanism._random = iter_bytes([2**32 - 1, last, last - 1])
+        assert mechanism._below(size) == size - 1
+        mechanism._random = iter_bytes([size + 1])
+        assert mechanism._below(size) == 1
+    mechanism._random = iter_bytes([2**32 - 1])
+    assert mechanism._below(4) == 3
+
+
+def iter_bytes(values):
+    rest = iter(values)
+    return lambda size: next(rest).to_bytes(size, "little")
+
+
+def test_the_coin_is_compared_as_a_whole_number():
+    mechanism = Randomizer(vector())
+    top = np.array([False, True, False, True, False, False, False, True])
+    threshold = mechanism.odds.threshold
+    for coin, choice, index in ((threshold - 1, 0, 1), (threshold - 1, 2, 7), (threshold, 0, 0), (threshold, 4, 6)):
+        mechanism._random = iter_bytes([coin, choice])
+        assert mechanism._draw(top) == index
+
+
+def test_the_bytes_are_those_of_the_operating_system():
+    mechanism = Randomizer(vector())
+    assert mechanism._random is __import__("os").urandom
+    seeds = {parse(mechanism.report([0.1, 0.1], 1), mechanism.protocol).seed for _ in range(200)}
+    assert len(seeds) == 200
+    assert np.bitwise_or.reduce([np.uint64(seed) for seed in seeds]) == 2**64 - 1
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_audit_cannot_exceed_epsilon_and_finds_a_wrong_coin(epsilon):
+    """The best event is known: indices that are likely for one record and not for its opposite."""
+    n, token = 20_000, b"audit"
+    protocol = vector(epsilon=epsilon, K=4, m=2, b=0.0)
+    seed = parse(Randomizer(protocol).report([0.6, 0.8], 1, token=token), protocol).seed
+    likely = Randomizer(protocol).top(seed, protocol.encode([0.6, 0.8]))
+    assert (likely != Randomizer(protocol).top(seed, -protocol.encode([0.6, 0.8]))).all()
+    bounds = {}
+    for odds in (Odds, LazyOdds):
+        scores = [
+            likely[indices(device(protocol, k, odds), [0.6, 0.8], y, n, token)].astype(float)
+            for k, y in enumerate((1, -1))
+        ]
+        bounds[odds] = epsilon_lower_bound(*scores, delta=0.0)
+    assert 0.8 * epsilon < bounds[Odds] <= epsilon < bounds[LazyOdds]
+
+
+def moments(g, protocol):
+    A = constants(protocol.epsilon, protocol.K, protocol.m, protocol.b).A
+    return g.mean(axis=0) / A[0], (g.T @ g / len(g) - np.eye(protocol.d)) / A[1]
+
+
+def assert_unbiased(g, Z, protocol):
+    """First and second moments of the people, each entry within 4.5 standard errors of its own."""
+    A = constants(protocol.epsilon, protocol.K, protocol.m, protocol.b).A
+    first, second = moments(g, protocol)
+    n = len(g)
+    spread = g.std(axis=0) / A[0] / math.sqrt(n)
+    assert (np.abs(first - Z.mean(axis=0)) < 4.5 * spread).all()
+    products = np.sqrt((g**2).T @ g**2 / n) / A[1] / math.sqrt(n)
+    assert (np.abs(second - Z.T @ Z / n) < 4.5 * np.abs(products)).all()
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    X = 0.4 * rng.standard_normal((n, 3)) + [0.3, 0.0, -0.2]
+    return X, np.where(X[:, 0] + X[:, 1] + 0.3 * rng.standard_normal(n) > 0, 1, -1)
+
+
+@pytest.mark.parametrize(("K", "m", "b"), [(16, 3, 1.0), (16, 1, 0.0)])
+def test_wire_bytes_have_the_moments_of_the_people(K, m, b):
+    n = 5000
+    X, y = people(n, 0)
+    protocol = Protocol(n_features=3, epsilon=3.0, K=K, m=m, b=b)
+    mechanism = device(protocol, 5)
+    raw = b"".join(mechanism.report(x, label) for x, label in zip(X, y.tolist(), strict=True))
+    seeds, chosen, rejected = parse_many(raw, protocol)
+    assert not rejected
+    Z = protocol.encode_many(X) * y[:, None]
+    assert_unbiased(candidates(seeds, chosen, protocol.d), Z, protocol)
+    assert_unbiased(simulate(protocol, Z, np.random.default_rng(1)), Z, protocol)
+    with pytest.raises(AssertionError):
+        assert_unbiased(candidates(seeds, chosen, protocol.d), -Z, protocol)
+
+
+def test_a_number_is_rounded_without_bias():
+    """z = s x~ with E s = y on the scale of the bounds: E z = E y x~ and E zz' = E x~x~'."""
+    n = 5000
+    rng = np.random.default_rng(3)
+    features = [NumericFeature("size", 0, 10), CategoricalFeature("place", ["a", "b"])]
+    protocol = Protocol(features=features, task="regression", label_bounds=(-3, 5), epsilon=4.0, K=16, m=2, b=0.5)
+    sizes, places = rng.uniform(0, 10, n), rng.choice(["a", "b"], n)
+    y = np.clip(0.5 * sizes + (places == "a") - 2, -3, 5)
+    mechanism = device(protocol, 6)
+    records = [{"size": size, "place": str(place)} for size, place in zip(sizes, places, strict=True)]
+    raw = b"".join(mechanism.report(record, label) for record, label in zip(records, y.tolist(), strict=True))
+    seeds, chosen, _ = parse_many(raw, protocol)
+    g = candidates(seeds, chosen, protocol.d)
+    rows = protocol.encode_many(records)
+    A = constants(protocol.epsilon, protocol.K, protocol.m, protocol.b).A
+    first, second = moments(g, protocol)
+    target = (rows * ((y + 3) / 4 - 1)[:, None]).mean(axis=0)
+    assert (np.abs(first - target) < 4.5 * g.std(axis=0) / A[0] / math.sqrt(n)).all()
+    assert np.abs(first - target).max() < 0.2 * np.abs(target).max()
+    assert (np.abs(second - rows.T @ rows / n) < 4.5 * np.sqrt((g**2).T @ g**2 / n) / A[1] / math.sqrt(n)).all()
+
+
+@pytest.mark.parametrize("coin", [0, 2**64 - 1])
+def test_labels_at_the_bounds_are_never_rounded_away(coin):
+    protocol = vector(task="regression", label_bounds=(0, 1), n_features=2)
+    mechanism = Randomizer(protocol)
+    for y, sign in ((0, -1.0), (1, 1.0), (-5, -1.0), (5, 1.0)):
+        mechanism._random = iter_bytes([coin])
+        assert mechanism._sign(y) == sign
+
+
+# --- after a shuffle ------------------------------------------------------------------------------------------------
+
+
+def test_shuffled_epsilon_is_the_closed_form():
+    """The first two values come from another program."""
+    assert shuffled_epsilon(1.0, 100_000, 1e-6) == pytest.approx(0.07255492488700484, rel=1e-11)
+    assert shuffled_epsilon(4.0, 1_000_000, 1e-6) == pytest.approx(0.2009852295237435, rel=1e-11)
+    assert shuffled_epsilon(8.0, 100_000, 1e-6) == 8.0  # beyond the theorem
+    assert shuffled_epsilon(0.1, 10, 1e-6) == 0.1
+    values = [shuffled_epsilon(1.0, n, 1e-6) for n in (10, 1000, 10**4, 10**5, 10**6)]
+    assert values == sorted(values, reverse=True)
+
+
+def exact_shuffled_delta(epsilon_0, n, epsilon):
+    """Randomised response of n bits, all others 0: the law of the number of ones under a 0 and under a 1."""
+    from scipy.stats import binom
+
+    p = 1 / (1 + math.exp(epsilon_0))
+    ones = np.arange(n + 1)
+    rest = binom.pmf(ones, n - 1, p)
+    before = binom.pmf(ones - 1, n - 1, p)
+    zero, one = (1 - p) * rest + p * before, p * rest + (1 - p) * before
+    return max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((zero, one), (one, zero)))
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 2000), (1.0, 10_000), (2.0, 50_000)])
+def test_shuffled_epsilon_covers_an_exact_case(epsilon, n):
+    central = shuffled_epsilon(epsilon, n, 1e-6)
+    assert central < epsilon
+    assert exact_shuffled_delta(epsilon, n, central) <= 1e-6
+    assert exact_shuffled_delta(epsilon, n, 0.05 * central) > 1e-6
+
+
+def test_shuffled_epsilon_refuses_nonsense():
+    for arguments in ((0.0, 10, 1e-6), (1.0, 0, 1e-6), (1.0, 10, 0.0), (math.nan, 10, 1e-6), (1.0, 10.0, 1e-6)):
+        with pytest.raises(ParameterError):
+            shuffled_epsilon(*arguments)
