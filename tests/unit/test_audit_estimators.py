@@ -47,7 +47,9 @@ class Sum(BaseEstimator):
 
 def audit(pairs=None, **parameters):
     pairs = worst_case_pairs(**PUBLIC)[:4] if pairs is None else pairs
-    return audit_estimator(Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=2000, n_pilot=200)
+    return audit_estimator(
+        Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=2000, n_pilot=200
+    )
 
 
 def test_a_sound_mechanism_passes_and_nearly_reaches_its_epsilon():

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from sottovoce.cli.audit import audit
 from sottovoce.cli.fit import fit
 from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
@@ -54,6 +55,7 @@ app.command()(show)
 app.command()(plan)
 app.command()(schema)
 app.add_typer(vertical, name="vertical")
+app.add_typer(audit, name="audit")
 
 
 def _print_version(asked: bool) -> None:
