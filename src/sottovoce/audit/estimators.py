@@ -51,7 +51,7 @@ class AuditReport:
     detectable : float
         True epsilon of a Gaussian mechanism that an audit of this size would have reported in nine of ten trials.
     repeats : bool
-        True when all runs on one table released the same: the "noise" does not change from run to run.
+        True when all runs on a table released the same: the "noise" does not change from run to run.
     pair, attack : str
         Where the tables were told apart best.
     pilot : dict
@@ -214,7 +214,7 @@ def audit_estimator(
         gaussian=gaussian,
         confidence=confidence,
         detectable=detectable_epsilon(epsilon, delta, n_runs, confidence=confidence, gaussian=gaussian),
-        repeats=bool((outputs == outputs[:, :1]).all()),
+        repeats=bool((outputs == outputs[:, :1]).all(axis=(1, 2)).any()),
         pair=pair.name,
         attack=attack.name,
         pilot=pilot,
