@@ -12,6 +12,7 @@
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
     +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
+    +-- AuditError                            an estimator under audit failed, or cannot be run
 
     SottovoceWarning (UserWarning)
     +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
@@ -22,6 +23,7 @@ holds the data: they may quote a value of the data, so treat them as private whe
 
 __all__ = [
     "AccountingError",
+    "AuditError",
     "DataError",
     "MessageError",
     "ModelFormatError",
@@ -74,6 +76,10 @@ class PartyError(SottovoceError):
 
 class StorageError(SottovoceError):
     """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
+
+
+class AuditError(SottovoceError):
+    """An estimator under audit failed, or cannot be run; the message quotes its own."""
 
 
 class SottovoceWarning(UserWarning):

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from sottovoce.cli.audit import audit
 from sottovoce.cli.fit import fit
 from sottovoce.cli.local import local
 from sottovoce.cli.plan import plan
@@ -56,6 +57,7 @@ app.command()(plan)
 app.command()(schema)
 app.add_typer(vertical, name="vertical")
 app.add_typer(local, name="local")
+app.add_typer(audit, name="audit")
 
 
 def _print_version(asked: bool) -> None:
