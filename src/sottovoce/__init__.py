@@ -9,6 +9,7 @@ from sottovoce.estimators import (
     DPSearchCV,
     DPSparseLogisticRegression,
 )
+from sottovoce.ledger import Ledger
 from sottovoce.planning import plan
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.parquet import ParquetTable
@@ -21,6 +22,7 @@ __all__ = [
     "DPSearchCV",
     "DPSparseLogisticRegression",
     "Guarantee",
+    "Ledger",
     "ParquetTable",
     "Plan",
     "plan",
