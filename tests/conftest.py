@@ -1,6 +1,30 @@
-"""Settings for every test: hypothesis draws the same examples in each run, without a time limit for each."""
+"""For every test: hypothesis draws the same examples in each run, without a time limit; a PostgreSQL server."""
 
+import itertools
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from _postgres import PostgresServer, running_server, why_not
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real server for the whole run of this process; skips where none is installed."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of a new, empty database."""
+    return postgres_server.make_database(f"test{next(_numbers)}")

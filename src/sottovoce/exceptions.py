@@ -11,6 +11,7 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
+    +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
     +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
         +-- BudgetError    (also ValueError)  a charge does not fit the budget of its data set; names both
         +-- LedgerIntegrityError              the entries of a ledger were changed, lost or put in another order
@@ -21,6 +22,8 @@
 Errors are raised before any noise is drawn wherever the cause can be known by then. They are shown to the person who
 holds the data: they may quote a value of the data, so treat them as private when the data are.
 """
+
+from collections.abc import Callable
 
 __all__ = [
     "AccountingError",
@@ -36,6 +39,7 @@ __all__ = [
     "SchemaError",
     "SottovoceError",
     "SottovoceWarning",
+    "StorageError",
     "TableError",
 ]
 
@@ -99,9 +103,20 @@ class BudgetError(LedgerError, ValueError):
         self.spent = spent
         self.asked = asked
 
+    def __reduce__(self) -> tuple[Callable[..., "BudgetError"], tuple[str, tuple[float, float], float, float]]:
+        return _budget_error, (str(self), self.budget, self.spent, self.asked)
+
+
+def _budget_error(message: str, budget: tuple[float, float], spent: float, asked: float) -> BudgetError:
+    return BudgetError(message, budget=budget, spent=spent, asked=asked)
+
 
 class LedgerIntegrityError(LedgerError):
     """The entries of a ledger were changed, lost or put in another order: do not train on its data sets."""
+
+
+class StorageError(SottovoceError):
+    """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
 
 
 class SottovoceWarning(UserWarning):

@@ -43,8 +43,9 @@ COMPOSITIONS: Final[dict[str, tuple[float, float, float]]] = {
     "renyi": (0.0, 0.0, 1.0),
     "basic": (1.0, 0.0, 0.0),
 }
-# orders around the one that is best for Gaussian releases that fill the budget, as multiples of (order - 1)
-_ORDERS: Final = ((1.0, 0.5), (0.5, 0.125), (2.0, 0.125), (0.25, 0.125), (4.0, 0.125))
+# orders around the one that is best for Gaussian releases that fill the budget: multiples of (order - 1), and the parts
+# of delta; a small part costs a high order next to nothing
+_ORDERS: Final = ((1, 1 / 2), (0.5, 1 / 8), (2, 1 / 8), (0.25, 1 / 16), (4, 1 / 16), (16, 1 / 16), (64, 1 / 16))
 _MOST_ORDER: Final = 4096.0
 _LAST_DIGITS: Final = 1e-9  # as for receipts: sums and square roots may differ in the last digits
 _UP: Final = 1.0 + 2.0**-50

@@ -128,6 +128,11 @@ class VerticalLogisticRegression(_VerticalClassifier):
         Without noise: see `sottovoce.vertical.lbfgs.lbfgs` and `sottovoce.vertical.admm.admm`.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes a run within one process repeatable, and not private.
+    ledger : None, str or Ledger, default None
+        The label holder's privacy budget on disk, which `fit` charges before anything is sent (`sottovoce.Ledger`, or
+        its address). Its data set must have the adjacency ``"replace-one"``: one person's rows at all parties.
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -144,6 +149,8 @@ class VerticalLogisticRegression(_VerticalClassifier):
         All that crossed in `fit`.
     classes_ : ndarray of shape (2,)
     plan_ : VerticalPlan
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     References
     ----------
@@ -182,6 +189,8 @@ class VerticalLogisticRegression(_VerticalClassifier):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -199,6 +208,8 @@ class VerticalLogisticRegression(_VerticalClassifier):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Logistic()
@@ -228,7 +239,7 @@ class VerticalLinearSVC(_VerticalClassifier):
     smoothing : float, >= 0, default 0.5
         0 is the plain hinge loss (ADMM only).
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, classes, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLogisticRegression`, whose attributes it has too.
 
     Examples
@@ -263,6 +274,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -281,6 +294,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
@@ -308,7 +323,7 @@ class VerticalRidge(RegressorMixin, VerticalEstimator):  # type: ignore[misc]
     label_bounds : (low, high) or None
         Public bounds of the labels; required for a private training. Labels beyond are moved to them.
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLogisticRegression`, whose attributes, ``classes_`` aside, it has too.
 
     Examples
@@ -341,6 +356,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -358,6 +375,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Squared()

@@ -1,0 +1,173 @@
+r"""What a cap report is worth: how the reported candidate leans toward the person's vector, and the best sizes.
+
+The score of a candidate g is t + b (t^2 - 1)/sqrt(2), t = <g, z>; one of the m best of K is reported with high
+probability (see `sottovoce.local.odds`). Across the line of z the reported candidate stays standard Gaussian; along it,
+t has density
+
+.. math:: \phi(t) \, K \, [p_0 + (p_1 - p_0) \Pr(\mathrm{Bin}(K-1, Q(t)) \le m - 1)],
+
+where p_1 and p_0 are the probabilities of one index inside and outside the top group and Q(t) is the probability that
+another candidate scores better. With A_k = E He_k(t), for every unit vector z,
+
+.. math:: E[g] = A_1 z, \qquad E[g g' - I] = A_2 z z',
+
+so that sums over many reports are corrected by two divisions. One report is worth one observation of z with noise of
+variance v1 = 1/A_1^2 a coordinate, and one of z z' with noise v2 = 2/A_2^2 (in a direction of unit Frobenius norm).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, ndtr
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.odds import Odds
+
+__all__ = ["CapConstants", "Sizes", "constants", "density", "design", "planned_edge"]
+
+Array = NDArray[np.float64]
+
+_REACH: Final = 14.0  # the density of a Gaussian beyond it is below 1e-43, against at least e^-32 / K
+_PANELS: Final = 160
+_BENDS: Final = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+_SLACK: Final = 0.97  # the smallest K whose variance is within 3 % of the best
+EDGE_OF_DEGREE_0: Final = 0.2
+
+
+@dataclass(frozen=True)
+class CapConstants:
+    """The law of t = <g, z> for a reported candidate g.
+
+    Attributes
+    ----------
+    A : tuple of 4 floats
+        E He_k(t) for k = 1, 2, 3, 4.
+    v1, v2 : float
+        Noise of one report: variance of a coordinate of the first moment, and of a unit direction of the second.
+    """
+
+    A: tuple[float, float, float, float]
+
+    @property
+    def v1(self) -> float:
+        """1 / A_1^2."""
+        return _inverse(self.A[0] ** 2)
+
+    @property
+    def v2(self) -> float:
+        """2 / A_2^2."""
+        return 2.0 * _inverse(self.A[1] ** 2)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The public sizes of a mechanism: K candidates, m of them in the top group, bend b of the score."""
+
+    K: int
+    m: int
+    b: float
+
+
+@lru_cache(maxsize=4096)
+def constants(epsilon: float, K: int, m: int, b: float) -> CapConstants:
+    """Return the constants of a cap report, by quadrature; absolute error below 1e-12 times their size.
+
+    Parameters
+    ----------
+    epsilon : float
+    K, m : int
+    b : float
+    """
+    t, weight = _nodes(b)
+    lean = weight * _membership(t, K, m, b)
+    odds = Odds(epsilon, K, m)
+    factor = K * float(odds.top - odds.rest)
+    square = t * t
+    polynomials = (t, square - 1.0, t * (square - 3.0), square * (square - 6.0) + 3.0)
+    first, second, third, fourth = (factor * math.fsum(lean * values) for values in polynomials)
+    return CapConstants((first, second, third, fourth))
+
+
+def density(t: Array, epsilon: float, K: int, m: int, b: float) -> Array:
+    """Return the density of t = <g, z> for a reported candidate g."""
+    odds = Odds(epsilon, K, m)
+    normal = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+    lean = K * float(odds.top - odds.rest) * _membership(t, K, m, b)
+    out: Array = normal * (K * float(odds.rest) + lean)
+    return out
+
+
+@lru_cache(maxsize=256)
+def design(epsilon: float, degree: int = 1, weight: float = 1.0, largest: int = 256) -> Sizes:
+    """Return the sizes that make a report worth most.
+
+    They minimise v1 + weight v2 (degree 1) or v1 (degree 0); the smallest K within 3 % of the best is taken, since the
+    work of a device grows with K.
+
+    Parameters
+    ----------
+    epsilon : float
+    degree : {0, 1}
+        Degree of the model's gradient in the coefficients: 0 needs the first moment only.
+    weight : float
+        What the second moment's noise counts against the first's.
+    largest : int
+        The largest number of candidates to take.
+    """
+    bends = (0.0,) if degree == 0 else _BENDS
+    choices: list[tuple[float, Sizes]] = []
+    for K in [2**power for power in range(1, largest.bit_length())]:
+        sizes = [Sizes(K, m, b) for b in bends for m in _group_sizes(K)]
+        losses = [_loss(constants(epsilon, K, size.m, size.b), degree, weight) for size in sizes]
+        choices.append(min(zip(losses, sizes, strict=True), key=lambda choice: choice[0]))
+    least = min(loss for loss, _ in choices)
+    if not math.isfinite(least):
+        raise ParameterError(f"epsilon {epsilon!r} is too small for any report to say something. Choose a larger one.")
+    return next(size for loss, size in choices if loss <= least / _SLACK)
+
+
+def planned_edge(n: int, d: int, v2: float) -> float:
+    """Return the noise edge 2 sqrt(d v2 / (2 n)): eigenvalues of the second moment below it are lost in noise."""
+    return 2.0 * math.sqrt(d * v2 / (2.0 * n))
+
+
+def _loss(c: CapConstants, degree: int, weight: float) -> float:
+    return c.v1 + weight * c.v2 if degree else c.v1
+
+
+def _group_sizes(K: int) -> list[int]:
+    return sorted({round(value) for value in np.geomspace(1, max(1, K // 2), 24)})
+
+
+def _better(t: Array, b: float) -> Array:
+    """Probability Q(t) that a standard normal scores better than t."""
+    if b == 0.0:
+        return np.asarray(ndtr(-t), np.float64)
+    vertex = -1.0 / (math.sqrt(2.0) * b)  # the score falls on its left and rises on its right
+    reach = np.abs(t - vertex)
+    return np.asarray(ndtr(-(vertex + reach)) + ndtr(vertex - reach), np.float64)
+
+
+def _membership(t: Array, K: int, m: int, b: float) -> Array:
+    """Probability that a candidate at t is among the m best of K."""
+    return np.asarray(1.0 - betainc(m, K - m, _better(t, b)), np.float64)
+
+
+@cache
+def _nodes(b: float) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights of the normal law, in panels that end where the score turns."""
+    ends = np.linspace(-_REACH, _REACH, _PANELS + 1)
+    if b != 0.0:
+        ends = np.union1d(ends, np.clip(-1.0 / (math.sqrt(2.0) * b), -_REACH, _REACH))
+    x, w = np.polynomial.legendre.leggauss(12)
+    half = 0.5 * np.diff(ends)[:, None]
+    t = (0.5 * (ends[1:] + ends[:-1])[:, None] + half * x).ravel()
+    return t, (half * w).ravel() * np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+
+
+def _inverse(value: float) -> float:
+    return 1.0 / value if value > 0.0 else math.inf

@@ -1,0 +1,166 @@
+"""The features of a protocol: what one value of a record becomes, by public facts alone, on the device.
+
+Every feature fills its columns with numbers whose squares add up to at most 1, so the norm of a whole row is at most
+the square root of the number of features, whatever the record.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Final
+
+from sottovoce._validation import number
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = ["CategoricalFeature", "Feature", "NumericFeature", "feature_from_json"]
+
+_MOST_TEXT: Final = 1000
+
+
+@dataclass(frozen=True)
+class NumericFeature:
+    """A number between public bounds, scaled to [-1, 1].
+
+    A value beyond a bound is moved to the bound.
+
+    Parameters
+    ----------
+    name : str
+    low, high : float
+        Public bounds, low < high.
+    missing : bool, default=False
+        True adds a column that is 1 where the value is missing (None or NaN), and the number's own column is 0 there.
+        False refuses a record whose value is missing; then no report is sent, which whoever waits for it may notice.
+    """
+
+    kind: ClassVar[str] = "numeric"
+
+    name: str
+    low: float
+    high: float
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_text("feature name", self.name)
+        _check_flag(self.name, self.missing)
+        low = number(f"low of feature {self.name!r}", self.low) + 0.0  # no negative zero
+        high = number(f"high of feature {self.name!r}", self.high) + 0.0
+        if not (low < high and math.isfinite(high - low) and math.isfinite(high + low) and high - low > 0.0):
+            raise ParameterError(f"feature {self.name!r} must have bounds low < high; got {low!r} and {high!r}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that this feature fills."""
+        return (self.name, f"{self.name}=missing") if self.missing else (self.name,)
+
+    def encode(self, value: object) -> tuple[tuple[int, float], ...]:
+        """Return (column, number) pairs of the columns that are not 0."""
+        if value is None or (isinstance(value, Real) and value != value):
+            if self.missing:
+                return ((1, 1.0),)
+            raise DataError(
+                f"feature {self.name!r} is missing. Give a number, or declare the feature with missing=True."
+            )
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise DataError(f"feature {self.name!r} must be a number; got {value!r}.")
+        given: Any = value  # compared before it is a float: a whole number may be beyond the doubles
+        inside = self.low if given <= self.low else self.high if given >= self.high else float(given)
+        return ((0, ((inside - self.low) - (self.high - inside)) / (self.high - self.low)),)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the feature as an object of the protocol's text."""
+        return {
+            "type": self.kind, "name": self.name, "low": self.low, "high": self.high, "missing": self.missing
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CategoricalFeature:
+    """One of a public list of categories, encoded as one column a category, of which one is 1.
+
+    A value that is not in the list is 0 in all columns: it counts as none of the categories.
+
+    Parameters
+    ----------
+    name : str
+    categories : sequence of str
+        Public.
+    missing : bool, default=False
+        True adds a column that is 1 where the value is missing (None, NaN or an empty text). False refuses a record
+        whose value is missing, as for `NumericFeature`.
+    """
+
+    kind: ClassVar[str] = "categorical"
+
+    name: str
+    categories: tuple[str, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_text("feature name", self.name)
+        _check_flag(self.name, self.missing)
+        if not isinstance(self.categories, (list, tuple)):
+            raise ParameterError(
+                f"categories of feature {self.name!r} must be a list of texts; got {self.categories!r}."
+            )
+        object.__setattr__(self, "categories", tuple(self.categories))
+        for category in self.categories:
+            _check_text(f"category of feature {self.name!r}", category)
+        if not self.categories or len(set(self.categories)) < len(self.categories):
+            raise ParameterError(f"categories of feature {self.name!r} must be one or more different texts.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that this feature fills."""
+        names = tuple(f"{self.name}={category}" for category in self.categories)
+        return (*names, f"{self.name}=missing") if self.missing else names
+
+    def encode(self, value: object) -> tuple[tuple[int, float], ...]:
+        """Return (column, number) pairs of the columns that are not 0."""
+        if value is None or value == "" or (isinstance(value, Real) and value != value):
+            if self.missing:
+                return ((len(self.categories), 1.0),)
+            raise DataError(f"feature {self.name!r} is missing. Give a category, or declare it with missing=True.")
+        if not isinstance(value, str):
+            raise DataError(f"feature {self.name!r} must be a text; got {value!r}. Its categories are texts.")
+        return ((self.categories.index(value), 1.0),) if value in self.categories else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the feature as an object of the protocol's text."""
+        return {
+            "type": self.kind, "name": self.name, "categories": list(self.categories), "missing": self.missing
+        }  # fmt: skip
+
+
+Feature = NumericFeature | CategoricalFeature
+
+_KEYS: Final[dict[str, tuple[type[NumericFeature] | type[CategoricalFeature], set[str]]]] = {
+    "numeric": (NumericFeature, {"type", "name", "low", "high", "missing"}),
+    "categorical": (CategoricalFeature, {"type", "name", "categories", "missing"}),
+}
+
+
+def feature_from_json(entry: object) -> Feature:
+    """Return the feature that an object of the protocol's text describes; nothing unknown is accepted."""
+    if not isinstance(entry, Mapping) or entry.get("type") not in _KEYS:
+        raise ParameterError(f"a feature must be an object of type 'numeric' or 'categorical'; got {entry!r}.")
+    kind, keys = _KEYS[entry["type"]]
+    if set(entry) != keys:
+        raise ParameterError(
+            f"a {entry['type']} feature must have exactly the keys {sorted(keys)}; got {sorted(entry)}."
+        )
+    return kind(**{key: value for key, value in entry.items() if key != "type"})
+
+
+def _check_text(what: str, text: object) -> None:
+    good = isinstance(text, str) and 0 < len(text) <= _MOST_TEXT
+    if not good or any(0xD800 <= ord(letter) <= 0xDFFF for letter in str(text)):
+        raise ParameterError(f"{what} must be a text of 1 to {_MOST_TEXT} characters; got {text!r}.")
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ParameterError(f"missing of feature {name!r} must be True or False; got {value!r}.")
