@@ -23,8 +23,6 @@ Errors are raised before any noise is drawn wherever the cause can be known by t
 holds the data: they may quote a value of the data, so treat them as private when the data are.
 """
 
-from collections.abc import Callable
-
 __all__ = [
     "AccountingError",
     "BudgetError",
@@ -97,18 +95,14 @@ class BudgetError(LedgerError, ValueError):
         Epsilon that the charge would have brought it to.
     """
 
-    def __init__(self, message: str, *, budget: tuple[float, float], spent: float, asked: float) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, budget: tuple[float, float], spent: float, asked: float) -> None:
+        super().__init__(message, budget, spent, asked)
         self.budget = budget
         self.spent = spent
         self.asked = asked
 
-    def __reduce__(self) -> tuple[Callable[..., "BudgetError"], tuple[str, tuple[float, float], float, float]]:
-        return _budget_error, (str(self), self.budget, self.spent, self.asked)
-
-
-def _budget_error(message: str, budget: tuple[float, float], spent: float, asked: float) -> BudgetError:
-    return BudgetError(message, budget=budget, spent=spent, asked=asked)
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LedgerIntegrityError(LedgerError):

@@ -129,7 +129,8 @@ def verify(
     typer.echo(f"{found.n_entries} entries hold together; head {found.head}")
     if not found.anchored:
         typer.echo(
-            "No --expected-head was given: that entries were cut off at the end would not show. Keep the head elsewhere."
+            "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
+            "another place."
         )
     if not found.ok:
         raise typer.Exit(1)

@@ -454,7 +454,7 @@ def _largest_epsilon(rule: PrivacyFilter, releases: list[Release], delta: float)
     low, high = 0.0, max(rule.epsilon, gaussian_epsilon(1.0, delta))
     while fits(high) and high < 1e6:  # with a large delta a fit can have more epsilon than the budget
         low, high = high, 2.0 * high
-    while high - low > 1e-6 * high and high > 1e-6 * rule.epsilon:
+    while high - low > 1e-9 * high and high > 1e-9 * rule.epsilon:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
