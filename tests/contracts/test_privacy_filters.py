@@ -5,7 +5,7 @@ gives the largest delta at the budget's epsilon that any analyst can reach under
 """
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -47,11 +47,11 @@ def worst_delta(admits, epsilon, first, second, most):
     """Return the largest delta at ``epsilon`` of an analyst who may choose either response after every answer."""
     kept = {value: math.exp(value) / (1.0 + math.exp(value)) for value in (first, second)}
 
-    @lru_cache(maxsize=None)
+    @cache
     def allowed(n, m):
         return n + m <= most and admits(n, m)
 
-    @lru_cache(maxsize=None)
+    @cache
     def value(n, m, up, right):
         loss = (2 * up - n) * first + (2 * right - m) * second
         best = max(0.0, -math.expm1(epsilon - loss))

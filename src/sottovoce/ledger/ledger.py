@@ -361,7 +361,7 @@ class Ledger:
         Verification
             ``ok``, and the problems in words.
         """
-        found = verify_book([read_row(row) for row in self._store.read()], expected_head=expected_head)
+        found = verify_book(map(read_row, self._store.read()), expected_head=expected_head)
         missing = sorted(self._store.missing_guards())
         return found.with_problems(f"the trigger {name!r}, which refuses changes, is not there" for name in missing)
 
