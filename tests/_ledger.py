@@ -1,14 +1,11 @@
-"""Processes that charge a ledger until the budget is spent or they are killed: for the tests and the benchmark.
+"""Processes that charge a ledger until the budget is spent or they are killed: for the tests and the benchmark."""
 
-They are forked from a small server that has imported everything, so that a hundred of them start in a moment.
-"""
-
-import multiprocessing
 import os
 import random
+import signal
 import time
+import warnings
 from collections.abc import Iterable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from sottovoce.exceptions import BudgetError
@@ -18,9 +15,6 @@ from sottovoce.privacy.filters import Release
 
 NOISE = 25.0
 EVENT = GaussianEvent(NOISE)
-
-
-PRELOADED = ["sottovoce.ledger.ledger", "sqlalchemy.dialects.sqlite.pysqlite", "sqlalchemy.dialects.postgresql.psycopg"]
 
 
 def work(ledger: Ledger, dataset: str, count: int, journal: Path, go: Path | None) -> None:
@@ -47,13 +41,29 @@ def work(ledger: Ledger, dataset: str, count: int, journal: Path, go: Path | Non
         note("done")
 
 
-def start(ledger: Ledger, dataset: str, count: int, journal: Path, go: Path | None = None) -> BaseProcess:
-    """Start one process."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*PRELOADED, "psycopg"])
-    process = context.Process(target=work, args=(ledger, dataset, count, journal, go), daemon=True)
-    process.start()
-    return process
+class Worker:
+    """A fork of this process that charges; a hundred of them start in a moment."""
+
+    def __init__(self, ledger: Ledger, dataset: str, count: int, journal: Path, go: Path | None = None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside a test runner's threads
+            self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                work(ledger, dataset, count, journal, go)
+                status = 0
+            finally:
+                os._exit(status)
+
+    def wait(self) -> int:
+        """Return the exit code, negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        os.kill(self.pid, signal.SIGKILL)
+        assert self.wait() == -signal.SIGKILL
 
 
 def wait_until_ready(journal: Path) -> None:
@@ -66,11 +76,10 @@ def wait_until_ready(journal: Path) -> None:
 
 def kill_at_random(ledger: Ledger, dataset: str, journal: Path, moments: random.Random, longest: float) -> None:
     """Start a process and kill it (signal 9) at a random moment."""
-    process = start(ledger, dataset, 10**6, journal)
+    worker = Worker(ledger, dataset, 10**6, journal)
     wait_until_ready(journal)
     time.sleep(moments.uniform(0.0, longest))
-    process.kill()
-    process.join()
+    worker.kill()
 
 
 def answers(journals: Iterable[Path]) -> dict[str, set[str]]:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from _ledger import EVENT, faults, kill_at_random, start, wait_until_ready
+from _ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
 
@@ -16,7 +16,9 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "composition": "gaussian"}
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request, tmp_path):
-    url = f"sqlite:///{tmp_path / 'budget.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = (
+        f"sqlite:///{tmp_path / 'budget.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
     made = Ledger(url)
     made.create("people", **BUDGET)
     made.create("many", **{**BUDGET, "epsilon": 1e3})
@@ -25,13 +27,11 @@ def ledger(request, tmp_path):
 
 def test_processes_at_once_never_overspend(ledger, tmp_path):
     journals = [tmp_path / f"journal{place}" for place in range(8)]
-    processes = [start(ledger, "people", 1000, journal, tmp_path / "go") for journal in journals]
+    processes = [Worker(ledger, "people", 1000, journal, tmp_path / "go") for journal in journals]
     for journal in journals:
         wait_until_ready(journal)
     (tmp_path / "go").touch()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 8
+    assert [process.wait() for process in processes] == [0] * 8
     assert all("refused" in journal.read_text() for journal in journals)
     lost, overspent, history = faults(ledger, "people", journals)
     assert (lost, overspent) == (0, 0)
