@@ -9,7 +9,8 @@ model and then choose the next fit, so only rules are used that hold for such *f
 * ``"basic"``: everything; epsilons and deltas add up [4]_;
 * ``"mixed"``: a charge fits if one of the three admits the whole history, each with its own share of delta.
 
-A history of one release needs no rule: it is accounted by the tightest accountant.
+A history of one release needs no rule: it is accounted by the tightest accountant. Budgets outlive versions: the shares
+and orders of a rule never change once it was released, a new choice is a new name.
 
 References
 ----------
