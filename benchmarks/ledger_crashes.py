@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="20 kills, 8 processes")
     parser.add_argument("--kills", type=int)
     parser.add_argument("--processes", type=int)
-    parser.add_argument("--longest", type=float, default=0.1, help="seconds that a process lives at most")
+    parser.add_argument("--longest", type=float, default=0.3, help="seconds that a process lives at most")
     parser.add_argument("--only", choices=["sqlite", "postgresql"])
     arguments = parser.parse_args()
     n_kills = arguments.kills or (20 if arguments.quick else 1000)

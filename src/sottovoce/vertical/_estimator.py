@@ -231,6 +231,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         is_charged(self.ledger, self.dataset)
+        _check_given(parties, holder, y)
         plan = self._plan(parties, holder)
         model, begun = secrets.token_hex(8), False
         with charging(
@@ -490,11 +491,17 @@ def _label_holder(given: str | None, parties: Parties) -> str:
     return holders[0] if holders else parties.names[0]
 
 
-def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+def _check_given(parties: Parties, holder: str, y: ArrayLike | None) -> Any:
+    """Return the labels that the party itself holds, or None; refuse a training without any. Nothing is read."""
     party = _owned(parties).get(holder)
     own = None if party is None else party.y
     if own is None and y is None:
         raise ParameterError(f"y is missing: give the labels, or make the party {holder!r} with y=...")
+    return own
+
+
+def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+    own = _check_given(parties, holder, y)
     if own is None or y is None:
         return np.asarray(own if y is None else y)
     given = np.asarray(y)
