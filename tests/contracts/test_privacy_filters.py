@@ -123,6 +123,24 @@ def test_mixed_never_costs_more_than_the_naive_sum_within_its_quarter_of_delta(e
     assert rule.spent([Release(event, 5e-6) for event in events]) <= naive * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_the_rules_share_delta_and_never_take_more(composition):
+    assert math.fsum(COMPOSITIONS[composition]) == 1.0
+    rule = PrivacyFilter(1.0, 1e-6, composition)
+    shares = [delta for _, delta in rule.orders]
+    assert math.fsum(shares) == pytest.approx(COMPOSITIONS[composition][2] * 1e-6, rel=1e-12)
+
+
+def test_the_shares_of_a_mixed_budget_are_what_the_proof_says():
+    """A half of delta for Gaussian releases, a quarter for the sum of epsilons."""
+    rule = PrivacyFilter(1.0, 1e-6)
+    mu = math.sqrt(2.0) * gaussian_mu(0.1, 1e-6)
+    assert rule.spent([gaussian(0.1)] * 2) == pytest.approx(gaussian_epsilon(mu, 5e-7), rel=1e-9)
+    within, beyond = Release(RandomizedResponseEvent(0.3), 1.2e-7), Release(RandomizedResponseEvent(0.3), 1.3e-7)
+    assert rule.spent([within] * 2) == pytest.approx(0.6, rel=1e-9)
+    assert rule.spent([beyond] * 2) > 0.601
+
+
 def test_many_small_fits_cost_like_their_square_root():
     rule = PrivacyFilter(1.0, 1e-6, "gaussian")
     assert rule.spent([gaussian(0.1)] * 25) == pytest.approx(gaussian_epsilon(5 * gaussian_mu(0.1, 1e-6), 1e-6))

@@ -144,4 +144,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+TestMachine.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)

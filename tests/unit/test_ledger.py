@@ -76,6 +76,7 @@ def test_the_life_of_a_charge(ledger):
 
 def test_a_cancelled_charge_is_given_back(ledger):
     charge = ledger.reserve("people", EVENT, **FIT)
+    assert ledger.spent("people")[0] > 0.3
     ledger.cancel(charge, "no noise was drawn")
     assert ledger.spent("people") == (0.0, 1e-6)
     assert [(record.state, record.reason) for record in ledger.history("people")] == [
@@ -380,6 +381,13 @@ SWAP = [
 )
 def test_tampering_shows(filled, statements, problem):
     check_tampered(filled.url, statements, problem)
+
+
+def test_an_entry_that_was_forged_with_its_own_hash_breaks_the_chain(filled):
+    row = filled._store.read(4)[0]
+    forged = Entry.from_text(row[3].replace('"tester"', '"forger"'), place="here")
+    statement = f"UPDATE sottovoce_ledger SET entry = '{forged.text}', hash = '{forged.hash}' WHERE seq = 4"
+    check_tampered(filled.url, [statement], "entry 5 does not follow entry 4")
 
 
 def test_tampering_shows_in_either_database(ledger, url):
