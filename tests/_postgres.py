@@ -72,7 +72,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start it and wait until it answers."""
         settings = {
-            "listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "on", "max_connections": "50",
+            "listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "on", "max_connections": "120",
         }  # fmt: skip
         options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
