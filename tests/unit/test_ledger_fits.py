@@ -11,7 +11,7 @@ from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import AccountingError, BudgetError, DataError, LedgerError, ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.ledger import Charge
-from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical import Party, VerticalLasso, VerticalLogisticRegression, VerticalRidge, split_columns
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (300, 3))
@@ -241,6 +241,17 @@ def test_vertical_fits_are_charged_once_for_all_parties(ledger, mechanism):
     assert (record.state, record.event) == ("committed", model.plan_.event)
     assert record.plan["parties"] == {"a": 2, "b": 1} and model.charge_.hash == ledger.head()
     assert clone(model).ledger.spent("aligned") == ledger.spent("aligned")
+
+
+@pytest.mark.parametrize("aggregation", ["local", "global"])
+def test_sparse_vertical_fits_are_charged_once_for_all_parties(ledger, aggregation):
+    ledger.create("aligned", epsilon=3.0, delta=1e-5, adjacency="replace-one")
+    held = split_columns(X, {"a": [0, 1], "b": [2]}, data_bound={"a": 0.5, "b": 0.5})
+    model = VerticalLasso(label_bounds=(-1, 1), radius=2.0, aggregation=aggregation, n_steps=3, **SPEND)
+    model.set_params(ledger=ledger, dataset="aligned").fit(held, T)
+    (record,) = ledger.history("aligned")
+    assert (record.state, record.event) == ("committed", model.plan_.event)
+    assert ledger.spent("aligned")[0] > 0.4
 
 
 def test_vertical_fits_that_do_not_fit(ledger):
