@@ -1,7 +1,11 @@
 """For every test: hypothesis draws the same examples in each run, without a time limit; a PostgreSQL server."""
 
 import itertools
+import os
 from collections.abc import Iterator
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BLAS would only get in their way
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
