@@ -13,6 +13,7 @@ import typer.core
 from sottovoce.cli.fit import fit
 from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
+from sottovoce.cli.receipt import receipt
 from sottovoce.cli.schema import schema
 from sottovoce.cli.show import show
 from sottovoce.cli.vertical import vertical
@@ -54,6 +55,7 @@ app.command()(show)
 app.command()(plan)
 app.command()(schema)
 app.add_typer(vertical, name="vertical")
+app.add_typer(receipt, name="receipt")
 
 
 def _print_version(asked: bool) -> None:

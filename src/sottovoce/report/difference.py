@@ -79,6 +79,23 @@ class ReceiptDifference:
             "not comparable": "The two promises are about different things and cannot be compared.",
         }[self.promise]
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the comparison as plain data for JSON; infinity is the string ``"inf"``."""
+        return {
+            "format": "sottovoce-receipt-difference",
+            "version": 1,
+            "promise": self.promise,
+            "summary": self.summary(),
+            "reasons": list(self.reasons),
+            "curve": [
+                {"delta": row.delta, "before": _plain(row.before), "after": _plain(row.after)} for row in self.curve
+            ],
+            "differences": [
+                {"entry": change.entry, "before": change.before, "after": change.after}
+                for change in (*self.headline, *self.entries, *self.items)
+            ],
+        }
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         return [
@@ -203,6 +220,10 @@ def _items(entry: str, before: Sequence[str], after: Sequence[str]) -> list[Diff
         *(Difference(entry, item, None) for item in before if item not in after),
         *(Difference(entry, None, item) for item in after if item not in before),
     ]
+
+
+def _plain(value: float) -> float | str:
+    return "inf" if value == math.inf else value
 
 
 def _arrow(change: Difference) -> str:
