@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 __all__ = ["digits", "one_in", "percent", "rounded_up"]
 
@@ -28,11 +28,8 @@ def one_in(probability: float) -> str:
         return "never"
     if probability > 0.5:
         return percent(probability)
-    many = 1.0 / probability
-    if many >= 1e15:
-        return f"1 in {many:.0e}".replace("e+", "e")
-    scale = 10 ** max(0, math.floor(math.log10(many)) - 2)
-    return f"1 in {math.floor(many * (1.0 + 1e-12) / scale) * scale:,}"
+    many = Context(prec=3, rounding=ROUND_FLOOR).divide(Decimal(1), Decimal(repr(float(probability))))
+    return f"1 in {int(many):,}" if many < 10**15 else f"1 in {many:.3g}".replace("e+", "e")
 
 
 def digits(value: object) -> str:

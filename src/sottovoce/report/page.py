@@ -120,7 +120,7 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
                 else "At the delta of this receipt there is no bound. The annex shows those at other values of delta.",
             ),
         )
-    whose, found = _questions(guarantee.adjacency)
+    whose, that, found = _questions(guarantee.adjacency)
     promise = element(
         "p",
         "Imagine two tables that are equal but for one thing, the unit of protection: ",
@@ -138,8 +138,8 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         (f"A guess {whose}, both equally likely before, is right", "50 %", percent(curve.guess())),
         (f"A detector that is wrong about 1 in 100 {found}", "1 %", percent(curve.detection(0.01))),
         (f"A detector that is wrong about 1 in 1,000 {found}", "0.1 %", percent(curve.detection(0.001))),
-        (f"A belief of 50 % {whose} grows, {rare}, to", "50 %", percent(curve.belief(0.5, _RARE))),
-        (f"A suspicion of 1 % {whose} grows, {rare}, to", "1 %", percent(curve.belief(0.01, _RARE))),
+        (f"A belief of 50 % {that} grows, {rare}, to", "50 %", percent(curve.belief(0.5, _RARE))),
+        (f"A suspicion of 1 % {that} grows, {rare}, to", "1 %", percent(curve.belief(0.01, _RARE))),
     ]
     return section(
         "meaning",
@@ -158,16 +158,20 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         ),
         element(
             "p",
-            "It says nothing about facts that hold for many people alike: those are what a model is for.",
+            "The promise is silent about facts that hold for many people alike: those are what a model is for.",
             class_="soft",
         ),
     )
 
 
-def _questions(adjacency: str) -> tuple[str, str]:
+def _questions(adjacency: str) -> tuple[str, str, str]:
     if Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE:
-        return "which of two records is the true one", "false records finds the true one"
-    return "whether the row is in the table", "absent rows finds a present one"
+        return (
+            "which of two records is the true one",
+            "that a record is the true one of two",
+            "false records finds the true one",
+        )
+    return "whether the row is in the table", "that the row is in the table", "absent rows finds a present one"
 
 
 def _power(epsilon: float) -> float:

@@ -100,7 +100,8 @@ caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); }
 thead th { border-bottom: 2px solid var(--edge); }
 tbody th { font-weight: 500; }
-td.figure, th.figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.figure, th.figure { text-align: right; font-variant-numeric: tabular-nums; }
+td.figure { white-space: nowrap; }
 td.figure, th.figure { padding-right: 0; padding-left: .75rem; }
 tr { break-inside: avoid; }
 thead { display: table-header-group; }
