@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -161,7 +162,7 @@ class _Blocks(HTMLParser):
 
 def _parsed(content: str) -> Any:
     try:
-        return json.loads(content, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        return json.loads(content, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"this is no receipt: it is not JSON ({error}).") from None
 
@@ -176,6 +177,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not allowed")
+
+
+def _finite(digits: str) -> float:
+    """Refuse a number beyond the doubles: it would read back as infinity, which a receipt spells out."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
 
 
 def _limited(data: dict[str, Any]) -> dict[str, Any]:
