@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli._options import ForceOption
+from sottovoce.cli._options import ForceOption, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.report import diff_receipts, difference_page, read_receipt, verify_receipt
 
@@ -48,6 +48,7 @@ def diff(
 ) -> None:
     """Say whether the promise of B is weaker or stronger than that of A, and what else differs."""
     if html is not None:
+        refuse_options("prints, and --html writes a page: give one of them", {"--json": as_json})
         check_output("--html", html, inputs=(first, second), overwrite=force)
     a, b = read_receipt(first), read_receipt(second)
     if html is not None:
