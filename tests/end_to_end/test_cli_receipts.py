@@ -109,9 +109,9 @@ def test_verify_fails_on_a_false_promise(files):
 
 def test_diff(files):
     words = " ".join(passes("receipt", "diff", files / "a.json", files / "b.json").stdout.split())
-    assert "a stronger promise" in words and "(less)" in words and "(MORE)" not in words
+    assert "A stronger promise" in words and "(less)" in words and "(MORE)" not in words
     words = " ".join(passes("receipt", "diff", files / "b.json", files / "a.json").stdout.split())
-    assert "a WEAKER promise" in words and "(MORE)" in words
+    assert "A WEAKER promise" in words and "(MORE)" in words
     data = json.loads(passes("receipt", "diff", files / "a.json", files / "none.json", "--json").stdout)
     assert data["promise"] == "weaker" and data["curve"][0]["after"] == "inf"
     result = passes("receipt", "diff", files / "a.json", files / "b.json", "--html", files / "d.html")

@@ -43,7 +43,7 @@ def document(
         element(
             "main",
             *first,
-            *([element("div", element("p", annex_title, class_="part"), *annex, class_="annex")] if annex else []),
+            *([element("div", element("h2", annex_title, class_="part"), *annex, class_="annex")] if annex else []),
             id="content",
             tabindex=-1,
         ),
@@ -74,7 +74,9 @@ def fact_table(caption: str, rows: Sequence[tuple[str, str]], *, class_: str = "
     return element("table", element("caption", caption), element("tbody", *body), class_=class_)
 
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, figures: int = 0) -> Markup:
+def table(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, figures: int = 0, class_: str | None = None
+) -> Markup:
     """Return a table with headings of columns and rows; the last ``figures`` columns hold numbers."""
     first = len(heads) - figures
     kinds = [None if place < first else "figure" for place in range(len(heads))]
@@ -88,7 +90,11 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, 
         for row in rows
     )
     whole = element(
-        "table", element("caption", caption), element("thead", element("tr", *head)), element("tbody", join(body))
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *head)),
+        element("tbody", join(body)),
+        class_=class_,
     )
     if len(heads) < 4:
         return whole

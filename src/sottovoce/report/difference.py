@@ -43,7 +43,8 @@ class ReceiptDifference:
     Attributes
     ----------
     promise : {"the same", "stronger", "weaker", "crossing", "not comparable"}
-        What b promises against a, by the costs of their events at all deltas of `curve`; a smaller epsilon is stronger.
+        What b promises against a, by the costs of their events at all deltas of `curve`, where a smaller epsilon is
+        stronger, and by whether the noise can be repeated from a seed.
     reasons : tuple of str
         Why they cannot be compared, or what a bare comparison of the curves leaves out.
     headline : tuple of Difference
@@ -71,11 +72,11 @@ class ReceiptDifference:
         """Return the comparison of the promises in one sentence."""
         return {
             "the same": "The two events cost the same at every delta compared.",
-            "stronger": "The second receipt's event costs no more at any delta compared, and less at some: a stronger "
-            "promise.",
-            "weaker": "The second receipt's event costs no less at any delta compared, and more at some: a WEAKER "
-            "promise.",
-            "crossing": "Neither is stronger throughout: which event costs less depends on delta.",
+            "stronger": "A stronger promise: the second costs more at no delta compared, and less at some, or only the "
+            "noise of the first can be repeated from a seed.",
+            "weaker": "A WEAKER promise: the second costs less at no delta compared, and more at some, or only its own "
+            "noise can be repeated from a seed.",
+            "crossing": "Neither is stronger throughout: it depends on delta, or on who knows a seed.",
             "not comparable": "The two promises are about different things and cannot be compared.",
         }[self.promise]
 
@@ -130,7 +131,7 @@ def diff_receipts(a: Guarantee, b: Guarantee) -> ReceiptDifference:
     apart = _apart(a, b)
     curve = () if apart else _curve(a, b)
     return ReceiptDifference(
-        promise="not comparable" if apart else _compared(curve),
+        promise="not comparable" if apart else _compared(a, b, curve),
         reasons=apart or _caveats(a, b),
         headline=_changed(
             ("verdict", verdict_of(a).headline, verdict_of(b).headline),
@@ -191,9 +192,9 @@ def _curve(a: Guarantee, b: Guarantee) -> tuple[CurveRow, ...]:
     return tuple(CurveRow(delta, a.epsilon_at(delta), b.epsilon_at(delta)) for delta in deltas)
 
 
-def _compared(curve: Sequence[CurveRow]) -> str:
-    less = any(row.after < row.before and not _close(row) for row in curve)
-    more = any(row.after > row.before and not _close(row) for row in curve)
+def _compared(a: Guarantee, b: Guarantee, curve: Sequence[CurveRow]) -> str:
+    less = any(row.after < row.before and not _close(row) for row in curve) or (a.seeded and not b.seeded)
+    more = any(row.after > row.before and not _close(row) for row in curve) or (b.seeded and not a.seeded)
     if less and more:
         return "crossing"
     return "stronger" if less else "weaker" if more else "the same"

@@ -52,7 +52,8 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
         element("p", _HEADLINES[found.promise], class_="headline"),
         element("p", found.summary()),
         *([element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []),
-        class_=f"verdict {_COLOURS[found.promise]}",
+        # a stronger curve with a catch is no good news
+        class_=f"verdict {'warn' if found.reasons and _COLOURS[found.promise] == 'good' else _COLOURS[found.promise]}",
         aria_label="Verdict",
     )
     curve = [(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve]

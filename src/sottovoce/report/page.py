@@ -94,7 +94,7 @@ def _title(guarantee: Guarantee, card: Mapping[str, str | list[str]] | None) -> 
     if card is not None and isinstance(card.get("name"), str):
         return str(card["name"])
     name = guarantee.parameters.get("estimator")
-    return f"Model of {name}" if isinstance(name, str) else "What was released about the data"
+    return f"{name} model" if isinstance(name, str) else "What was released about the data"
 
 
 def _verdict(guarantee: Guarantee, verdict: Verdict) -> Markup:
@@ -179,6 +179,19 @@ def _power(epsilon: float) -> float:
 
 
 def _covered(guarantee: Guarantee) -> Markup:
+    if not math.isfinite(guarantee.epsilon):
+        return section(
+            "covered",
+            "What was released",
+            element("p", "The receipt promises nothing about this:"),
+            listed(guarantee.releases, "nothing"),
+            fact_table("How it was made", [("Mechanism", guarantee.mechanism), ("About", guarantee.unit)]),
+            *(
+                [element("h3", "Taken as public, or as true"), listed(guarantee.assumptions, "")]
+                if guarantee.assumptions
+                else []
+            ),
+        )
     return section(
         "covered",
         "What is protected, and what was released",
@@ -267,7 +280,7 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
                 "figcaption", "Delta against epsilon, on a logarithmic axis. Lower and further left is more private."
             ),
         ),
-        table("Epsilon at other values of delta", ("delta", "epsilon"), rows, figures=1),
+        table("Epsilon at other values of delta", ("delta", "epsilon"), rows, figures=1, class_="narrow"),
         element("h3", "The best detector"),
         element(
             "figure",
@@ -278,7 +291,13 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
                 "can be above the curve; the dashed line is pure chance. The dot is at 1 % wrongly accused.",
             ),
         ),
-        table("The best detector", ("wrongly accused", "found, at most"), rates, figures=1),
+        table(
+            "What it finds, by the share that it wrongly accuses",
+            ("wrongly accused", "found, at most"),
+            rates,
+            figures=1,
+            class_="narrow",
+        ),
     )
 
 

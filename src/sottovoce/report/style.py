@@ -56,6 +56,7 @@ CONTRASTS: Final = (
     ("curve", "paper", 3.0),
     ("curve", "shade", 3.0),
     ("edge", "paper", 3.0),
+    ("edge", "shade", 3.0),
 )
 
 
@@ -72,7 +73,7 @@ main, header, footer { max-width: 52rem; margin: 0 auto; padding: 0 2.5rem; back
 header { padding-top: 2.5rem; padding-bottom: .5rem; }
 main { padding-top: .5rem; padding-bottom: 1rem; }
 main > section:first-child h2 { margin-top: 0; }
-footer { padding-bottom: 2.5rem; color: var(--soft); font-size: .875rem; }
+footer { padding-top: .5rem; padding-bottom: 2.5rem; color: var(--soft); font-size: .875rem; }
 h1, h2, h3 { line-height: 1.25; font-weight: 650; break-after: avoid; overflow-wrap: anywhere; }
 h1 { font-size: 1.75rem; margin: .25rem 0 1.25rem; }
 h2 { font-size: 1.25rem; margin: 2.25rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
@@ -105,6 +106,7 @@ td.figure { white-space: nowrap; }
 td.figure, th.figure { padding-right: 0; padding-left: .75rem; }
 tr { break-inside: avoid; }
 thead { display: table-header-group; }
+.narrow { width: auto; min-width: 20rem; }
 .scroll { overflow-x: auto; }
 .scroll table { min-width: 32rem; }
 .facts th { width: 12rem; color: var(--soft); }
@@ -125,7 +127,7 @@ pre { background: var(--sheet); border: 1px solid var(--line); padding: .75rem; 
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .events, .events ul { list-style: none; padding-left: 1.25rem; border-left: 2px solid var(--line); }
 .events { padding-left: .75rem; }
-.decision { break-inside: avoid; }
+.decision, section[aria-labelledby=decision] { break-inside: avoid; }
 .decision th { width: 12rem; height: 3rem; vertical-align: bottom; font-weight: 500; }
 .decision td { border-bottom: 1px solid var(--edge); vertical-align: bottom; }
 .box { display: inline-block; width: 1em; height: 1em; border: 1.5px solid var(--edge); }
