@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterErr
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, PureEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
+from sottovoce.report import CARD_FIELDS, diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
 from sottovoce.report.reading import fingerprint
 
 FIELDS = {
@@ -267,6 +268,13 @@ def test_cards_from_toml_and_json(tmp_path):
     wanted = {"name": "Mine", "authors": ["A", "B"], "intended_use": "calls"}
     assert read_model_card(written(tmp_path, CARD, "card.toml")) == wanted
     assert read_model_card(written(tmp_path, wanted, "card.json")) == wanted
+
+
+def test_the_guide_names_every_field_of_card_and_receipt(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs/guide/receipts.md").read_text(encoding="utf-8")
+    assert read_model_card(written(tmp_path, re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1], "card.toml"))
+    for name in (*CARD_FIELDS, *receipt().to_dict()):
+        assert f"`{name}`" in guide
 
 
 @pytest.mark.parametrize(

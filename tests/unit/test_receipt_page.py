@@ -147,6 +147,19 @@ def test_the_page_shows_everything_in_the_receipt():
     assert "2.72 times as likely" in whole
 
 
+def test_a_seed_is_named_wherever_a_bound_is_given():
+    meaning = {
+        name: next(
+            text for attrs, text in Outline(PAGES[name]).all("section") if attrs.get("aria-labelledby") == "meaning"
+        )
+        for name in ("private", "seeded", "not private", "infinite")
+    }
+    assert "knows the seed" not in meaning["private"]
+    assert "Whoever knows the seed of this run can predict it: against them nothing holds." in meaning["seeded"]
+    assert "no bound" in meaning["not private"] and "no bound" in meaning["infinite"]
+    assert "covered by the statement" not in PAGES["not private"]
+
+
 def test_the_data_blocks_round_trip():
     made = receipt(unit='</script><script>alert("x")</script> & <!-- ')
     outline = Outline(receipt_page(made, model_card=CARD, title="Its title"))

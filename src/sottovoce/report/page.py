@@ -148,7 +148,8 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         element(
             "p",
             "The table holds for every attacker, also one who knows all the rest of the data, the program and all that "
-            "was released, and who has any computer.",
+            "was released, as long as the noise cannot be predicted."
+            + (" Whoever knows the seed of this run can predict it: against them nothing holds." * guarantee.seeded),
         ),
         table(
             "What an attacker can learn about the unit of protection",
