@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import (
@@ -28,6 +29,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, difference_page, receipt_page
+from sottovoce.report._markup import data_block, element, text
 from sottovoce.report.noise import noise_lines, public_size
 from sottovoce.report.style import CONTRASTS, DARK, LIGHT, style_sheet
 from sottovoce.report.verdict import verdict_of
@@ -140,11 +142,29 @@ def test_the_page_shows_everything_in_the_receipt():
         *made.assumptions,
         *made.not_covered,
     ]
-    for text in (*shown, "noise_multiplier = 25.5", "45 times", "5e-05", "solver", "insurance", "Out-of-scope use"):
-        assert text in whole
+    for part in (*shown, "noise_multiplier = 25.5", "45 times", "5e-05", "solver", "insurance", "Out-of-scope use"):
+        assert part in whole
     assert "Stated by the author, not checked." in whole
     assert "for a slip of probability 1 in 100,000" in whole
     assert "2.72 times as likely" in whole
+
+
+def test_the_numbers_of_the_table_are_those_of_the_exact_trade_off():
+    mu = math.sqrt(1 / 27.0**2 + 45 / 25.5**2)
+    outline = Outline(PAGES["private"])
+    cells = [float(text[:-2]) / 100 for attrs, text in outline.all("td") if text.endswith(" %")][:10]
+    without, found = cells[::2], cells[1::2]
+    assert without == [0.5, 0.01, 0.001, 0.5, 0.01]
+    loss = mu * mu / 2 + mu * norm.isf(1e-6)  # the privacy loss is N(mu^2 / 2, mu^2)
+    exact = [
+        norm.cdf(mu / 2), norm.cdf(norm.ppf(0.01) + mu), norm.cdf(norm.ppf(0.001) + mu),
+        1 / (1 + math.exp(-loss)), 1 / (1 + 99 * math.exp(-loss)),
+    ]  # fmt: skip
+    for shown, least in zip(found, exact, strict=True):
+        assert least <= shown <= 1.3 * least
+    assert found[:3] == pytest.approx(exact[:3], rel=0.01)
+    assert "that a record is the true one of two" in PAGES["replace-one"]
+    assert "that the row is in the table" in PAGES["private"]
 
 
 def test_a_seed_is_named_wherever_a_bound_is_given():
@@ -324,15 +344,28 @@ HOSTILE = st.one_of(
         [
             "<script>alert(1)</script>", "</title><script>", "\"><img src=x onerror=alert(1)>",
             "' onload='x", "</style>",
-            "</script>", "<!--", "-->", "]]>", "&lt;b&gt;", "javascript:alert(1)", "\u202e\u2066", "\x00", "\ud800",
+            "</script>", "</script ", "<!--<script ", "<!--", "-->", "]]>", "&lt;b&gt;",
+            "javascript:alert(1)", "\u202e\u2066", "\x00", "\ud800",
             "<svg onload=x>", "&#60;b>", "<", "\n<b>\n", "{{7*7}}", "\ufeff",
         ]
     ),
 )  # fmt: skip
-SHAPE = Outline(PAGES["private"]).shape
 
 
-@settings(max_examples=60, deadline=None)
+@given(HOSTILE, HOSTILE)
+@example("</script ", '" onclick="x')
+@example("</script/x", "' onclick='x")
+def test_text_stays_in_its_attribute_and_data_in_their_block(one, other):
+    made = Outline(element("p", element("b", one, title=other), element("i", other, aria_label=one)))
+    assert made.shape == [("p", []), ("b", ["title"]), ("i", ["aria-label"])]
+    for sign in "<>\"'":
+        assert sign not in text(one + other)
+    block = data_block("receipt", {one: [other]})
+    assert not set("<&") & set(block.split(">", 1)[1].rsplit("<", 1)[0])
+    assert json.loads(Outline(block).all("script")[0][1]) == {one: [other]}
+
+
+@settings(max_examples=25, deadline=None)
 @given(st.lists(HOSTILE.filter(lambda text: bool(text.strip())), min_size=16, max_size=16))
 @example(["</script><script>alert(1)</script>"] * 16)
 @example(['"><img src=x onerror=alert(1)>'] * 16)

@@ -259,6 +259,10 @@ def _decision(guarantee: Guarantee) -> Markup:
 def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
     if curve is None:
         return section("curve", "The privacy curve", element("p", "There is none: no finite epsilon holds."))
+    if curve.points[-1] == (0.0, 0.0):
+        return section(
+            "curve", "The privacy curve", element("p", "Epsilon is 0 at every delta: nothing depends on the data.")
+        )
     spent = guarantee.epsilon_at(guarantee.delta)
     promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
     deltas = sorted({*_DELTAS, guarantee.delta} - {0.0}, reverse=True)
