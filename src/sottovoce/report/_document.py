@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from sottovoce.report._markup import Markup, element, join
 from sottovoce.report.style import content_security_policy, style_sheet
 
 __all__ = ["document", "fact_table", "listed", "section", "table"]
+
+_LONG: Final = 12  # rows; a table of more may be cut between two pages, a shorter one is kept whole
 
 
 def document(
@@ -67,6 +70,8 @@ def listed(items: Sequence[str], none: str) -> Markup:
 
 def fact_table(caption: str, rows: Sequence[tuple[str, str]], *, class_: str = "facts") -> Markup:
     """Return a table of two columns; the first one holds the headings of the rows."""
+    if len(rows) > _LONG:
+        class_ += " long"
     body = (
         element("tr", element("th", name, scope="row", class_="text"), element("td", value, class_="text"))
         for name, value in rows

@@ -229,12 +229,7 @@ def _card(card: Mapping[str, str | list[str]] | None) -> Markup:
             element("p", "No model card was given: purpose, data and contact are not stated here.", class_="soft"),
         )
     rows = [(CARD_FIELDS[name], value if isinstance(value, str) else listed(value, "")) for name, value in card.items()]
-    return section(
-        "model-card",
-        "Model card",
-        element("p", "Stated by the author, not checked."),
-        fact_table("What the author states", rows),
-    )
+    return section("model-card", "Model card", fact_table("Stated by the author, not checked.", rows))
 
 
 def _decision(guarantee: Guarantee) -> Markup:

@@ -143,6 +143,8 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   html { background: #fff; font-size: 10pt; }
   main, header, footer { max-width: none; padding: 0; }
   nav, .skip { display: none; }
+  table, pre, li { break-inside: avoid; }
+  .long { break-inside: auto; }
   .scroll { overflow: visible; }
   .scroll table { min-width: 0; }
   .annex { break-before: page; }
