@@ -1,5 +1,6 @@
 """The command line about receipts: pages, verification, comparison, and every wrong use with its message."""
 
+import hashlib
 import json
 import math
 
@@ -105,6 +106,16 @@ def test_wrong_use(files, monkeypatch, message, arguments):
 def test_verify_fails_on_a_false_promise(files):
     output = fails("FAILED: do not rely on this file", "receipt", "verify", files / "false.json").output
     assert "WRONG: the event costs" in " ".join(output.split())
+
+
+def test_verify_as_json(files):
+    data = json.loads(passes("receipt", "verify", files / "a.json", "--json").stdout)
+    assert data["passed"] and data["statement"] == receipt().statement()
+    assert data["fingerprint"] == hashlib.sha256((files / "a.json").read_bytes()).hexdigest()
+    result = run("receipt", "verify", files / "false.json", "--json")
+    data = json.loads(result.stdout)
+    assert result.exit_code == 2 and not data["passed"] and data["fingerprint"] is None
+    assert [check["passed"] for check in data["checks"]] == [True, False]
 
 
 def test_diff(files):

@@ -25,13 +25,19 @@ def _group() -> None:
 
 
 @receipt.command()
-def verify(path: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]) -> None:
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
     """Account the event in FILE again and compare it with the promise; say what no file can show.
 
     Exit code 0 if nothing that can be checked is wrong, 2 otherwise.
     """
     found = verify_receipt(path)
-    print_rows(f"Verification {path}", found.rows())
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        print_rows(f"Verification {path}", found.rows())
     if not found.passed:
         raise typer.Exit(2)
 

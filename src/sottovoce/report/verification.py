@@ -67,6 +67,19 @@ class Verification:
         """Whether nothing that can be checked is wrong."""
         return self.guarantee is not None and all(check.passed for check in self.checks)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the outcome as plain data for JSON."""
+        return {
+            "format": "sottovoce-receipt-verification",
+            "version": 1,
+            "kind": self.kind,
+            "passed": self.passed,
+            "statement": None if self.guarantee is None else self.guarantee.statement(),
+            "fingerprint": None if self.guarantee is None else fingerprint(self.guarantee),
+            "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks],
+            "not_checkable": list(self.not_checkable),
+        }
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         verdict = "passed" if self.passed else "FAILED: do not rely on this file"
