@@ -19,7 +19,7 @@ LAYERS = [
     ["vertical"],
     ["local"],
     ["estimators", "planning", "tables"],
-    ["audit"],
+    ["audit", "report"],
     ["cli"],
 ]
 
@@ -132,6 +132,26 @@ def test_public_names_of_block_frank_wolfe():
     ]
     for name in block_frank_wolfe.__all__:
         assert getattr(block_frank_wolfe, name).__doc__
+
+
+def test_public_names_of_the_report():
+    from sottovoce import report
+
+    assert sorted(report.__all__) == [
+        "CARD_FIELDS",
+        "PrivacyCurve",
+        "ReceiptDifference",
+        "Verification",
+        "diff_receipts",
+        "difference_page",
+        "privacy_curve",
+        "read_model_card",
+        "read_receipt",
+        "receipt_page",
+        "verify_receipt",
+    ]
+    for name in set(report.__all__) - {"CARD_FIELDS"}:
+        assert getattr(report, name).__doc__
 
 
 def test_every_all_holds_names_that_exist():

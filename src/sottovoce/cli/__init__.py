@@ -1,4 +1,4 @@
-"""The command line: ``fit``, ``predict``, ``show``, ``plan``, ``schema``, ``vertical``; one command a file."""
+"""The command line: ``fit``, ``predict``, ``show``, ``receipt``, ``plan``, ``schema``, ``vertical``; one a file."""
 
 from sottovoce.cli.app import app, main
 

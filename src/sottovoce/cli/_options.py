@@ -26,6 +26,7 @@ __all__ = [
     "HeaderOption",
     "InterceptOption",
     "ModelKind",
+    "ModelCardOption",
     "ModelOption",
     "NPublicOption",
     "NStepsOption",
@@ -63,6 +64,14 @@ TableArgument = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or LIBSVM text; text also as .gz or .bz2.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+
+ModelCardOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model-card",
+        help="What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
+    ),
+]
 
 ModelOption = Annotated[
     ModelKind,

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce._files import write_whole
-from sottovoce.exceptions import SottovoceError
+from sottovoce._files import check_writable, write_whole
+from sottovoce.exceptions import ParameterError, SottovoceError
 
-__all__ = ["print_columns", "print_rows", "write_or_keep"]
+__all__ = ["check_output", "print_columns", "print_rows", "write_or_keep", "write_page"]
 
 _PLAIN_WIDTH = 100
 
@@ -47,6 +47,23 @@ def _print(table: Table) -> None:
         console = Console(file=sys.stdout, width=_PLAIN_WIDTH)
     console.print(table)
     sys.stdout.flush()
+
+
+def check_output(name: str, path: Path, *, inputs: Iterable[Path | None], overwrite: bool) -> None:
+    """Refuse, before any work, a file that is read from or that could not be written."""
+    if any(source is not None and source.resolve() == path.resolve() for source in inputs):
+        raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
+    check_writable(name, path, overwrite=overwrite)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page that can be made again from a receipt."""
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise SottovoceError(
+            f"{path}: cannot write the page: {error.strerror}. It can be made again: sottovoce show FILE --html PAGE"
+        ) from None
 
 
 def write_or_keep(path: Path, text: str) -> None:

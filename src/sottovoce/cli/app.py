@@ -16,6 +16,7 @@ from sottovoce.cli.ledger import ledger
 from sottovoce.cli.local import local
 from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
+from sottovoce.cli.receipt import receipt
 from sottovoce.cli.schema import schema
 from sottovoce.cli.show import show
 from sottovoce.cli.vertical import vertical
@@ -60,6 +61,7 @@ app.add_typer(vertical, name="vertical")
 app.add_typer(ledger, name="ledger")
 app.add_typer(local, name="local")
 app.add_typer(audit, name="audit")
+app.add_typer(receipt, name="receipt")
 
 
 def _print_version(asked: bool) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sottovoce._files import check_writable
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
@@ -24,6 +24,7 @@ from sottovoce.cli._options import (
     FormatOption,
     HeaderOption,
     InterceptOption,
+    ModelCardOption,
     ModelKind,
     ModelOption,
     NPublicOption,
@@ -35,13 +36,14 @@ from sottovoce.cli._options import (
     layout_with,
     refuse_options,
 )
-from sottovoce.cli._output import print_rows, write_or_keep
+from sottovoce.cli._output import check_output, print_rows, write_or_keep, write_page
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
 from sottovoce.estimators.persistence import model_to_json
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
+from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Encoder, Schema, file_format
 
 __all__ = ["fit"]
@@ -64,6 +66,10 @@ def fit(
     receipt: Annotated[
         Path | None, typer.Option("--receipt", help="Where to write the receipt. Default: beside the model.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Where to write the receipt as a page (HTML). Default: nowhere.")
+    ] = None,
+    model_card: ModelCardOption = None,
     force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr, no receipt on stdout.")] = False,
     alpha: AlphaOption = None,
@@ -123,7 +129,12 @@ def fit(
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
-    _check_outputs(out, receipt, inputs=(table, schema), overwrite=force)
+    _check_outputs(
+        {"--out": out, "--receipt": receipt, "--report": report}, inputs=(table, schema, model_card), overwrite=force
+    )
+    if report is None:
+        refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
+    card = None if model_card is None else read_model_card(model_card)
     kind = file_format(table, chosen=format)
     facts = {"--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds}
     reader: RowReader
@@ -169,19 +180,23 @@ def fit(
     estimator.fit(X, y)
     write_or_keep(out, model_to_json(estimator, schema=reader.schema))
     write_or_keep(receipt, estimator.guarantee_.to_json())
+    if report is not None:
+        write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:
         print_rows(f"Model {out}", model_rows(estimator, reader.schema))
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
 
 
-def _check_outputs(out: Path, receipt: Path, *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
+def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:
     """Refuse before training what could not be written after it."""
-    if out.resolve() == receipt.resolve():
-        raise ParameterError(f"--out and --receipt are the same file, {out}. Choose another path for one of them.")
-    for name, path in (("--out", out), ("--receipt", receipt)):
-        if any(source is not None and source.resolve() == path.resolve() for source in inputs):
-            raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
-        check_writable(name, path, overwrite=overwrite)
+    seen: dict[Path, str] = {}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), name)
+        if other != name:
+            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
+        check_output(name, path, inputs=inputs, overwrite=overwrite)
 
 
 def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:

@@ -9,28 +9,45 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli._models import model_rows
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._options import ForceOption, ModelCardOption, refuse_options
+from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.estimators.persistence import load_model
-from sottovoce.exceptions import ModelFormatError, SottovoceError
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report import read_model_card, read_receipt, receipt_page
 
 __all__ = ["show"]
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="MODEL_OR_RECEIPT", help="A file that `sottovoce fit` wrote.")],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL_OR_RECEIPT", help="A file that `sottovoce fit` wrote, or the page of a receipt."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the receipt as a page to read, sign and print; print nothing.")
+    ] = None,
+    model_card: ModelCardOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Show the receipt of a model: what was promised, about what, and what it does not cover.
 
     The event in the file is accounted again: a receipt that promises more than its event gives is refused.
     """
-    if _format_of(path) == "sottovoce-receipt":
-        model = None
-        guarantee = _read_receipt(path)
+    if html is None:
+        refuse_options("is for the page: give --html PAGE.html too", {"--model-card": model_card})
     else:
+        refuse_options("prints, and --html writes a page: give one of them", {"--json": as_json})
+        check_output("--html", html, inputs=(path, model_card), overwrite=force)
+    model = None
+    if _is_model(path):
         estimator, schema = load_model(path)
         model, guarantee = model_rows(estimator, schema), estimator.guarantee_
+    else:
+        guarantee = read_receipt(path)
+    if html is not None:
+        card = None if model_card is None else read_model_card(model_card)
+        write_page(html, receipt_page(guarantee, model_card=card))
+        return
     if as_json:
         typer.echo(guarantee.to_json(), nl=False)
         return
@@ -39,17 +56,13 @@ def show(
     print_rows(f"Receipt {path}", guarantee.rows())
 
 
-def _format_of(path: Path) -> object:
-    """Return what the file says it is; None if it says nothing, which `load_model` reports in full."""
+def _is_model(path: Path) -> bool:
+    """Tell a model, and what is no file of ours, which `load_model` reports in full, from receipts and their pages."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if text[:15].lower() == "<!doctype html>":
+            return False
+        content = json.loads(text)
     except (OSError, ValueError, RecursionError):
-        return None
-    return content.get("format") if isinstance(content, dict) else None
-
-
-def _read_receipt(path: Path) -> Guarantee:
-    try:
-        return Guarantee.from_json(path.read_text(encoding="utf-8"))
-    except SottovoceError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
+        return True
+    return not (isinstance(content, dict) and content.get("format") == "sottovoce-receipt")

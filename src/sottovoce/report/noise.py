@@ -1,0 +1,137 @@
+"""Noise against signal, from the event and public numbers alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    ObjectivePerturbationEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    RepeatedEvent,
+)
+from sottovoce.privacy.guarantee import Guarantee
+
+__all__ = ["NoiseLine", "noise_lines", "public_size"]
+
+
+@dataclass(frozen=True)
+class NoiseLine:
+    """One kind of release.
+
+    Attributes
+    ----------
+    release : str
+        What is randomised, and how.
+    times : str
+        How often.
+    noise : str
+        The noise, in units of the most that one neighbouring change can move the release (its sensitivity).
+    share : str
+        The noise in units of the most that all rows can sum to; empty where that is not a sum, or n is not known.
+    """
+
+    release: str
+    times: str
+    noise: str
+    share: str
+
+
+def public_size(guarantee: Guarantee) -> int | None:
+    """Return the public number of rows whose sums a receipt of a central model is about, or None."""
+    if "solver" not in guarantee.parameters:  # parties and devices also release single rows, which nothing adds up
+        return None
+    for line in guarantee.assumptions:
+        found = re.match(r"(?:n_samples|n_public) = ([1-9][0-9]{0,17})(?![0-9.])", line)
+        if found:
+            return int(found[1])
+    return None
+
+
+def noise_lines(guarantee: Guarantee) -> list[NoiseLine]:
+    """Return one line for each kind of release, in the order of the event; equal ones are counted together."""
+    factor = Adjacency.parse(guarantee.adjacency).sum_factor
+    counted: dict[tuple[Event, str], int] = {}
+    for basic, times, setting in _walk(guarantee.event, 1, ""):
+        counted[basic, setting] = counted.get((basic, setting), 0) + times
+    size = public_size(guarantee)
+    return [_line(basic, times, setting, size, factor) for (basic, setting), times in counted.items()]
+
+
+def _walk(event: Event, times: int, setting: str) -> list[tuple[Event, int, str]]:
+    match event:
+        case NothingReleased():
+            return []
+        case ComposedEvent():
+            return [line for part in event.events for line in _walk(part, times, setting)]
+        case RepeatedEvent():
+            return _walk(event.event, times * event.count, setting) if event.count else []
+        case RepeatAndSelectEvent():
+            return _walk(
+                event.event, times, f"{setting} in each of a random number of trials, {event.mean:g} on average"
+            )
+        case _:
+            return [(event, times, setting)]
+
+
+def _line(event: Event, times: int, setting: str, size: int | None, factor: float) -> NoiseLine:
+    release, noise, share = _describe(event, size, factor)
+    return NoiseLine(release, f"{times:,}{setting}", noise, share)
+
+
+def _describe(event: Event, size: int | None, factor: float) -> tuple[str, str, str]:
+    match event:
+        case GaussianEvent():
+            return "sum plus Gaussian noise", _times(event.noise_multiplier), _share(event, size, factor)
+        case PoissonSampledEvent():
+            rate = event.sampling_rate
+            expected = None if size is None else rate * size
+            return (
+                f"sum over a secret sample (each row with probability {rate:.4g}) plus Gaussian noise",
+                _times(event.event.noise_multiplier),
+                _share(event.event, expected, factor),
+            )
+        case ObjectivePerturbationEvent():
+            return (
+                "minimiser of an objective with a random linear term",
+                f"linear term: {_times(event.noise_multiplier)} (the largest gradient of one row)",
+                _share(event, size, factor),
+            )
+        case BoundedRangeEvent():
+            scale = 1.0 / event.epsilon
+            return (
+                "choice of the best by noisy scores (exponential mechanism)",
+                f"{_times(scale)} (scale of the Gumbel noise; the change of a difference of two scores)",
+                "",
+            )
+        case RandomizedResponseEvent() | PureEvent():
+            flip = 1.0 / (1.0 + math.exp(min(event.epsilon, 700.0)))
+            what = "a bit, flipped at random" if isinstance(event, RandomizedResponseEvent) else "a randomised report"
+            like = "" if isinstance(event, RandomizedResponseEvent) else "tells no more than a yes or no that is "
+            return what, f"{like}flipped with probability {flip:.4g}", ""
+        case NonPrivateEvent():
+            return "released without protection", "none", "0 %"
+        case _:
+            return type(event).__name__, "", ""
+
+
+def _times(multiplier: float) -> str:
+    return "released nothing" if math.isinf(multiplier) else f"{multiplier:.4g} x sensitivity"
+
+
+def _share(event: GaussianEvent | ObjectivePerturbationEvent, size: float | None, factor: float) -> str:
+    """Return the noise over what ``size`` rows can sum to; to replace a row moves a sum by twice what it adds."""
+    if size is None or size <= 0.0 or math.isinf(event.noise_multiplier):
+        return ""
+    return f"{100.0 * factor * event.noise_multiplier / size:.3g} %"

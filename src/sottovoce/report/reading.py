@@ -1,0 +1,206 @@
+"""Read a receipt that may come from anybody: from its own file, from a model file, or from a page made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.model_card import check_model_card
+
+__all__ = ["ReceiptFile", "fingerprint", "open_receipt", "read_receipt"]
+
+_LARGEST_RECEIPT: Final = 4_000_000
+_LARGEST_MODEL: Final = 500_000_000
+_DEEPEST: Final = 64
+_MOST_EVENTS: Final = 10_000
+_PAGE: Final = b"<!doctype html>"
+
+
+@dataclass(frozen=True)
+class ReceiptFile:
+    """What a file says, before anything of it is believed.
+
+    Attributes
+    ----------
+    kind : {"receipt", "model", "page"}
+    data : dict
+        The receipt as plain data.
+    page : str or None
+        The whole text of a page.
+    title : str or None
+    model_card : dict or None
+        What a page was made with.
+    """
+
+    kind: str
+    data: dict[str, Any]
+    page: str | None = None
+    title: str | None = None
+    model_card: dict[str, str | list[str]] | None = None
+
+
+def read_receipt(path: str | Path) -> Guarantee:
+    """Read the receipt in a file, and account its event again.
+
+    Parameters
+    ----------
+    path : str or Path
+        A receipt, a model file, or a page that `receipt_page` made.
+
+    Returns
+    -------
+    Guarantee
+
+    Raises
+    ------
+    ModelFormatError
+        If the file holds no receipt that this version can read.
+    AccountingError
+        If the event costs more than the receipt says.
+    """
+    opened = open_receipt(path)
+    try:
+        return Guarantee.from_dict(opened.data)
+    except AccountingError as error:
+        raise AccountingError(f"{path}: {error}") from None
+    except SottovoceError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
+
+
+def fingerprint(guarantee: Guarantee) -> str:
+    """Return the SHA-256 of the receipt's JSON file as hexadecimal digits: the same on paper, on screen and on disk."""
+    return hashlib.sha256(guarantee.to_json().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def open_receipt(path: str | Path) -> ReceiptFile:
+    """Read a file with limits on its size and depth; nothing is accounted yet."""
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(_LARGEST_MODEL + 1)
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot read the file: {error.strerror}.") from None
+    try:
+        return _opened(raw)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
+
+
+def _opened(raw: bytes) -> ReceiptFile:
+    is_page = raw[: len(_PAGE)].lower() == _PAGE
+    if len(raw) > (_LARGEST_RECEIPT if is_page else _LARGEST_MODEL):
+        raise ModelFormatError("the file is too large for a receipt or a model.")
+    try:
+        content = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ModelFormatError("this is no receipt: it is not UTF-8 text.") from None
+    if is_page:
+        return _page(content)
+    data = _parsed(content)
+    if isinstance(data, dict) and data.get("format") == "sottovoce-model":
+        if not isinstance(data.get("guarantee"), dict):
+            raise ModelFormatError("the model file holds no receipt: it is damaged.")
+        return ReceiptFile("model", _limited(data["guarantee"]))
+    if not isinstance(data, dict) or data.get("format") != "sottovoce-receipt":
+        raise ModelFormatError("this is neither a receipt, a model, nor the page of a receipt.")
+    if len(raw) > _LARGEST_RECEIPT:
+        raise ModelFormatError(f"a receipt has at most {_LARGEST_RECEIPT:,} bytes; this file has {len(raw):,}.")
+    return ReceiptFile("receipt", _limited(data))
+
+
+def _page(content: str) -> ReceiptFile:
+    blocks = _Blocks()
+    blocks.feed(content)
+    blocks.close()
+    if sorted(blocks.found) != ["page", "receipt"]:
+        raise ModelFormatError("this page holds no receipt: it must have one data block 'receipt' and one 'page'.")
+    data, made_with = _parsed(blocks.found["receipt"]), _parsed(blocks.found["page"])
+    if not isinstance(data, dict) or not isinstance(made_with, dict):
+        raise ModelFormatError("the data of this page are no receipt.")
+    title, card = made_with.get("title"), made_with.get("model_card")
+    if not (title is None or isinstance(title, str)) or not (card is None or isinstance(card, dict)):
+        raise ModelFormatError("the data of this page are of the wrong kind.")
+    try:
+        checked = None if card is None else check_model_card(card)
+    except SottovoceError as error:
+        raise ModelFormatError(f"the page has no valid model card: {error}") from None
+    return ReceiptFile("page", _limited(data), content, title, checked)
+
+
+class _Blocks(HTMLParser):
+    """Collect the data blocks of a page by their identifiers."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: dict[str, str] = {}
+        self._open: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note that a data block begins."""
+        if tag == "script":
+            self._open = dict(attrs).get("id") or ""
+            if self._open in self.found:
+                raise ModelFormatError(f"this page has two data blocks {self._open!r}.")
+            self.found[self._open] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note that a data block ends."""
+        if tag == "script":
+            self._open = None
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text of the open block."""
+        if self._open is not None:
+            self.found[self._open] += data
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return json.loads(content, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"this is no receipt: it is not JSON ({error}).") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that is given twice: readers would disagree about which one counts."""
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a name is given twice")
+    return out
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not allowed")
+
+
+def _finite(digits: str) -> float:
+    """Refuse a number beyond the doubles: it would read back as infinity, which a receipt spells out."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _limited(data: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is nested deeper, or has more events, than any receipt of ours."""
+    level: list[Any] = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for parent in level
+            for item in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            break
+    else:
+        raise ModelFormatError(f"the receipt is nested more than {_DEEPEST} levels deep.")
+    if json.dumps(data.get("event")).count('"kind"') > _MOST_EVENTS:
+        raise ModelFormatError(f"the receipt has more than {_MOST_EVENTS:,} events.")
+    return data

@@ -1,0 +1,79 @@
+"""The verdict of a receipt, in words that need no training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased
+from sottovoce.privacy.guarantee import Guarantee
+
+__all__ = ["Verdict", "verdict_of"]
+
+# what is commonly held (Ponomareva et al. 2023, arXiv:2303.00654, section 5.2): up to 1 strong, up to 10 reasonable
+_STRONG: Final = 1.0
+_REASONABLE: Final = 10.0
+_LARGEST_DELTA: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a reader must know first.
+
+    Attributes
+    ----------
+    kind : {"nothing", "private", "weak", "seeded", "not-private"}
+    headline : str
+    explanation : str
+        One or two sentences.
+    """
+
+    kind: str
+    headline: str
+    explanation: str
+
+
+def verdict_of(guarantee: Guarantee) -> Verdict:
+    """Return the verdict, from the promise alone."""
+    if isinstance(guarantee.event, NothingReleased):
+        return Verdict("nothing", "Nothing was released", "Nothing that depends on the data left the program.")
+    if not math.isfinite(guarantee.epsilon):
+        return Verdict("not-private", "Not private", _why_not(guarantee.event, guarantee.delta))
+    if guarantee.seeded:
+        return Verdict(
+            "seeded",
+            "Private only against people without the seed",
+            "The noise was drawn from a seed that somebody chose (random_state). Whoever knows or guesses the seed can "
+            "take the noise away again: against them there is no protection at all.",
+        )
+    if guarantee.epsilon > _REASONABLE or guarantee.delta > _LARGEST_DELTA:
+        what = "epsilon is above 10" if guarantee.epsilon > _REASONABLE else "delta is above 1 in 1,000"
+        return Verdict(
+            "weak",
+            "Weak protection",
+            f"Noise was added and the promise below holds, but it permits much: {what}. Treat what was released "
+            "as personal data unless other safeguards apply.",
+        )
+    strength = "strong" if guarantee.epsilon <= _STRONG else "moderate"
+    return Verdict(
+        "private",
+        "Private",
+        "Noise hides each single contribution: whoever sees what was released learns little more about it than without "
+        f"it. By common judgement the bound is {strength} (epsilon "
+        + ("at most 1)." if strength == "strong" else "between 1 and 10)."),
+    )
+
+
+def _why_not(event: Event, delta: float) -> str:
+    if isinstance(event, NonPrivateEvent):
+        return (
+            "The model was trained without protection: what was released may tell everything about any person in the "
+            "data. Treat it as personal data."
+        )
+    if delta == 0.0:
+        return "With delta = 0 the releases keep to no epsilon: see the privacy curve for larger values of delta."
+    return (
+        "What was released keeps to no finite bound: it may tell everything about any person in the data. Treat it as "
+        "personal data."
+    )

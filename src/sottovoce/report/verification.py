@@ -1,0 +1,175 @@
+"""Check a receipt, a model or a page for what can be checked from the file alone, and say what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import event_from_dict
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.page import receipt_page
+from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
+
+__all__ = ["Check", "Verification", "verify_receipt"]
+
+_NOT_CHECKABLE: Final = (
+    "that the run was the one described: the file is not signed, and anybody can write one",
+    "that what is taken as public or true is so",
+    "that the noise was drawn as stated, from an unpredictable source",
+    "what else was released about the same people: budgets add up over releases",
+    "the proof, and the program it is about: read both",
+)
+_NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    passed : bool
+    detail : str
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of a file.
+
+    Attributes
+    ----------
+    kind : {"receipt", "model", "page"}
+    guarantee : Guarantee or None
+        None where the file gives none that holds.
+    checks : tuple of Check
+    not_checkable : tuple of str
+        What no look at the file can tell.
+    """
+
+    kind: str
+    guarantee: Guarantee | None
+    checks: tuple[Check, ...]
+    not_checkable: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing that can be checked is wrong."""
+        return self.guarantee is not None and all(check.passed for check in self.checks)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the outcome as plain data for JSON."""
+        return {
+            "format": "sottovoce-receipt-verification",
+            "version": 1,
+            "kind": self.kind,
+            "passed": self.passed,
+            "statement": None if self.guarantee is None else self.guarantee.statement(),
+            "fingerprint": None if self.guarantee is None else fingerprint(self.guarantee),
+            "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks],
+            "not_checkable": list(self.not_checkable),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (heading, text) pairs for a readable table."""
+        verdict = "passed" if self.passed else "FAILED: do not rely on this file"
+        checks = [(check.name, f"{'ok' if check.passed else 'WRONG'}: {check.detail}") for check in self.checks]
+        promise = [] if self.guarantee is None else [
+            ("statement", self.guarantee.statement()), ("fingerprint (SHA-256)", fingerprint(self.guarantee))
+        ]  # fmt: skip
+        return [("verdict", verdict), *promise, *checks, ("cannot be checked", "\n".join(self.not_checkable))]
+
+
+def verify_receipt(path: str | Path) -> Verification:
+    """Check a receipt, the receipt in a model file, or a page.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Verification
+        The event is accounted again and compared with the promise; what the file says in words is compared with what
+        its data mean; a page is made again from its own data and compared letter by letter.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file holds no receipt, or one that this version cannot read.
+    """
+    opened = open_receipt(path)
+    try:
+        checks, guarantee = _checked(opened)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from None
+    extra = (_NOT_CHECKABLE_CARD,) if opened.model_card else ()
+    return Verification(opened.kind, guarantee, tuple(checks), (*_NOT_CHECKABLE, *extra))
+
+
+def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
+    checks = [Check("file", True, f"a {opened.kind} of readable size and depth, no name given twice")]
+    try:
+        guarantee = Guarantee.from_dict(opened.data)
+    except AccountingError as error:
+        checks.append(Check("promise against event", False, str(error)))
+        return checks, None
+    except ModelFormatError:
+        raise
+    except SottovoceError as error:
+        raise ModelFormatError(str(error)) from None
+    spent = guarantee.epsilon_at(guarantee.delta)
+    checks.append(
+        Check(
+            "promise against event",
+            True,
+            f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}",
+        )
+    )
+    checks.append(_same_words(opened.data, guarantee))
+    checks.append(_accountant(opened.data, guarantee))
+    if opened.page is not None:
+        checks.append(_same_page(opened, guarantee))
+    return checks, guarantee
+
+
+def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
+    """Compare the file with the receipt made of it: the sentence, and nothing beside the known entries."""
+    again = guarantee.to_dict()
+    if data.get("statement") != again["statement"]:
+        said = data.get("statement")
+        return Check("statement", False, f"the file says {said!r}, but its data mean {again['statement']!r}")
+    unknown = sorted(set(data) - set(again))
+    if unknown:
+        return Check("statement", False, f"the file has entries that no receipt has: {', '.join(map(repr, unknown))}")
+    return Check("statement", True, "the sentence in the file is the one that its data mean, and nothing was added")
+
+
+def _accountant(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
+    event = event_from_dict(data["event"])
+    now = accountant_for(event).name
+    if now == guarantee.accountant:
+        return Check("accountant", True, f"accounted again by the same accountant: {now}")
+    return Check("accountant", True, f"accounted again by: {now}; the receipt names: {guarantee.accountant}")
+
+
+def _same_page(opened: ReceiptFile, guarantee: Guarantee) -> Check:
+    again = receipt_page(guarantee, model_card=opened.model_card, title=opened.title)
+    if again == opened.page:
+        return Check("page", True, "the page is, letter by letter, the one that its data make")
+    return Check(
+        "page",
+        False,
+        f"the page is not the one that sottovoce {version('sottovoce')} makes of its data: it was changed, or made by "
+        "another version. Trust its data, not its text: `sottovoce show FILE`",
+    )

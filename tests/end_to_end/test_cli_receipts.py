@@ -1,0 +1,153 @@
+"""The command line about receipts: pages, verification, comparison, and every wrong use with its message."""
+
+import hashlib
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RepeatedEvent
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report import read_receipt, receipt_page
+
+FIELDS = {
+    "epsilon": 1.5,
+    "delta": 1e-5,
+    "adjacency": "zero-out",
+    "unit": "one row of the table, label included",
+    "mechanism": "a mechanism",
+    "releases": ("the weights", "the scale"),
+    "event": RepeatedEvent(GaussianEvent(20.0), 25),
+    "assumptions": ("n_samples = 100",),
+    "not_covered": ("timing", "tuning"),
+    "seeded": False,
+    "accountant": "exact Gaussian DP",
+    "proof": "docs/privacy/page.md",
+    "version": "0.1.0",
+    "parameters": {"solver": "scd"},
+}
+CARD = 'name = "Readmission"\nintended_use = "a call"\n'
+
+
+def receipt(**changes):
+    return Guarantee(**(FIELDS | changes))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def passes(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fails(message, *arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split()), result.output
+    return result
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "a.json").write_text(receipt().to_json())
+    (tmp_path / "b.json").write_text(receipt(event=RepeatedEvent(GaussianEvent(30.0), 25)).to_json())
+    (tmp_path / "none.json").write_text(receipt(event=NonPrivateEvent(), epsilon=math.inf).to_json())
+    (tmp_path / "false.json").write_text(receipt().to_json().replace('"epsilon": 1.5', '"epsilon": 0.5'))
+    (tmp_path / "card.toml").write_text(CARD)
+    return tmp_path
+
+
+def test_show_writes_a_page_that_verifies(files):
+    page = files / "page.html"
+    result = passes("show", files / "a.json", "--html", page, "--model-card", files / "card.toml")
+    assert result.stdout == ""
+    assert page.read_text() == receipt_page(receipt(), model_card={"name": "Readmission", "intended_use": "a call"})
+    assert "verdict passed" in " ".join(passes("receipt", "verify", page).stdout.split())
+    assert json.loads(passes("show", page, "--json").stdout) == receipt().to_dict()
+    assert "timing" in passes("show", page).stdout
+    fails("the file exists", "show", files / "a.json", "--html", page)
+    passes("show", page, "--html", files / "again.html")  # a page is a receipt too
+    assert read_receipt(files / "again.html") == receipt()
+    passes("show", files / "b.json", "--html", page, "--force")
+    assert read_receipt(page) != receipt()
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("--model-card is for the page: give --html", ["show", "a.json", "--model-card", "card.toml"]),
+        ("--json prints, and --html writes a page", ["show", "a.json", "--html", "p.html", "--json"]),
+        ("this is a file to read from", ["show", "a.json", "--html", "a.json", "--force"]),
+        ("this is a file to read from", ["show", "a.json", "--html", "card.toml", "--model-card", "card.toml"]),
+        ("does not exist", ["show", "a.json", "--html", "no/p.html"]),
+        ("cannot read the model card", ["show", "a.json", "--html", "p.html", "--model-card", "no.toml"]),
+        ("more than the epsilon=0.5 of this receipt", ["show", "false.json", "--html", "p.html"]),
+        ("cannot read the file", ["receipt", "verify", "no.json"]),
+        ("neither a receipt, a model, nor the page", ["receipt", "verify", "list.json"]),
+        ("cannot read the file", ["receipt", "diff", "a.json", "no.json"]),
+        ("this is a file to read from", ["receipt", "diff", "a.json", "b.json", "--html", "b.json", "--force"]),
+        ("more than the epsilon=0.5", ["receipt", "diff", "a.json", "false.json"]),
+        ("--json prints, and --html writes a page", ["receipt", "diff", "a.json", "b.json", "--html", "d", "--json"]),
+    ],
+)
+def test_wrong_use(files, monkeypatch, message, arguments):
+    (files / "list.json").write_text("[]")
+    monkeypatch.chdir(files)
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    fails(message, *arguments)
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_verify_fails_on_a_false_promise(files):
+    output = fails("FAILED: do not rely on this file", "receipt", "verify", files / "false.json").output
+    assert "WRONG: the event costs" in " ".join(output.split())
+
+
+def test_verify_as_json(files):
+    data = json.loads(passes("receipt", "verify", files / "a.json", "--json").stdout)
+    assert data["passed"] and data["statement"] == receipt().statement()
+    assert data["fingerprint"] == hashlib.sha256((files / "a.json").read_bytes()).hexdigest()
+    result = run("receipt", "verify", files / "false.json", "--json")
+    data = json.loads(result.stdout)
+    assert result.exit_code == 2 and not data["passed"] and data["fingerprint"] is None
+    assert [check["passed"] for check in data["checks"]] == [True, False]
+
+
+def test_diff(files):
+    words = " ".join(passes("receipt", "diff", files / "a.json", files / "b.json").stdout.split())
+    assert "A stronger promise" in words and "(less)" in words and "(MORE)" not in words
+    words = " ".join(passes("receipt", "diff", files / "b.json", files / "a.json").stdout.split())
+    assert "A WEAKER promise" in words and "(MORE)" in words
+    data = json.loads(passes("receipt", "diff", files / "a.json", files / "none.json", "--json").stdout)
+    assert data["promise"] == "weaker" and data["curve"][0]["after"] == "inf"
+    result = passes("receipt", "diff", files / "a.json", files / "b.json", "--html", files / "d.html")
+    assert result.stdout == "" and "A stronger promise" in (files / "d.html").read_text()
+    fails("the file exists", "receipt", "diff", files / "a.json", files / "b.json", "--html", files / "d.html")
+
+
+def test_fit_writes_a_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.libsvm").write_text("".join(f"{k % 2} 1:{k % 2}.5 2:1\n" for k in range(200)))
+    (tmp_path / "card.toml").write_text(CARD)
+    (tmp_path / "bad.toml").write_text('purpose = "x"')
+    fit = [
+        "fit", "t.libsvm", "--model", "ridge", "--solver", "adassp", "--epsilon", "1", "--delta", "1e-5", "--out",
+        "m.json", "--n-features", "2", "--data-norm", "2", "--label-bounds", "0,1", "--quiet",
+    ]  # fmt: skip
+    fails("give --report PAGE.html too", *fit, "--model-card", "card.toml")
+    fails("--out and --report are the same file", *fit, "--report", "m.json")
+    fails("this is a file to read from", *fit, "--report", "card.toml", "--model-card", "card.toml", "--force")
+    fails("unknown field 'purpose'", *fit, "--report", "r.html", "--model-card", "bad.toml")
+    assert not (tmp_path / "m.json").exists()  # nothing was spent
+    passes(*fit, "--report", "r.html", "--model-card", "card.toml")
+    assert read_receipt("r.html") == read_receipt("m.json") == read_receipt("m.receipt.json")
+    assert "Readmission" in (tmp_path / "r.html").read_text()
+    passes("receipt", "verify", "r.html")
+    passes("receipt", "verify", "m.json")
+    passes("show", "m.json", "--html", "again.html", "--model-card", "card.toml")
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
