@@ -371,7 +371,8 @@ class PLDAccountant(Accountant):
     def _step(self, counts: "Counter[Basic]") -> float:
         if self._grid is not None:
             return self._grid
-        coarse = 1e-6 * _shift_squared(counts)
+        shift = _shift_squared(counts)
+        coarse = 1e-6 * shift
         widths = [
             max(0.02 / min(basic.noise_multiplier, _MOST_NOISE), 1e-4 * math.log1p(basic.curvature_ratio))
             for basic in counts
@@ -381,7 +382,8 @@ class PLDAccountant(Accountant):
         for basic, times in counts.items():
             if isinstance(basic, PoissonSampledEvent):
                 step = min(step, 1e-4, 0.1 * math.sqrt(_sampled_variance(basic)))
-                coarse = max(coarse, 2e-6, 1e-5 * _inverse_square(basic.event))
+                # epsilon is too large by a millionth of itself at most then, measured
+                coarse = max(coarse, 2e-6, 1e-5 * _inverse_square(basic.event), 2e-5 * shift)
             elif isinstance(basic, RandomizedResponseEvent):
                 step = min(step, 1e-4, max(0.1 * basic.epsilon, 1e-4 / times))
                 coarse = max(coarse, 2e-6, 1e-5 * basic.epsilon)
