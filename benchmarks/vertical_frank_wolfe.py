@@ -1,6 +1,6 @@
 """Lasso over columns at four parties by Frank-Wolfe: excess risk against epsilon, and bytes to the coordinator.
 
-    python benchmarks/vertical_frank_wolfe.py [--quick] [--seeds 3] [--only rows,columns]
+    python benchmarks/vertical_frank_wolfe.py [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
 
 Entries are -1 and +1; ten columns of weight +-0.08 are spread over the parties as 4, 3, 2 and 1, each with a decoy of
 correlation 0.6 at the next party; y is their sum plus noise 0.1, cut to [-1, 1]. The ball has radius 1, delta = 1e-5,
@@ -87,7 +87,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one small table")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="rows,columns of one size")
+    parser.add_argument("--variants", default="", help="some of them, separated by semicolons; all by default")
     arguments = parser.parse_args()
+    chosen = arguments.variants.split(";") if arguments.variants else ["central", *VARIANTS]
     sizes = QUICK if arguments.quick else SIZES
     if arguments.only:
         sizes = (tuple(int(number) for number in arguments.only.split(",")),)
@@ -103,7 +105,7 @@ def main() -> None:
                 for name, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)
             ]
         )
-        for variant in ("central", *VARIANTS):
+        for variant in chosen:
             cells = [variant]
             for epsilon in EPSILONS:
                 risks, uplink, steps = [], 0, 0
@@ -133,7 +135,7 @@ def main() -> None:
             ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 8"),
             rows,
         )
-    if not arguments.quick:
+    if not (arguments.quick or arguments.only or arguments.variants):
         keep("vertical_frank_wolfe", found)
 
 
