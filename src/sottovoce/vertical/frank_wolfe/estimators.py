@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical._estimator import VerticalEstimator
+from sottovoce.vertical._estimator import VerticalEstimator, _as_parties, _check_length, _labels, _owned
+from sottovoce.vertical.comparison import Comparison
 from sottovoce.vertical.estimators import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
@@ -121,9 +123,44 @@ class _BallEstimator(VerticalEstimator):
             f"{type(self).__name__} trains no model of the label holder alone; fit one with a list of that party only."
         )
 
-    def compare(self, parties: Any, y: Any = None) -> Any:
-        """Not offered; see `local_decision_function`."""
-        return self.local_decision_function(parties)
+    def compare(self, parties: Any, y: Any = None, *, local: VerticalEstimator | None = None) -> Comparison:
+        """Return how good a model of the label holder's own columns and the joint one are on the same people.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+        local : VerticalEstimator or None
+            Fitted on a list of the label holder alone, say with ``epsilon=inf``: it is the label holder's own.
+
+        Returns
+        -------
+        Comparison
+            For the label holder's eyes: it is computed from its labels.
+
+        Raises
+        ------
+        ParameterError
+            If ``local`` is missing, or was fitted on other parties.
+        """
+        check_is_fitted(self)
+        holder = self.plan_.facts.label_holder
+        if local is None:
+            self.local_decision_function(parties)
+        check_is_fitted(local)
+        assert local is not None
+        if local.plan_.facts.names != (holder,):
+            raise ParameterError(
+                f"local must be fitted on a list of the label holder {holder!r} alone; it was on "
+                f"{list(local.plan_.facts.names)!r}."
+            )
+        ready = _as_parties(parties)
+        labels = _labels(ready, holder, y)
+        joint = self.decision_function(ready)
+        alone = local.decision_function([party for party in _owned(ready).values() if party.name == holder])
+        _check_length(labels, len(joint))
+        return Comparison(len(labels), self._measures(labels, alone), self._measures(labels, joint))
 
 
 class VerticalLasso(VerticalRegressor, _BallEstimator):
