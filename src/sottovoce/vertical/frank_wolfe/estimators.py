@@ -17,13 +17,15 @@ from sottovoce.vertical.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.frank_wolfe.joint import JointBallPlan
 from sottovoce.vertical.frank_wolfe.local import LocalBallPlan
+from sottovoce.vertical.frank_wolfe.published import PublishedBallPlan
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import PublicFacts, VerticalPlan, VerticalSolution, read_public_facts
 
-__all__ = ["VerticalLasso", "VerticalSparseLogisticRegression"]
+__all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
 Vector = NDArray[np.float64]
 
+MECHANISMS: Final = ("frank-wolfe", "paper")
 _SHARING: Final = ("sharing_share", "sketch", "sketch_rows", "sketch_seed")
 
 
@@ -47,6 +49,7 @@ class _BallEstimator(VerticalEstimator):
     def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         choice("aggregation", self.aggregation, AGGREGATIONS)
+        choice("mechanism", self.mechanism, MECHANISMS)
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
@@ -55,7 +58,7 @@ class _BallEstimator(VerticalEstimator):
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        sharing = self._sharing()
+        sharing, published = self._sharing(), self._published()
         descriptions = read_public_facts(parties)
         n = next(iter(descriptions.values())).n_rows
         for name, description in descriptions.items():
@@ -83,6 +86,8 @@ class _BallEstimator(VerticalEstimator):
             "residual_bound": self._residual_bound(),
             "label_share": self.label_share,
         }
+        if self.mechanism == "paper":
+            return PublishedBallPlan(**common, **published)
         if self.aggregation == "local":
             return LocalBallPlan(**common)
         return JointBallPlan(**common, aggregation=self.aggregation, **sharing)
@@ -100,6 +105,29 @@ class _BallEstimator(VerticalEstimator):
             raise ParameterError(
                 "sharing_options are for private columns that are shared: aggregation='product' or 'global', with a "
                 "finite epsilon."
+            )
+        return dict(given)
+
+    def _published(self) -> dict[str, Any]:
+        given = self.mechanism_options
+        if self.mechanism == "paper":
+            if math.isinf(self.epsilon or 0.0):
+                raise ParameterError("mechanism='paper' is about noise: give a finite epsilon, or leave it out.")
+            if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
+                raise ParameterError(
+                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe': the published "
+                    "algorithm adds up the vertices of all parties. Leave them out."
+                )
+        if given is None:
+            return {}
+        if self.mechanism != "paper":
+            raise ParameterError("mechanism_options are for mechanism='paper'; there are none for 'frank-wolfe'.")
+        if not isinstance(given, Mapping):
+            raise ParameterError(f"mechanism_options must be a dict or None; got {given!r}.")
+        unknown = sorted(set(given) - set(PublishedBallPlan.options))
+        if unknown:
+            raise ParameterError(
+                f"mechanism_options has no entry {unknown[0]!r}; there are {', '.join(PublishedBallPlan.options)}."
             )
         return dict(given)
 
@@ -203,6 +231,11 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
     sharing_options : dict or None
         For ``"product"`` and ``"global"``: ``sharing_share`` (of the squared budget, for columns; .85), ``sketch``
         ("sparse-sign" or "gaussian": compress shared columns by a public map), ``sketch_rows``, ``sketch_seed``.
+    mechanism : {"frank-wolfe", "paper"}, default "frank-wolfe"
+        ``"paper"``: Algorithm 2 of [1]_ with the printed noise, for reproduction. Its claim does not hold: the receipt
+        says which epsilon does, in the hundreds and more. It needs ``labels_public=True``.
+    mechanism_options : dict or None
+        For ``"paper"``: ``jl_parameter`` (.3), ``sampled_columns`` (all), ``sketch_rows``, ``sketch_seed``.
     fit_intercept : bool, default True
         A column of the value B at the label holder. Its weight counts in the norm.
     max_iter : int, default 1000
@@ -271,6 +304,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         label_holder: str | None = None,
         n_steps: int | None = None,
         sharing_options: Mapping[str, Any] | None = None,
+        mechanism: str = "frank-wolfe",
+        mechanism_options: Mapping[str, Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-3,
@@ -288,6 +323,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         self.label_holder = label_holder
         self.n_steps = n_steps
         self.sharing_options = sharing_options
+        self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -309,7 +346,7 @@ class VerticalSparseLogisticRegression(VerticalLogisticModel, _BallEstimator):
     classes : [negative, positive] or None
         Public list of the classes; required for a private training unless the labels are public.
     epsilon, delta, aggregation, radius, radius_shares, labels_public, label_share, label_holder, n_steps, \
-sharing_options, fit_intercept, max_iter, tol, random_state
+sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state
         As for `VerticalLasso`, whose attributes it has too.
 
     Attributes
@@ -345,6 +382,8 @@ sharing_options, fit_intercept, max_iter, tol, random_state
         label_holder: str | None = None,
         n_steps: int | None = None,
         sharing_options: Mapping[str, Any] | None = None,
+        mechanism: str = "frank-wolfe",
+        mechanism_options: Mapping[str, Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-3,
@@ -361,6 +400,8 @@ sharing_options, fit_intercept, max_iter, tol, random_state
         self.label_holder = label_holder
         self.n_steps = n_steps
         self.sharing_options = sharing_options
+        self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
