@@ -58,7 +58,7 @@ class _BallEstimator(VerticalEstimator):
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        sharing, published = self._sharing(), self._published()
+        published, sharing = self._published(), self._sharing()
         descriptions = read_public_facts(parties)
         n = next(iter(descriptions.values())).n_rows
         for name, description in descriptions.items():

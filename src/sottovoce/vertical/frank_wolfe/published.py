@@ -38,8 +38,8 @@ from sottovoce._validation import number, whole_number
 from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.losses import Logistic
-from sottovoce.privacy.accounting import GaussianAccountant, accountant_for
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.charges import check_affordable
 from sottovoce.vertical.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
@@ -183,11 +183,8 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @cached_property
     def promised_epsilon(self) -> float:
-        """What holds at delta: the columns exactly, and the choices added up where no accountant reaches so far."""
-        columns = RepeatedEvent(GaussianEvent(self.column.noise_multiplier), self.n_steps * len(self.facts.names))
-        choices = math.fsum(self.n_steps * self.selection_epsilon(name) for name in self.facts.names)
-        added = GaussianAccountant().epsilon(columns, self.delta) + choices
-        return min(added, accountant_for(self.event).epsilon(self.event, self.delta))
+        """What holds at delta."""
+        return accountant_for(self.event).epsilon(self.event, self.delta)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Take all steps; see `VerticalPlan.solve`."""

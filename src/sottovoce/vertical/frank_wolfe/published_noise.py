@@ -27,7 +27,7 @@ def published_steps(n_people: int, epsilon: float) -> int:
     464
     """
     n, epsilon = whole_number("n_people", n_people, at_least=1), number("epsilon", epsilon, above=0.0)
-    return max(1, round((n * epsilon) ** (2.0 / 3.0)))
+    return max(1, round(math.pow(n * epsilon, 2.0 / 3.0)))
 
 
 def published_rows(n_steps: int, delta: float, jl_parameter: float) -> int:

@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
 
 from sottovoce._validation import choice, whole_number
 
@@ -84,9 +85,9 @@ class Sketch:
     def leading_singular_value(self) -> float:
         """Largest singular value of J: the published sensitivity of a sketch."""
         if self.kind == "sparse-sign":
-            whole = LinearOperator(
-                (self.n_rows, self.n_people), matvec=self.compress, rmatvec=self.spread, dtype=np.float64
-            )
+            rows, entries = self._sparse
+            people = np.broadcast_to(np.arange(self.n_people), rows.shape)
+            whole = csr_array((entries.ravel(), (rows.ravel(), people.ravel())), (self.n_rows, self.n_people))
             return float(svds(whole, k=1, v0=np.ones(self.n_rows), return_singular_vectors=False)[0])
         gram = np.zeros((self.n_rows, self.n_rows))
         for _, piece in self._pieces():
