@@ -60,6 +60,16 @@ def test_block_frank_wolfe_guide(capsys):
     assert capsys.readouterr().out.strip() == re.search(r"# (gap .*)", block)[1]
 
 
+def test_vertical_sparse_guide(capsys):
+    text = (ROOT / "docs/guide/vertical_sparse.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    exec(compile(block, "vertical_sparse.md", "exec"), {})
+    columns, statement, uplink = capsys.readouterr().out.splitlines()
+    assert columns == re.search(r"# (\[ .*\])", block)[1]
+    assert statement.startswith("(1, 1e-06)-differential privacy for one person")
+    assert int(uplink.split()[0]) < 200
+
+
 def test_readme_commands_of_several_organisations(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"person": range(300), "age": rng.integers(18, 91, 300), "bmi": rng.uniform(15, 45, 300)})

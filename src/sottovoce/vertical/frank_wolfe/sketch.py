@@ -82,6 +82,16 @@ class Sketch:
         return 2.0 * float(np.sqrt(self.n_rows)) * self.largest_norm * self.n_people**2 * 2.0**-52
 
     @cached_property
+    def largest_sum(self) -> float:
+        """Bound on an entry of J a, for a within [-1, 1]."""
+        if self.kind == "sparse-sign":
+            return _SLACK * self.n_people
+        sums = np.zeros(self.n_rows)
+        for _, piece in self._pieces():
+            sums += np.abs(piece).sum(axis=1)
+        return _SLACK * float(sums.max())
+
+    @cached_property
     def leading_singular_value(self) -> float:
         """Largest singular value of J: the published sensitivity of a sketch."""
         if self.kind == "sparse-sign":
