@@ -185,7 +185,7 @@ def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
     left.set(xlabel="people n", ylabel="bytes from four parties", title="Uplink of one training, epsilon = 1")
     left.legend(fontsize=8, loc="upper left")
     left.set_ylim(top=left.get_ylim()[1] * 300)
-    left.annotate("filled: counted in a run; open: by message", (0.98, 0.02), xycoords="axes fraction", ha="right",
+    left.annotate("filled: counted in a run; open: by message", (0.98, 0.94), xycoords="axes fraction", ha="right",
                   fontsize=8)  # fmt: skip
     for iota in (1.0, IOTA):
         rows = [row for row in given if row["iota"] == iota]

@@ -77,6 +77,11 @@ def test_leading_singular_value():
         sketch = Sketch(kind, 300, 40, 11)
         matrix = np.column_stack([sketch.compress(unit) for unit in np.eye(300)])
         assert sketch.leading_singular_value == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-9)
+        # a column that makes one entry of the sketch as large as can be is not cut short
+        worst = np.sign(matrix[np.argmax(np.abs(matrix).sum(axis=1))])
+        assert sketch.compress(worst).max() <= sketch.largest_sum
+        if kind == "gaussian":
+            assert sketch.compress(worst).max() == pytest.approx(sketch.largest_sum, rel=1e-9)
     large, kept = Sketch("gaussian", 3000, 3000, 1), Sketch("gaussian", 3000, 64, 1)
     assert large._kept_pieces is None
     assert kept._kept_pieces is not None
