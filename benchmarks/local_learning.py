@@ -164,17 +164,23 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
         wire.add(reports)
         seconds = time.perf_counter() - started
         Z = protocol.encode_many(X) * y[:, None]
-        for name, aggregator in (("wire", wire), ("simulated", collect(protocol, Z, np.random.default_rng(0)))):
-            estimate = aggregator.moments.estimate(*aggregator.constants.A[:2])
-            upper = np.triu_indices(protocol.d, 1)
-            first = (estimate.first - Z.mean(axis=0)) / math.sqrt(estimate.v1 / n)
-            second = (estimate.second - Z.T @ Z / n)[upper] / math.sqrt(estimate.v2 / (2 * n))
+        simulated, G = Aggregator(protocol), simulate(protocol, Z, np.random.default_rng(0))
+        simulated.moments.add(G)
+        upper = np.triu_indices(protocol.d, 1)
+        A1, A2 = wire.constants.A[:2]
+        # standard errors from the spread of the simulated reports
+        errors = G.std(axis=0) / abs(A1), (G[:, upper[0]] * G[:, upper[1]]).std(axis=0) / abs(A2)
+        for name, aggregator in (("wire", wire), ("simulated", simulated)):
+            estimate = aggregator.moments.estimate(A1, A2)
+            first = (estimate.first - Z.mean(axis=0)) * math.sqrt(n) / errors[0]
+            second = (estimate.second - Z.T @ Z / n)[upper] * math.sqrt(n) / errors[1]
             health = aggregator.health()
             found = [float(np.sqrt(np.mean(z * z))) for z in (first, second)] + [float(np.abs(first).max())]
             found += [float(np.abs(second).max()), health.trace_z, health.index_p]
             results.append({"data": "wire", "way": name, "epsilon": epsilon, "n": n, "d": protocol.d, "figures": found})
             cells = (f"{found[0]:.2f} / {found[2]:.2f}", f"{found[1]:.2f} / {found[3]:.2f}", f"{health.trace_z:.2f}")
-            rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, f"{health.index_p:.2f}"))
+            p_value = f"{health.index_p:.2f}" if name == "wire" else "-"
+            rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, p_value))
             print(rows[-1], f"{seconds:.0f} s", file=sys.stderr, flush=True)
     head = ("reports", "n", "epsilon", "first: rms / max z", "second: rms / max z", "trace z", "index p")
     return (head, rows), results

@@ -1,6 +1,34 @@
-"""Settings for every test: hypothesis draws the same examples in each run, without a time limit for each."""
+"""For every test: hypothesis draws the same examples in each run, without a time limit; a PostgreSQL server."""
 
+import itertools
+import os
+from collections.abc import Iterator
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BLAS would only get in their way
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pytest
 from hypothesis import settings
+
+from _postgres import PostgresServer, running_server, why_not
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real server for the whole run of this process; skips where none is installed."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of a new, empty database."""
+    return postgres_server.make_database(f"test{next(_numbers)}")

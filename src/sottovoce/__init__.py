@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sottovoce import audit as audit
+    from sottovoce import ledger as ledger
     from sottovoce import local as local
     from sottovoce import vertical as vertical
     from sottovoce.central.plan import Plan
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.tables.parquet import ParquetTable
@@ -31,6 +33,7 @@ __all__ = [
     "DPSearchCV",
     "DPSparseLogisticRegression",
     "Guarantee",
+    "Ledger",
     "ParquetTable",
     "Plan",
     "plan",
@@ -39,11 +42,12 @@ __all__ = [
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "sottovoce.estimators"),
     "Guarantee": "sottovoce.privacy.guarantee",
+    "Ledger": "sottovoce.ledger",
     "ParquetTable": "sottovoce.tables.parquet",
     "Plan": "sottovoce.central.plan",
     "plan": "sottovoce.planning",
 }
-_PACKAGES: Final = ("audit", "local", "vertical")
+_PACKAGES: Final = ("audit", "ledger", "local", "vertical")
 
 
 def __getattr__(name: str) -> Any:

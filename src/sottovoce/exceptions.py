@@ -11,6 +11,11 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
+    +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
+    +-- AuditError                            an estimator under audit failed, or cannot be run
+    +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
+        +-- BudgetError    (also ValueError)  a charge does not fit the budget of its data set; names both
+        +-- LedgerIntegrityError              the entries of a ledger were changed, lost or put in another order
 
     SottovoceWarning (UserWarning)
     +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
@@ -21,7 +26,11 @@ holds the data: they may quote a value of the data, so treat them as private whe
 
 __all__ = [
     "AccountingError",
+    "AuditError",
+    "BudgetError",
     "DataError",
+    "LedgerError",
+    "LedgerIntegrityError",
     "MessageError",
     "ModelFormatError",
     "ParameterError",
@@ -30,6 +39,7 @@ __all__ = [
     "SchemaError",
     "SottovoceError",
     "SottovoceWarning",
+    "StorageError",
     "TableError",
 ]
 
@@ -68,6 +78,45 @@ class MessageError(SottovoceError, ValueError):
 
 class PartyError(SottovoceError):
     """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
+
+
+class LedgerError(SottovoceError):
+    """A privacy ledger cannot be used: it is not there, cannot be reached, or was asked for what it does not do."""
+
+
+class BudgetError(LedgerError, ValueError):
+    """A charge does not fit the budget of its data set.
+
+    Attributes
+    ----------
+    budget : tuple of float
+        (epsilon, delta) of the data set.
+    spent : float
+        Epsilon that was spent before, at that delta.
+    asked : float
+        Epsilon that the charge would have brought it to.
+    """
+
+    def __init__(self, message: str, budget: tuple[float, float], spent: float, asked: float) -> None:
+        super().__init__(message, budget, spent, asked)
+        self.budget = budget
+        self.spent = spent
+        self.asked = asked
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class LedgerIntegrityError(LedgerError):
+    """The entries of a ledger were changed, lost or put in another order: do not train on its data sets."""
+
+
+class StorageError(SottovoceError):
+    """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
+
+
+class AuditError(SottovoceError):
+    """An estimator under audit failed, or cannot be run; the message quotes its own."""
 
 
 class SottovoceWarning(UserWarning):

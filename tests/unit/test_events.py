@@ -245,7 +245,7 @@ def test_missing_keys_are_named(kind, key):
 def test_unknown_kinds_are_refused(data):
     known = (
         "bounded-range, composed, gaussian, non-private, nothing, objective-perturbation, poisson-sampled, "
-        "randomized-response, repeat-and-select, repeated"
+        "pure, randomized-response, repeat-and-select, repeated"
     )
     with pytest.raises(AccountingError, match=rf"not an event of a known kind \({known}\)"):
         event_from_dict(data)

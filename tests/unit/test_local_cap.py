@@ -78,5 +78,7 @@ def test_the_planned_edge_chooses_the_degree():
     few = Protocol.create(n_expected=3000, n_features=20, epsilon=1.0)
     many = Protocol.create(n_expected=10**6, n_features=20, epsilon=1.0)
     assert (few.degree, few.b, many.degree) == (0, 0.0, 1)
+    for n, degree in ((86_000, 0), (89_000, 1)):  # the edge is .202 and .198
+        assert Protocol.create(n_expected=n, n_features=123, epsilon=1.0).degree == degree
     assert (many.K, many.m, many.b) == tuple(vars(design(1.0)).values())
     assert Protocol.create(n_expected=3000, n_features=20, epsilon=1.0, degree=1).degree == 1

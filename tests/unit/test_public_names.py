@@ -1,6 +1,8 @@
 """The public names, chosen and pinned; and imports that run one way."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import sottovoce
@@ -12,6 +14,7 @@ LAYERS = [
     ["exceptions", "_validation", "_files"],
     ["losses", "randomness"],
     ["privacy"],
+    ["ledger"],
     ["central"],
     ["vertical"],
     ["local"],
@@ -30,6 +33,7 @@ def test_public_names():
         "DPSearchCV",
         "DPSparseLogisticRegression",
         "Guarantee",
+        "Ledger",
         "ParquetTable",
         "Plan",
         "plan",
@@ -177,3 +181,36 @@ def test_privacy_never_sees_a_table():
         text = path.read_text()
         for name in ("pandas", "pyarrow", "scipy.sparse", "sklearn"):
             assert f"import {name}" not in text and f"from {name}" not in text, (path, name)
+
+
+def test_only_commands_know_the_collector():
+    """Its packages are an extra: nothing else may need them, and a command needs them when it runs."""
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).parts
+        if parts[:2] == ("local", "collector"):
+            assert not [name for name in imports_of(path) if name.split(".")[1] == "cli"], path
+            continue
+        at_import = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom | ast.Import)]
+        for node in at_import:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            for name in names:
+                assert not name.startswith(("sottovoce.local.collector", "fastapi", "sqlalchemy", "uvicorn")), path
+        if parts[0] != "cli":
+            assert not [name for name in imports_of(path) if name.startswith("sottovoce.local.collector")], path
+
+
+def test_a_missing_extra_is_told():
+    code = (
+        "import sys\n"
+        "sys.modules['sqlalchemy'] = None\n"
+        "import importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'sqlalchemy' else find(name, *rest)\n"
+        "import sottovoce.local, sottovoce.cli\n"
+        "assert 'fastapi' not in sys.modules and 'uvicorn' not in sys.modules\n"
+        "from sottovoce.cli import app\n"
+        "app(['local', 'tokens', sys.argv[1], '--key', 'k', '--count', '1'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "missing.json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'the collector needs sqlalchemy, which is not installed: pip install "sottovoce[collector]"' in done.stderr

@@ -19,6 +19,7 @@ References
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 
-__all__ = ["epsilon_lower_bound", "gaussian_lower_bound"]
+__all__ = ["OutputSet", "choose_set", "epsilon_lower_bound", "gaussian_lower_bound"]
 
 _THRESHOLDS = 400
 _MIN_RUNS = 20
@@ -68,11 +69,7 @@ def epsilon_lower_bound(
     delta = number("delta", delta, at_least=0.0, below=1.0)
     confidence = number("confidence", confidence, above=0.0, below=1.0)
     p, q = _checked(scores, neighbour_scores)
-
-    def promise(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.log(np.maximum(low - delta, 1e-300) / np.maximum(high, 1e-300))
-
-    return max(0.0, _bound(p, q, promise, confidence))
+    return max(0.0, _bound(p, q, _ratio(delta), confidence))
 
 
 def gaussian_lower_bound(
@@ -98,11 +95,7 @@ def gaussian_lower_bound(
     confidence = number("confidence", confidence, above=0.0, below=1.0)
     p, q = _checked(scores, neighbour_scores)
 
-    def promise(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-        shift: NDArray[np.float64] = norm.ppf(low) - norm.ppf(high)
-        return np.where(np.isfinite(shift), shift, -np.inf)
-
-    return gaussian_epsilon(max(0.0, _bound(p, q, promise, confidence)), delta)
+    return gaussian_epsilon(max(0.0, _bound(p, q, _shift, confidence)), delta)
 
 
 _Scores = NDArray[np.float64]
@@ -119,19 +112,74 @@ def _checked(scores: _Scores, neighbour_scores: _Scores) -> tuple[_Scores, _Scor
     return first, second
 
 
+@dataclass(frozen=True)
+class OutputSet:
+    """A set of outputs, by their score, that one table makes likelier than the other.
+
+    Attributes
+    ----------
+    swapped : bool
+        True when the neighbour makes it likelier.
+    sign : float
+        1 for scores above `threshold`, -1 for scores whose negative is.
+    threshold : float
+    gaussian : bool
+        True when the bound supposes a Gaussian mechanism, as in `gaussian_lower_bound`.
+    """
+
+    swapped: bool
+    sign: float
+    threshold: float
+    gaussian: bool = False
+
+    def epsilon(self, scores: _Scores, neighbour_scores: _Scores, *, delta: float, confidence: float) -> float:
+        """Return the lower bound on epsilon from runs that took no part in the choice of this event."""
+        first, second = _checked(scores, neighbour_scores)
+        if self.gaussian:
+            return gaussian_epsilon(max(0.0, self._bound(first, second, _shift, confidence)), delta)
+        return max(0.0, self._bound(first, second, _ratio(delta), confidence))
+
+    def _bound(self, first: _Scores, second: _Scores, promise: _Promise, confidence: float) -> float:
+        p, q = (second, first) if self.swapped else (first, second)
+        each = (1.0 - confidence) / 2.0
+        low = _lower(int(np.sum(self.sign * p > self.threshold)), len(p), each)
+        high = _upper(int(np.sum(self.sign * q > self.threshold)), len(q), each)
+        return float(promise(np.array([low]), np.array([high]))[0])
+
+
+def choose_set(scores: _Scores, neighbour_scores: _Scores, *, delta: float, gaussian: bool = False) -> OutputSet:
+    """Return the event that promises the largest bound on epsilon, from runs that must not be used to judge it."""
+    event = _chosen(*_checked(scores, neighbour_scores), _shift if gaussian else _ratio(delta))
+    return replace(event, gaussian=gaussian)
+
+
+def _ratio(delta: float) -> _Promise:
+    def promise(low: _Scores, high: _Scores) -> _Scores:
+        return np.log(np.maximum(low - delta, 1e-300) / np.maximum(high, 1e-300))
+
+    return promise
+
+
+def _shift(low: _Scores, high: _Scores) -> _Scores:
+    shift: _Scores = norm.ppf(low) - norm.ppf(high)
+    return np.where(np.isfinite(shift), shift, -np.inf)
+
+
+def _chosen(first: _Scores, second: _Scores, promise: _Promise) -> OutputSet:
+    best, event = -np.inf, OutputSet(False, 1.0, 0.0)
+    for swapped in (False, True):
+        p, q = (second, first) if swapped else (first, second)
+        for sign in (1.0, -1.0):
+            value, threshold = _search(sign * p, sign * q, promise)
+            if value > best:
+                best, event = value, OutputSet(swapped, sign, threshold)
+    return event
+
+
 def _bound(first: _Scores, second: _Scores, promise: _Promise, confidence: float) -> float:
     """Choose tables' order, side and threshold on every second run, and judge them on the others."""
-    best = (-np.inf, first, second, 0.0)
-    for p, q in ((first, second), (second, first)):
-        for sign in (1.0, -1.0):
-            value, threshold = _search(sign * p[0::2], sign * q[0::2], promise)
-            if value > best[0]:
-                best = (value, sign * p[1::2], sign * q[1::2], threshold)
-    _, p, q, threshold = best
-    each = (1.0 - confidence) / 2.0
-    low = _lower(int(np.sum(p > threshold)), len(p), each)
-    high = _upper(int(np.sum(q > threshold)), len(q), each)
-    return float(promise(np.array([low]), np.array([high]))[0])
+    event = _chosen(first[0::2], second[0::2], promise)
+    return event._bound(first[1::2], second[1::2], promise, confidence)
 
 
 def _search(p: _Scores, q: _Scores, promise: _Promise) -> tuple[float, float]:

@@ -10,7 +10,10 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from sottovoce.cli.audit import audit
 from sottovoce.cli.fit import fit
+from sottovoce.cli.ledger import ledger
+from sottovoce.cli.local import local
 from sottovoce.cli.plan import plan
 from sottovoce.cli.predict import predict
 from sottovoce.cli.schema import schema
@@ -54,6 +57,9 @@ app.command()(show)
 app.command()(plan)
 app.command()(schema)
 app.add_typer(vertical, name="vertical")
+app.add_typer(ledger, name="ledger")
+app.add_typer(local, name="local")
+app.add_typer(audit, name="audit")
 
 
 def _print_version(asked: bool) -> None:

@@ -40,6 +40,8 @@ from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
 from sottovoce.estimators.persistence import model_to_json
 from sottovoce.exceptions import ParameterError
+from sottovoce.ledger import Ledger
+from sottovoce.ledger.charging import is_charged
 from sottovoce.tables import Encoder, Schema, file_format
 
 __all__ = ["fit"]
@@ -78,6 +80,20 @@ def fit(
             help="A seed: makes the run repeatable, and not private against whoever knows it.",
             rich_help_panel=TRAINING,
         ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            envvar="SOTTOVOCE_LEDGER",
+            show_envvar=True,
+            help="Privacy budget on disk to charge: sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", help="Name of the data set in the ledger.", rich_help_panel=TRAINING),
     ] = None,
     n_features: Annotated[
         int | None, typer.Option("--n-features", help="Number of features.", rich_help_panel=_FACTS)
@@ -142,9 +158,13 @@ def fit(
             "n_public": n_public,
             "fit_intercept": intercept,
             "random_state": random_state,
+            "ledger": ledger,
+            "dataset": dataset,
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
     )
+    if is_charged(ledger, dataset):
+        Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     X, y = reader.read(table)
     estimator.fit(X, y)
     write_or_keep(out, model_to_json(estimator, schema=reader.schema))

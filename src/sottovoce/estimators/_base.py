@@ -3,7 +3,8 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -13,7 +14,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _num_features,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.parallel import Team, team
@@ -24,6 +32,8 @@ from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.ledger.charging import OpenCharge, charging, is_charged
+from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
@@ -60,12 +70,15 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     tol: float
     random_state: Any
     verbose: int
+    ledger: Any
+    dataset: str | None
 
     coef_: NDArray[np.float64]
     intercept_: Any
     n_iter_: int
     n_features_in_: int
     guarantee_: Guarantee
+    charge_: Charge | None
 
     @abstractmethod
     def _make_loss(self) -> Loss: ...
@@ -171,9 +184,30 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_parameters(self) -> Streams:
         """Check every parameter before the data are looked at, and open the random streams of this fit."""
         self._plan(1, 1, 1)
+        is_charged(self.ledger, self.dataset)
         return Streams(self.random_state)
 
-    def _fit_models(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams) -> Solution:
+    @contextmanager
+    def _charged(self, X: Any, streams: Streams) -> Iterator[OpenCharge]:
+        """Charge the ledger, where there is one, from the public size of X; nothing else of it is read before."""
+        if not is_charged(self.ledger, self.dataset):
+            yield OpenCharge()
+            return
+        plan = self._plan(*public_size(X), self._n_models_without_data())
+        with charging(
+            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
+            plan={"estimator": type(self).__name__, **plan.summary()}, has_drawn=lambda: streams.opened,
+        ) as charge:  # fmt: skip
+            yield charge
+
+    def _n_models_without_data(self) -> int:
+        """Return the number of binary models from constructor parameters alone."""
+        return 1
+
+    def _fit_models(
+        self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams, charge: OpenCharge
+    ) -> Solution:
+        charge.check_plan(plan.event)
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
                 f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
@@ -184,6 +218,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = self._scaled_rows(X, plan, names, threads)
             solution = plan.solve(rows, targets, streams, threads, progress)
+        charge.commit(solution.event)
+        self.charge_ = charge.charge
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         self.n_iter_ = solution.n_steps
         self.guarantee_ = self._receipt(plan, solution, streams.seeded)
@@ -280,6 +316,11 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y; see the subclass."""
         raise NotImplementedError
+
+
+def public_size(X: Any) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a table whose values are not looked at."""
+    return _num_samples(X), _num_features(X)
 
 
 def warn_if_classes_were_read(classes: NDArray[Any]) -> None:

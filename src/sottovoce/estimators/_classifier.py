@@ -51,6 +51,15 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             known = getattr(self, "classes_", None)
         return 1 if known is None or len(known) == 2 else len(known)
 
+    def _n_models_without_data(self) -> int:
+        known = self._public_classes()
+        if known is None:
+            raise ParameterError(
+                "classes is missing: a fit is charged to a ledger before y is read, and the list of classes decides "
+                "what it costs. Give classes=[...]."
+            )
+        return 1 if len(known) == 2 else len(known)
+
     def _assumptions(self) -> tuple[str, ...]:
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
         lines = [f"the list of classes, {origin}: {', '.join(str(name) for name in self.classes_)}"]
@@ -77,14 +86,15 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         """
         self._public_classes()  # checked before the data are looked at, as all parameters are
         streams = self._check_parameters()
-        X, y = self._read_rows(X, y)
-        known = self._class_list(y)
-        self.classes_ = known
-        positive = known[1:] if len(known) == 2 else known
-        plan = self._plan(X.shape[0], X.shape[1], len(positive))
-        if self.classes is None and plan.is_private:
-            warn_if_classes_were_read(known)
-        self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan, streams)
+        with self._charged(X, streams) as charge:
+            X, y = self._read_rows(X, y)
+            known = self._class_list(y)
+            self.classes_ = known
+            positive = known[1:] if len(known) == 2 else known
+            plan = self._plan(X.shape[0], X.shape[1], len(positive))
+            if self.classes is None and plan.is_private:
+                warn_if_classes_were_read(known)
+            self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan, streams, charge)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -51,6 +51,10 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
     verbose : int, default 0
         1 shows a progress bar on stderr.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -63,6 +67,8 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     Raises
     ------
@@ -115,6 +121,8 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         tol: float = 1e-6,
         random_state: Any = None,
         verbose: int = 0,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -129,6 +137,8 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -168,10 +178,11 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         self
         """
         streams = self._check_parameters()
-        X, y = self._read_rows(X, y)
-        targets = (bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()) / self._target_unit()
-        plan = self._plan(X.shape[0], X.shape[1], 1)
-        self._fit_models(X, [targets], plan, streams)
+        with self._charged(X, streams) as charge:
+            X, y = self._read_rows(X, y)
+            targets = (bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()) / self._target_unit()
+            plan = self._plan(X.shape[0], X.shape[1], 1)
+            self._fit_models(X, [targets], plan, streams, charge)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0]) + self._middle()
         return self

@@ -60,6 +60,10 @@ class DPLinearSVC(DPLinearClassifier):
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
     verbose : int, default 0
         1 shows a progress bar on stderr.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -73,6 +77,8 @@ class DPLinearSVC(DPLinearClassifier):
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     Raises
     ------
@@ -119,6 +125,8 @@ class DPLinearSVC(DPLinearClassifier):
         tol: float = 1e-7,
         random_state: Any = None,
         verbose: int = 0,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -135,6 +143,8 @@ class DPLinearSVC(DPLinearClassifier):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Hinge()

@@ -59,6 +59,10 @@ class DPLogisticRegression(LogisticClassifier):
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
     verbose : int, default 0
         1 shows a progress bar on stderr.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -72,6 +76,8 @@ class DPLogisticRegression(LogisticClassifier):
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     Raises
     ------
@@ -118,6 +124,8 @@ class DPLogisticRegression(LogisticClassifier):
         tol: float = 1e-7,
         random_state: Any = None,
         verbose: int = 0,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -134,6 +142,8 @@ class DPLogisticRegression(LogisticClassifier):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Logistic(one_newton_step=self.solver == "paper-scd")

@@ -31,6 +31,7 @@ _VERSION: Final = 1
 _ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
+_LEFT_OUT: Final = ("ledger", "dataset")  # whoever gets the model need not know where the budget is kept
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 
@@ -59,7 +60,8 @@ def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema
     Notes
     -----
     The file holds what `fit` releases and the public parameters, nothing else of the data. ``random_state`` is not
-    stored and is read back as None: whoever had the seed could take the noise away.
+    stored and is read back as None: whoever had the seed could take the noise away. ``ledger`` and ``dataset`` are not
+    stored either.
     """
     write_whole(path, model_to_json(estimator, schema=schema))
 
@@ -119,6 +121,7 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
         "parameters": {
             name: None if name == "random_state" else _encode(value)
             for name, value in estimator.get_params(deep=False).items()
+            if name not in _LEFT_OUT
         },
         "fitted": fitted,
         "guarantee": estimator.guarantee_.to_dict(),

@@ -66,6 +66,10 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
     verbose : int, default 0
         1 shows a progress bar on stderr.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -78,6 +82,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
     least_squares_ : ndarray of shape (n_features + 1,) or (n_features,), or None
         Unpenalised coefficients, corrected for the noise, the intercept last (where there is one); zeros where the
         noise hides them. None for other solvers than ``"adassp"``.
@@ -135,6 +141,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         tol: float = 1e-7,
         random_state: Any = None,
         verbose: int = 0,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -151,6 +159,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -187,10 +197,11 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self
         """
         streams = self._check_parameters()
-        X, y = self._read_rows(X, y)
-        targets = bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()
-        plan = self._plan(X.shape[0], X.shape[1], 1)
-        solution = self._fit_models(X, [targets], plan, streams)
+        with self._charged(X, streams) as charge:
+            X, y = self._read_rows(X, y)
+            targets = bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()
+            plan = self._plan(X.shape[0], X.shape[1], 1)
+            solution = self._fit_models(X, [targets], plan, streams, charge)
         location = solution.offset + self._middle()
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0]) + location

@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sottovoce.estimators._base import (
     _NOT_COVERED,
     _VERSION,
     DPLinearEstimator,
+    public_size,
     warn_if_classes_were_read,
 )
 from sottovoce.estimators._classifier import DPLinearClassifier
@@ -29,6 +31,8 @@ from sottovoce.estimators._scores import release_sum, row_losses, scoring_for
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.search_plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
+from sottovoce.ledger.charging import OpenCharge, charging, is_charged
+from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
@@ -89,6 +93,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Probability with which a row is held out for scoring, each by its own coin.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes the search repeatable, and not private against whoever knows it.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges, once for the whole search, before it reads the data
+        (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -106,6 +115,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this search.
 
     Raises
     ------
@@ -147,6 +158,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_score_: float
     n_features_in_: int
     guarantee_: Guarantee
+    charge_: Charge | None
 
     def __init__(
         self,
@@ -161,6 +173,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         score_bound: float | None = None,
         validation_size: float = 0.2,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -172,6 +186,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.score_bound = score_bound
         self.validation_size = validation_size
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def plan(self, n_samples: int, n_features: int) -> SearchPlan:
         """Return the frozen plan for a table of public size, before any data are read.
@@ -231,7 +247,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
                 "cover yet. Choose radius from public knowledge."
             )
-        for name in ("epsilon", "delta", "random_state"):
+        for name in ("epsilon", "delta", "random_state", "ledger", "dataset"):
             value = getattr(self.estimator, name)
             if value is not None:
                 raise ParameterError(
@@ -254,18 +270,36 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         self.plan(1, 1)  # every parameter is checked before the data are looked at
+        is_charged(self.ledger, self.dataset)
         streams = Streams(self.random_state)
-        # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
-        prototype, X, y, targets = self._read(X, y)
-        plan = self._plan(prototype, X.shape[0], X.shape[1])
-        held_out = _split(X.shape[0], plan.validation_size, streams.generator(Purpose.SHUFFLING))
-        if held_out.all() or not held_out.any():
-            raise DataError(
-                f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
-                "random coin a row, all or none were held out. Change validation_size or search on more rows."
-            )
-        self._search(plan, prototype, X, y, targets, held_out, streams)
+        with self._charged(X, streams) as charge:
+            # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
+            prototype, X, y, targets = self._read(X, y)
+            plan = self._plan(prototype, X.shape[0], X.shape[1])
+            charge.check_plan(plan.event)
+            held_out = _split(X.shape[0], plan.validation_size, streams.generator(Purpose.SHUFFLING))
+            if held_out.all() or not held_out.any():
+                raise DataError(
+                    f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
+                    "random coin a row, all or none were held out. Change validation_size or search on more rows."
+                )
+            self._search(plan, prototype, X, y, targets, held_out, streams, charge)
         return self
+
+    @contextmanager
+    def _charged(self, X: Any, streams: Streams) -> Iterator[OpenCharge]:
+        """Charge the ledger, where there is one, from the public size of X; nothing else of it is read before."""
+        if not is_charged(self.ledger, self.dataset):
+            yield OpenCharge()
+            return
+        self.estimator._n_models_without_data()  # the classes must be public
+        plan = self._plan(self.estimator, *public_size(X))
+        with charging(
+            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
+            plan={"estimator": type(self).__name__, "of": type(self.estimator).__name__, **plan.summary()},
+            has_drawn=lambda: streams.opened,
+        ) as charge:  # fmt: skip
+            yield charge
 
     def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, NDArray[np.float64]]:
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
@@ -295,6 +329,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         targets: NDArray[np.float64],
         held_out: NDArray[np.bool_],
         streams: Streams,
+        charge: OpenCharge,
     ) -> None:
         """Run the trials and keep the best one; what the others were leaves this function in no way."""
         chance, noise = streams.generator(Purpose.SAMPLING), streams.generator(Purpose.NOISE)
@@ -325,6 +360,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if noisy > best_sum:
                     best, best_sum, best_params, event = trial, noisy, params, plan.event_of(spent)
         assert best is not None
+        charge.commit(event)
+        self.charge_ = best.charge_ = charge.charge
         n_scored = len(y_held_out) if prototype.n_public is None else plan.n_samples * plan.validation_size
         middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
         self.best_score_ = middle + 0.5 * plan.score_bound * best_sum / n_scored

@@ -47,6 +47,10 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         None is the private choice. A seed makes the run repeatable, and not private against whoever knows it.
     verbose : int, default 0
         1 shows a progress bar on stderr.
+    ledger : None, str or Ledger, default None
+        Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -60,6 +64,8 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         Only when X has column names.
     guarantee_ : Guarantee
         The receipt.
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     Raises
     ------
@@ -110,6 +116,8 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         tol: float = 1e-6,
         random_state: Any = None,
         verbose: int = 0,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -124,6 +132,8 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         return Logistic()

@@ -218,18 +218,30 @@ class Aggregator:
     ) -> LocalModel:
         """Return a model that is fitted to the reports; any number of fits costs nothing more.
 
-        Parameters ---------- loss : str, MarginLoss or callable, default="least squares" "least squares" is the most
-        accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss` or the derivative f' of any
-        convex loss f of the margin s <w, x> gives the constrained problem, the minimum of E f(s <w, x>) over |w| <=
-        radius. degree : {0, 1, 3, "auto"}, default="auto" Degree of the gradient in the coefficients. 0 uses the first
-        moment only, 1 the second too, 3 (constrained problems, kept reports) moments up to the fourth. "auto" takes 1,
-        or 0 where the second moment is lost in noise, or 3 where its planned error is smaller. radius : float, > 0,
-        default=1.0 Of the ball, for constrained problems. alpha : float >= 0, "held-out" or None Penalty of least
-        squares; None for half the noise edge, "held-out" to let held-out reports choose. public_rows : array or
-        sequence of records, optional Public records without labels, from the same population: they replace the second
-        moment of the reports. shuffled : bool, default=False State in the receipt what the reports of all would cost
-        in the central model if a trusted shuffler had mixed them before anybody saw them. Needs ``delta``. delta :
-        float, optional
+        Parameters
+        ----------
+        loss : str, MarginLoss or callable, default="least squares"
+            "least squares" is the most accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss`
+            or the derivative f' of any convex loss f of the margin s <w, x> gives the constrained problem, the minimum
+            of E f(s <w, x>) over |w| <= radius.
+        degree : {0, 1, 3, "auto"}, default="auto"
+            Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too, 3 (constrained
+            problems, kept reports) moments up to the fourth. "auto" takes 1, or 0 where the second moment is lost in
+            noise, or 3 where its planned error is smaller.
+        radius : float, > 0, default=1.0
+            Of the ball, for constrained problems.
+        alpha : float >= 0, "held-out" or None
+            Penalty of least squares; None for half the noise edge, "held-out" to let held-out reports choose.
+        public_rows : array or sequence of records, optional
+            Public records without labels, from the same population: they replace the second moment of the reports.
+        shuffled : bool, default=False
+            State in the receipt what the reports of all would cost in the central model if a trusted shuffler had mixed
+            them before anybody saw them. Needs ``delta``.
+        delta : float, optional
+
+        Returns
+        -------
+        LocalModel
 
         Raises
         ------

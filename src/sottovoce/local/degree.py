@@ -7,12 +7,12 @@ order j adds noise of about :math:`|c_j| R^j \sqrt{j \, d \, v_j / n}`, v_j = j!
 import math
 from typing import Final
 
+from sottovoce.local.cap import EDGE_OF_DEGREE_0
 from sottovoce.local.surrogate import AbsoluteMixture, surrogate_error
 
 __all__ = ["DEGREES", "choose_degree", "planned_error"]
 
 DEGREES: Final = (0, 1, 3)
-EDGE_OF_DEGREE_0: Final = 0.2
 
 
 def planned_error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
@@ -15,7 +14,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.ball import minimise_in_ball
 from sottovoce.local.cap import CapConstants
 from sottovoce.local.degree import DEGREES, choose_degree
-from sottovoce.local.held_out import Fit, folds_of, quality
+from sottovoce.local.held_out import Fit, Folds, folds_of, quality
 from sottovoce.local.model import LocalModel
 from sottovoce.local.moments import MomentEstimate, Moments
 from sottovoce.local.protocol import Protocol
@@ -29,7 +28,6 @@ from sottovoce.privacy.shuffling import shuffled_epsilon
 __all__ = ["FitRequest", "fit_model", "layout_of"]
 
 Array = NDArray[np.float64]
-Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]
 Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
 
 LEAST_SQUARES: Final = "least squares"
@@ -128,16 +126,18 @@ def _least_squares(
     if degree == 0:
         if alpha is not None:
             raise ParameterError(f"alpha needs degree 1: there is nothing to penalise with degree 0; got {alpha!r}.")
-        return first_moment_only(estimate, folds, layout), lambda rest: first_moment_only(rest, [], layout)
+        return first_moment_only(estimate, folds, layout), lambda rest, inner: first_moment_only(rest, inner, layout)
     if isinstance(alpha, str):
         if alpha != "held-out":
             raise ParameterError(f"alpha must be a number >= 0, 'held-out' or None; got {alpha!r}.")
         factor = _chosen_factor(folds, layout)
         w = ridge_by_folds(estimate, folds, factor * default_alpha(estimate), layout)
-        return w, lambda rest: ridge(rest, factor * default_alpha(rest), layout)
-    if folds:
-        return ridge_by_folds(estimate, folds, alpha, layout), lambda rest: ridge(rest, alpha, layout)
-    return ridge(estimate, alpha, layout), lambda rest: ridge(rest, alpha, layout)
+        return w, lambda rest, inner: _ridge(rest, inner, factor * default_alpha(rest), layout)
+    return _ridge(estimate, folds, alpha, layout), lambda rest, inner: _ridge(rest, inner, alpha, layout)
+
+
+def _ridge(estimate: MomentEstimate, folds: Folds, alpha: float | None, layout: Layout) -> Array:
+    return ridge_by_folds(estimate, folds, alpha, layout) if folds else ridge(estimate, alpha, layout)
 
 
 def _chosen_factor(folds: Folds, layout: Layout) -> float:
@@ -171,7 +171,7 @@ def _in_ball(
     used = layout.n_used
     coefficients = mixture.surrogate(min(degree, 1) + 1)
 
-    def fit(some: MomentEstimate) -> Array:
+    def fit(some: MomentEstimate, _: Folds = ()) -> Array:
         part = MomentEstimate(some.n, some.first[:used], some.second[:used, :used], some.v1, some.v2)
         w = np.zeros(layout.d)
         w[:used] = minimise_in_ball(part, coefficients, mixture.radius)

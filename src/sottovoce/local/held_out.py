@@ -24,7 +24,8 @@ from sottovoce.local.moments import MomentEstimate, Moments
 __all__ = ["HeldOut", "Quality", "folds_of", "held_out", "quality", "share_variance"]
 
 Array = NDArray[np.float64]
-Fit = Callable[[MomentEstimate], Array]
+Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]
+Fit = Callable[[MomentEstimate, Folds], Array]  # from the estimate of some reports and its own folds
 
 SQUARED: Final = (1.0, -2.0, 1.0)
 
@@ -129,14 +130,29 @@ def share_variance(
     return max(total - (c1 * mean + c2 * square) ** 2, 0.0)
 
 
+def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
+    """Return the estimate from all reports of several estimates."""
+    n = sum(part.n for part in parts)
+    first = sum((part.n / n * part.first for part in parts), np.zeros(parts[0].d))
+    second = sum((part.n / n * part.second for part in parts), np.zeros_like(parts[0].second))
+    return MomentEstimate(n, first, second, parts[0].v1, parts[0].v2)
+
+
 def quality(
     fit: Fit,
     folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
     A: tuple[float, float, float, float],
     surrogate: Array | None = None,
 ) -> Quality:
-    """Return what held-out reports say of the models that ``fit`` makes."""
-    fits = [fit(rest) for rest, _ in folds]
+    """Return what held-out reports say of the models that ``fit`` makes from all folds but one, and their folds."""
+    held_ones = [held for _, held in folds]
+    fits = []
+    for place, (rest, _) in enumerate(folds):
+        others = held_ones[:place] + held_ones[place + 1 :]
+        inner = (
+            [(_joined(others[:k] + others[k + 1 :]), one) for k, one in enumerate(others)] if len(others) > 1 else []
+        )
+        fits.append(fit(rest, inner))
     n = sum(held.n for _, held in folds)
     mean = sum(held.n / n * float(w @ held.first) for w, (_, held) in zip(fits, folds, strict=True))
     square = sum(held.n / n * float(w @ held.second @ w) for w, (_, held) in zip(fits, folds, strict=True))

@@ -11,7 +11,8 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
 3. The slope is set anew to undo the shrinkage: c = <v, m> / <v, S v>, and the model is u <u, m>/s + c v. On the
    reports that made v, <v, m> is too large by (v1/n) times the trace of the map from m to v, which is taken off
    (`ridge`), and <v, S v> is wrong by what v shares with the noise of S; with folds, v from all but one meets m and S
-   of that one (`ridge_by_folds`).
+   of that one (`ridge_by_folds`). The denominator is never taken for less than its share of what is below the edge,
+   and its standard error is added, so that a slope that cannot be measured becomes small.
 
 Without noise and with alpha = 0 this is the exact solution.
 """
@@ -98,7 +99,7 @@ def ridge(estimate: MomentEstimate, alpha: float | None = None, layout: Layout |
     parts = _parts(estimate, alpha, layout)
     gain = float(parts.v @ estimate.first) - parts.bias
     size = float(parts.v @ estimate.second @ parts.v)
-    return parts.lead + _slope(gain, size, parts.floor) * parts.v
+    return parts.lead + _slope(gain, size, parts, estimate) * parts.v
 
 
 def ridge_by_folds(
@@ -124,7 +125,7 @@ def ridge_by_folds(
         v = _parts(rest, alpha, layout).v
         gain += held.n / estimate.n * float(v @ held.first)
         size += held.n / estimate.n * float(v @ held.second @ v)
-    return parts.lead + _slope(gain, size, parts.floor) * parts.v
+    return parts.lead + _slope(gain, size, parts, estimate) * parts.v
 
 
 def first_moment_only(
@@ -198,5 +199,7 @@ def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:
     return vectors[:, -1], max(float(values[-1]), _TINY)
 
 
-def _slope(gain: float, size: float, floor: float) -> float:
-    return max(gain, 0.0) / max(size, floor, _TINY)
+def _slope(gain: float, size: float, parts: _Parts, estimate: MomentEstimate) -> float:
+    """Return gain / (size + its standard error): gain / size would be wild where size is lost in its own noise."""
+    error = math.sqrt(estimate.v2 / estimate.n) * float(parts.v @ parts.v)
+    return max(gain, 0.0) / (max(size, parts.floor, _TINY) + error)

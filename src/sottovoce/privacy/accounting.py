@@ -504,6 +504,19 @@ class RenyiAccountant(Accountant):
         if not self._orders:
             raise ParameterError("orders must hold at least one number above 1; got ().")
 
+    def divergences(self, event: Event) -> "_Array":
+        """Return a bound on the Renyi divergence of ``event`` at each order, in both directions.
+
+        Raises
+        ------
+        AccountingError
+            If a part of the event is not known, or has no protection.
+        """
+        counts = flatten(event)
+        if NonPrivateEvent() in counts:
+            raise AccountingError("a release without protection has no Renyi divergence.")
+        return self._divergences(counts)
+
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
         if delta == 0.0:
             return math.inf

@@ -15,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget, whole_number
 from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.ledger.charging import charging, is_charged
+from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event
+from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
@@ -82,6 +84,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     max_iter: int
     tol: float
     random_state: Any
+    ledger: Any
+    dataset: str | None
 
     parts_: dict[str, Part]
     local_part_: Part | None
@@ -93,6 +97,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     uplink_bytes_: int
     downlink_bytes_: int
     plan_: VerticalPlan
+    charge_: Charge | None
 
     @abstractmethod
     def _make_loss(self) -> Loss: ...
@@ -225,13 +230,23 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         before = parties.uplink_bytes, parties.downlink_bytes
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
-        labels = _labels(parties, holder, y)
+        is_charged(self.ledger, self.dataset)
+        _check_given(parties, holder, y)
         plan = self._plan(parties, holder)
-        _check_length(labels, plan.facts.n_samples)
-        targets, learnt = self._targets(labels)
-        model = secrets.token_hex(8)
-        with _seeded(parties, streams) as seeded:
-            solution = plan.solve(parties, targets, model, streams)
+        model, begun = secrets.token_hex(8), False
+        with charging(
+            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
+            seeded=streams.seeded or any(party.is_seeded for party in _owned(parties).values()),
+            plan=self._public_summary(plan), has_drawn=lambda: begun,
+        ) as charge:  # fmt: skip
+            labels = _labels(parties, holder, y)
+            _check_length(labels, plan.facts.n_samples)
+            targets, learnt = self._targets(labels)
+            with _seeded(parties, streams) as seeded:
+                begun = True  # a party may have sent something before an error
+                solution = plan.solve(parties, targets, model, streams)
+            charge.commit(solution.event)
+        self.charge_ = charge.charge
         for name, value in learnt.items():
             setattr(self, name, value)
         self.plan_ = plan
@@ -252,6 +267,23 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _take(self, solution: VerticalSolution) -> None:
         """Set what an estimator tells of a solution beside what all do."""
+
+    def _public_summary(self, plan: VerticalPlan) -> dict[str, object]:
+        """Return the plan for the ledger: public facts only."""
+        return {
+            "estimator": type(self).__name__,
+            "mechanism": plan.name,
+            "loss": plan.loss.name,
+            "n_samples": plan.facts.n_samples,
+            "parties": {name: facts.n_features for name, facts in plan.facts.descriptions.items()},
+            "label_holder": plan.facts.label_holder,
+            "labels_public": plan.labels_public,
+            "alpha": plan.alpha,
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            **plan.details(),
+            "event": describe(plan.event),
+        }
 
     def _receipt(
         self,
@@ -464,11 +496,17 @@ def _label_holder(given: str | None, parties: Parties) -> str:
     return holders[0] if holders else parties.names[0]
 
 
-def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+def _check_given(parties: Parties, holder: str, y: ArrayLike | None) -> Any:
+    """Return the labels that the party itself holds, or None; refuse a training without any. Nothing is read."""
     party = _owned(parties).get(holder)
     own = None if party is None else party.y
     if own is None and y is None:
         raise ParameterError(f"y is missing: give the labels, or make the party {holder!r} with y=...")
+    return own
+
+
+def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
+    own = _check_given(parties, holder, y)
     if own is None or y is None:
         return np.asarray(own if y is None else y)
     given = np.asarray(y)

@@ -154,6 +154,11 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         Without noise: see `sottovoce.vertical.lbfgs.lbfgs` and `sottovoce.vertical.admm.admm`.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes a run within one process repeatable, and not private.
+    ledger : None, str or Ledger, default None
+        The label holder's privacy budget on disk, which `fit` charges before anything is sent (`sottovoce.Ledger`, or
+        its address). Its data set must have the adjacency ``"replace-one"``: one person's rows at all parties.
+    dataset : str or None, default None
+        Name of the data set in that ledger.
 
     Attributes
     ----------
@@ -170,6 +175,8 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         All that crossed in `fit`.
     classes_ : ndarray of shape (2,)
     plan_ : VerticalPlan
+    charge_ : Charge or None
+        Entry of the ledger about this fit.
 
     References
     ----------
@@ -208,6 +215,8 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -225,6 +234,8 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
 
 class VerticalLinearSVC(VerticalClassifier):
@@ -239,7 +250,7 @@ class VerticalLinearSVC(VerticalClassifier):
     smoothing : float, >= 0, default 0.5
         0 is the plain hinge loss (ADMM only).
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, classes, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLogisticRegression`, whose attributes it has too.
 
     Examples
@@ -274,6 +285,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -292,6 +305,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _make_loss(self) -> Loss:
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
@@ -364,7 +379,7 @@ class VerticalRidge(VerticalRegressor):
     label_bounds : (low, high) or None
         Public bounds of the labels; required for a private training. Labels beyond are moved to them.
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLogisticRegression`, whose attributes, ``classes_`` aside, it has too.
 
     Examples
@@ -397,6 +412,8 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -414,3 +431,5 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset

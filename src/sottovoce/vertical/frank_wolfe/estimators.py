@@ -244,6 +244,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         Without noise: duality gap at which to stop, relative to the mean loss of the model without columns.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes a run within one process repeatable, and not private.
+    ledger, dataset
+        As for `sottovoce.vertical.VerticalLogisticRegression`.
 
     Attributes
     ----------
@@ -310,6 +312,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         max_iter: int = 1000,
         tol: float = 1e-3,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -329,6 +333,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _residual_bound(self) -> float | None:
         return self.residual_bound
@@ -346,7 +352,7 @@ class VerticalSparseLogisticRegression(VerticalLogisticModel, _BallEstimator):
     classes : [negative, positive] or None
         Public list of the classes; required for a private training unless the labels are public.
     epsilon, delta, aggregation, radius, radius_shares, labels_public, label_share, label_holder, n_steps, \
-sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state
+sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLasso`, whose attributes it has too.
 
     Attributes
@@ -388,6 +394,8 @@ sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, ran
         max_iter: int = 1000,
         tol: float = 1e-3,
         random_state: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -406,3 +414,5 @@ sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, ran
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset

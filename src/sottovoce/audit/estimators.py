@@ -1,0 +1,268 @@
+"""The audit of an estimator: whether it keeps the (epsilon, delta) that it claims, on tables made to break it.
+
+1. *Pilot* runs on each pair of neighbouring tables find the pair whose two tables are told apart best.
+2. Further runs on that pair learn the attack, and the event by which to judge.
+3. The *main* runs, all fresh, are judged by that event alone; so nothing that was chosen by looking at results needs a
+   correction, and the lower bound holds with the stated confidence.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import number, whole_number
+from sottovoce.audit.attacks import Attack, learn_attacks
+from sottovoce.audit.pairs import Pair
+from sottovoce.audit.power import detectable_epsilon
+from sottovoce.audit.runs import ForeignRuns, OwnRuns, Runs
+from sottovoce.audit.threshold import choose_set, epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.exceptions import AuditError, ParameterError
+
+__all__ = ["AuditReport", "audit_estimator"]
+
+Array = NDArray[np.float64]
+
+_PILOT_CONFIDENCE: Final = 0.9  # of the pilot's own ranking, which promises nothing
+_FEWEST_PILOTS: Final = 100
+_CHOOSING: Final = 2  # main runs to one that chooses the attack
+_CHOICE_SEED: Final = 2**29  # the three kinds of runs share no seed
+_MAIN_SEED: Final = 2**30
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an audit found.
+
+    Attributes
+    ----------
+    estimator : str
+    epsilon, delta : float
+        The claim.
+    lower_bound : float
+        Epsilon is at least this, with `confidence`.
+    gaussian : bool
+        True when the bound supposes a Gaussian mechanism.
+    confidence : float
+    detectable : float
+        True epsilon of a Gaussian mechanism that an audit of this size would have reported in nine of ten trials.
+    repeats : bool
+        True when all runs on a table released the same: the "noise" does not change from run to run.
+    pair, attack : str
+        Where the tables were told apart best.
+    pilot : dict
+        Rough bound of each pair by its best attack, from the pilot runs: what was tried.
+    n_runs : int
+        Main runs on each table.
+    """
+
+    estimator: str
+    epsilon: float
+    delta: float
+    lower_bound: float
+    gaussian: bool
+    confidence: float
+    detectable: float
+    repeats: bool
+    pair: str
+    attack: str
+    pilot: Mapping[str, float]
+    n_runs: int
+
+    @property
+    def violated(self) -> bool:
+        """True when the claim is refuted."""
+        return self.lower_bound > self.epsilon
+
+    def statement(self) -> str:
+        """Return the finding as a few sentences."""
+        claim = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
+        sure = f"{100.0 * self.confidence:g} % confidence"
+        verdict = "VIOLATED" if self.violated else "not refuted"
+        found = f"{verdict}: {self.estimator} claims {claim}; with {sure} epsilon is at least {self.lower_bound:.3g}"
+        if self.gaussian:
+            found += " if the mechanism is Gaussian"
+        what = f"Tables: {self.pair}. Attack: {self.attack}. {self.n_runs} runs on each table."
+        same = " Every run on one table released the same numbers: the noise is not random." if self.repeats else ""
+        power = (
+            "No violation by a Gaussian mechanism would have been seen with so few runs."
+            if math.isinf(self.detectable)
+            else f"A Gaussian mechanism of epsilon {self.detectable:.3g} would have been seen nine times in ten."
+        )
+        return f"{found}. {what}{same} {power}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the report as plain data for JSON; infinity is the string ``"inf"``."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain["pilot"] = dict(self.pilot)
+        plain["violated"] = self.violated
+        return {name: "inf" if value == math.inf else value for name, value in plain.items()}
+
+
+def audit_estimator(
+    estimator: Any,
+    pairs: Sequence[Pair],
+    *,
+    epsilon: float,
+    delta: float,
+    n_runs: int = 2000,
+    n_pilot: int = 300,
+    confidence: float = 0.999,
+    gaussian: bool = False,
+    parameters: Mapping[str, Any] | None = None,
+    python: str | Path | None = None,
+    n_jobs: int = 1,
+    release: Callable[[Any], Array] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> AuditReport:
+    """Try to refute the (epsilon, delta) that an estimator claims.
+
+    Parameters
+    ----------
+    estimator : object with ``fit``, callable or str
+        An unfitted scikit-learn-like estimator (each run fits a clone), a callable that returns one, or, to run it in
+        another environment, its class as ``package.module.Class``.
+    pairs : sequence of Pair
+        Neighbouring tables, within the bounds that the estimator was told; see `worst_case_pairs`.
+    epsilon, delta : float
+        The claim. ``delta=0`` for pure differential privacy.
+    n_runs : int
+        Main runs on each table; the bound cannot exceed about log(n_runs / 15).
+    n_pilot : int, >= 100
+        Pilot runs on each table of each pair.
+    confidence : float, in (0, 1)
+    gaussian : bool, default False
+        Suppose that the mechanism is Gaussian (any composition of Gaussian releases): a bound from fewer runs, which
+        means nothing for other mechanisms; see `gaussian_lower_bound`.
+    parameters : dict or None
+        Of the constructor, where ``estimator`` is a name.
+    python : path or None
+        Interpreter of the other environment, where ``estimator`` is a name; None takes this one's.
+    n_jobs : int
+        Processes at the same time, where ``estimator`` is a name.
+    release : callable or None
+        From a fitted estimator to a vector of all that it releases; None takes ``coef_`` and ``intercept_``.
+    progress : callable or None
+        Is told what is going on.
+
+    Returns
+    -------
+    AuditReport
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of range.
+    AuditError
+        If the estimator cannot be run or fails.
+
+    Notes
+    -----
+    A ``random_state`` of the estimator that is not None gets a new value in every run.
+
+    Examples
+    --------
+    >>> import sottovoce as sv
+    >>> from sottovoce.audit import audit_estimator, worst_case_pairs
+    >>> model = sv.DPLogisticRegression(
+    ...     epsilon=1.0, delta=0.01, data_norm=1.0, classes=[-1, 1], adjacency="replace-one", fit_intercept=False
+    ... )
+    >>> pairs = worst_case_pairs(data_norm=1.0, classes=[-1, 1])
+    >>> audit_estimator(model, pairs[:2], epsilon=1.0, delta=0.01, n_runs=200, n_pilot=100).violated
+    False
+    """
+    epsilon = number("epsilon", epsilon, at_least=0.0)
+    delta = number("delta", delta, at_least=0.0, below=1.0)
+    confidence = number("confidence", confidence, above=0.0, below=1.0)
+    n_runs = whole_number("n_runs", n_runs, at_least=100)
+    n_pilot = whole_number("n_pilot", n_pilot, at_least=_FEWEST_PILOTS)
+    if not isinstance(gaussian, bool):
+        raise ParameterError(f"gaussian must be True or False; got {gaussian!r}.")
+    if gaussian and delta == 0.0:
+        raise ParameterError("gaussian=True needs delta > 0: a Gaussian mechanism has no pure epsilon.")
+    if not pairs or not all(isinstance(pair, Pair) for pair in pairs):
+        raise ParameterError("pairs must hold at least one Pair; worst_case_pairs makes some.")
+    runs, name = _runs(estimator, parameters, python, n_jobs, release)
+    tell = progress or (lambda text: None)
+    best: tuple[float, Pair] | None = None
+    pilot: dict[str, float] = {}
+    for place, pair in enumerate(pairs):
+        tell(f"pilot {place + 1} of {len(pairs)}: {pair.name}")
+        outputs = _finite(runs.run(pair, n_pilot, 2 * n_pilot * place), pair)
+        value, _ = _best_attack(outputs, pair, delta, gaussian)
+        pilot[pair.name] = max(0.0, value)
+        if best is None or value > best[0]:
+            best = value, pair
+    assert best is not None
+    pair = best[1]
+    tell(f"choosing the attack: {pair.name}")
+    outputs = _finite(runs.run(pair, max(n_pilot, n_runs // _CHOOSING), _CHOICE_SEED), pair)
+    attack = _best_attack(outputs, pair, delta, gaussian)[1]
+    event = choose_set(*(attack.scores(part) for part in outputs), delta=delta, gaussian=gaussian)
+    tell(f"main runs: {pair.name}")
+    outputs = _finite(runs.run(pair, n_runs, _MAIN_SEED), pair)
+    first, second = (attack.scores(part) for part in outputs)
+    return AuditReport(
+        estimator=name,
+        epsilon=epsilon,
+        delta=delta,
+        lower_bound=event.epsilon(first, second, delta=delta, confidence=confidence),
+        gaussian=gaussian,
+        confidence=confidence,
+        detectable=detectable_epsilon(epsilon, delta, n_runs, confidence=confidence, gaussian=gaussian),
+        repeats=bool((outputs == outputs[:, :1]).all(axis=(1, 2)).any()),
+        pair=pair.name,
+        attack=attack.name,
+        pilot=pilot,
+        n_runs=n_runs,
+    )
+
+
+def _best_attack(outputs: Array, pair: Pair, delta: float, gaussian: bool) -> tuple[float, Attack]:
+    """Return the attack that does best on every second run after learning on the others, learnt anew on all of them."""
+    learnt = learn_attacks(outputs[0, 0::2], outputs[1, 0::2], pair.direction)
+    values = [_rough(attack, outputs[:, 1::2], delta, gaussian) for attack in learnt]
+    place = int(np.argmax(values))
+    return values[place], learn_attacks(outputs[0], outputs[1], pair.direction)[place]
+
+
+def _runs(
+    estimator: Any,
+    parameters: Mapping[str, Any] | None,
+    python: str | Path | None,
+    n_jobs: int,
+    release: Callable[[Any], Array] | None,
+) -> tuple[Runs, str]:
+    if isinstance(estimator, str):
+        if release is not None:
+            raise ParameterError("release is for an estimator of this process; one that is named runs in another.")
+        more = {} if python is None else {"python": python}
+        return ForeignRuns(estimator, parameters, n_jobs=n_jobs, **more), estimator
+    if parameters is not None or python is not None or n_jobs != 1:
+        raise ParameterError(
+            "parameters, python and n_jobs are for an estimator that is named: 'package.module.Class'."
+        )
+    if callable(estimator) and not hasattr(estimator, "fit"):
+        return OwnRuns(estimator, release), getattr(estimator, "__name__", "estimator")
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise ParameterError(
+            f"estimator must be an unfitted estimator, a callable that makes one, or a name; got {estimator!r}."
+        )
+    kind, given = type(estimator), estimator.get_params(deep=False)
+    return OwnRuns(lambda: kind(**given), release), kind.__name__
+
+
+def _finite(outputs: Array, pair: Pair) -> Array:
+    if not np.isfinite(outputs).all():
+        raise AuditError(f"the estimator released NaN or infinity on the pair {pair.name!r}.")
+    return outputs
+
+
+def _rough(attack: Attack, outputs: Array, delta: float, gaussian: bool) -> float:
+    first, second = (attack.scores(part) for part in outputs)
+    bound = gaussian_lower_bound if gaussian else epsilon_lower_bound
+    return bound(first, second, delta=delta, confidence=_PILOT_CONFIDENCE)

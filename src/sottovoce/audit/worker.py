@@ -1,0 +1,73 @@
+"""Fit an estimator many times on two neighbouring tables and keep what it releases: run by an interpreter of its own.
+
+The estimator under audit may live in an environment with other versions of everything, or without sottovoce. So this
+file imports numpy and the standard library alone, and may be run as a script:
+
+    python worker.py JOB.json
+
+JOB.json names the class (``package.module.Class``), its parameters, the tables (an ``.npz`` of ``X0``, ``y0``, ``X1``,
+``y1``), the number of runs, the first seed, and where to write the outputs (an ``.npy`` of shape (2, runs, n_outputs)).
+"""
+
+import importlib
+import json
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+__all__ = ["fit_many", "load_class", "main", "released_numbers"]
+
+
+def load_class(name: str) -> Any:
+    """Return the class of the dotted ``name``."""
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise ValueError("the estimator must be named as package.module.Class; got " + repr(name))
+    return getattr(importlib.import_module(module), attribute)
+
+
+def released_numbers(model: Any) -> Any:
+    """Return coefficients and intercepts of a fitted linear model as one vector."""
+    parts = [np.ravel(np.asarray(model.coef_, dtype=np.float64))]
+    if getattr(model, "intercept_", None) is not None:
+        parts.append(np.ravel(np.asarray(model.intercept_, dtype=np.float64)))
+    return np.concatenate(parts)
+
+
+def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = released_numbers) -> Any:
+    """Return what ``runs`` fits on each of two tables release, of shape (2, runs, n_outputs).
+
+    A ``random_state`` that is not None would make every run the same: it becomes a new number in each run. None is left
+    alone: the estimator then draws its noise as its users' runs do.
+    """
+    outputs = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for world, (X, y) in enumerate(tables):
+            for run in range(runs):
+                model = make()
+                parameters = model.get_params(deep=False)
+                if parameters.get("random_state") is not None:
+                    model.set_params(random_state=first_seed + 2 * run + world)
+                outputs.append(release(model.fit(X, y)))
+    sizes = {len(output) for output in outputs}
+    if len(sizes) != 1:
+        raise ValueError("the runs released vectors of different lengths: " + repr(sorted(sizes)))
+    return np.array(outputs, dtype=np.float64).reshape(2, runs, sizes.pop())
+
+
+def main(path: str) -> None:
+    """Do the job described in a file."""
+    with open(path, encoding="utf-8") as stream:  # noqa: PTH123  plain enough for any Python
+        job = json.load(stream)
+    kind = load_class(job["estimator"])
+    with np.load(job["tables"]) as arrays:
+        tables = [(arrays["X0"], arrays["y0"]), (arrays["X1"], arrays["y1"])]
+    outputs = fit_many(lambda: kind(**job["parameters"]), tables, job["runs"], job["first_seed"])
+    np.save(job["outputs"], outputs, allow_pickle=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

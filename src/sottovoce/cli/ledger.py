@@ -1,0 +1,220 @@
+"""``sottovoce ledger``: privacy budgets on disk; create, show, history, verify, export."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable
+from sottovoce.cli._options import ForceOption
+from sottovoce.cli._output import print_columns, print_rows
+from sottovoce.exceptions import ParameterError
+from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
+from sottovoce.privacy.events import describe
+
+__all__ = ["ledger"]
+
+ledger = typer.Typer(help="Privacy budgets on disk, charged before anybody looks at the data.", no_args_is_help=True)
+
+UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="SOTTOVOCE_LEDGER",
+        show_envvar=True,
+        help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+DatasetOption = Annotated[str, typer.Option("--dataset", help="Name of the data set.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+HeadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--expected-head",
+        help="Hash of an entry that was the last one at some time, kept elsewhere: shows that no end was cut off.",
+    ),
+]
+
+
+@ledger.command()
+def create(
+    url: UrlOption,
+    dataset: DatasetOption,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Budget for all fits together, > 0.")],
+    delta: Annotated[float, typer.Option("--delta", help="Of the budget; well below 1 / number of people.")],
+    adjacency: Annotated[
+        str, typer.Option("--adjacency", help="Which tables are neighbours: zero-out, add-remove or replace-one.")
+    ] = "zero-out",
+    unit: Annotated[
+        str, typer.Option("--unit", help="What one neighbouring change is about, in words.")
+    ] = "one row of the table, label included",
+    composition: Annotated[
+        str,
+        typer.Option("--composition", help="mixed takes everything; gaussian is tighter, for Gaussian releases alone."),
+    ] = "mixed",
+    allow_nonprivate: Annotated[
+        bool, typer.Option("--allow-nonprivate", help="Record runs without protection rather than refuse them.")
+    ] = False,
+) -> None:
+    """Give a data set a budget, for good; the ledger is made where there is none."""
+    book = Ledger(url)
+    made = book.create(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        unit=unit,
+        composition=composition,
+        allow_nonprivate=allow_nonprivate,
+    )
+    print_rows(f"Data set {dataset}", _dataset_rows(book, made))
+    typer.echo(f"head {book.head()}")
+
+
+@ledger.command()
+def show(
+    url: UrlOption,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Only this one. Default: all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the budgets, what is spent of them and what remains."""
+    book = Ledger(url)
+    known = book.datasets()
+    if dataset is not None:
+        book.spent(dataset)  # says which there are
+        known = {dataset: known[dataset]}
+    if as_json:
+        typer.echo(json.dumps([_dataset_json(book, one) for one in known.values()], indent=2, allow_nan=False))
+        return
+    for one in known.values():
+        print_rows(f"Data set {one.name}", _dataset_rows(book, one))
+    if not known:
+        typer.echo("This ledger has no data sets.")
+
+
+@ledger.command()
+def history(url: UrlOption, dataset: DatasetOption, as_json: JsonOption = False) -> None:
+    """Show every charge of a data set, the oldest first."""
+    charges = Ledger(url).history(dataset)
+    if as_json:
+        typer.echo(json.dumps([_charge_json(charge) for charge in charges], indent=2, allow_nan=False))
+        return
+    headings = ("entry", "when (UTC)", "who", "state", "private", "what")
+    print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
+
+
+@ledger.command()
+def verify(
+    url: Annotated[
+        str | None, typer.Option("--ledger", envvar="SOTTOVOCE_LEDGER", show_envvar=True, help="Address of the ledger.")
+    ] = None,
+    exported: Annotated[
+        Path | None, typer.Option("--file", help="Verify this file from `ledger export` in place of a database.")
+    ] = None,
+    expected_head: HeadOption = None,
+) -> None:
+    """Check the chain of hashes and every charge against its budget; exit code 1 if something is wrong."""
+    if exported is not None:
+        found = verify_export(exported, expected_head=expected_head)
+    elif url is None:
+        raise ParameterError("--ledger is missing: give the address of the ledger, or --file with an export.")
+    else:
+        found = Ledger(url).verify(expected_head)
+    for problem in found.problems:
+        typer.echo(f"PROBLEM: {problem}", err=True)
+    typer.echo(f"{found.n_entries} entries hold together; head {found.head}")
+    if not found.anchored:
+        typer.echo(
+            "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
+            "another place."
+        )
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@ledger.command()
+def export(
+    url: UrlOption,
+    out: Annotated[Path, typer.Option("--out", help="Where to write the JSON lines.")],
+    force: ForceOption = False,
+) -> None:
+    """Write the whole ledger as JSON lines, which `ledger verify --file` checks without the database."""
+    check_writable("--out", out, overwrite=force)
+    typer.echo(f"head {Ledger(url).export(out)}")
+
+
+def _remaining(book: Ledger, known: Dataset) -> float | None:
+    """Return what one more Gaussian fit can have; None where the budget has no delta, or nothing can be said."""
+    return book.remaining(known.name) if known.delta > 0.0 else None
+
+
+def _dataset_rows(book: Ledger, known: Dataset) -> list[tuple[str, str]]:
+    spent, delta = book.spent(known.name)
+    remaining = _remaining(book, known)
+    charges = [charge for charge in book.history(known.name) if charge.state != "cancelled"]
+    open_ = sum(charge.state == "reserved" for charge in charges)
+    rows = [
+        ("budget", f"epsilon {known.epsilon:g} at delta {delta:g}"),
+        ("spent", f"epsilon {spent:.6g}"),
+        ("charges", f"{len(charges)}, of which {open_} without an end: running, or crashed (they count)"),
+        ("neighbours", known.adjacency.statement),
+        ("unit", known.unit),
+        ("composition", known.composition),
+        ("created", f"{known.created_at} by {known.created_by}"),
+    ]
+    if remaining is not None:
+        rows.insert(2, ("remains", f"epsilon {remaining:.6g} for one more fit of Gaussian releases at delta {delta:g}"))
+    seeded = sum(charge.seeded for charge in charges)
+    unprotected = sum(not charge.is_protected for charge in charges)
+    if seeded or unprotected:
+        rows.append(
+            ("NOT PRIVATE", f"{seeded} charge(s) with a seed, {unprotected} without protection (outside the sum)")
+        )
+    return rows
+
+
+def _dataset_json(book: Ledger, known: Dataset) -> dict[str, object]:
+    spent, delta = book.spent(known.name)
+    return {
+        "dataset": known.name,
+        "epsilon": known.epsilon,
+        "delta": delta,
+        "spent": spent if math.isfinite(spent) else "inf",
+        "remaining": _remaining(book, known),
+        "adjacency": known.adjacency.value,
+        "unit": known.unit,
+        "composition": known.composition,
+        "allow_nonprivate": known.allow_nonprivate,
+        "created_at": known.created_at,
+        "created_by": known.created_by,
+    }
+
+
+def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
+    private = "yes" if charge.is_private else "NO: seeded" if charge.seeded else "NO: unprotected"
+    what = str(charge.plan.get("estimator", "")) or "a charge"
+    return (str(charge.seq), charge.at[:19], charge.who, charge.state, private, f"{what}\n{describe(charge.event)}")
+
+
+def _charge_json(charge: ChargeRecord) -> dict[str, object]:
+    return {
+        "charge": charge.charge,
+        "entry": charge.seq,
+        "state": charge.state,
+        "at": charge.at,
+        "who": charge.who,
+        "code": charge.code,
+        "ended_at": charge.ended_at,
+        "reason": charge.reason,
+        "delta": charge.delta,
+        "adjacency": charge.adjacency.value,
+        "private": charge.is_private,
+        "seeded": charge.seeded,
+        "event": charge.event.to_dict(),
+        "committed_event": None if charge.committed_event is None else charge.committed_event.to_dict(),
+        "plan": dict(charge.plan),
+    }

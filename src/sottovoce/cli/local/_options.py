@@ -1,0 +1,47 @@
+"""Arguments and options that commands of ``sottovoce local`` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import Protocol
+
+__all__ = ["DatabaseOption", "MissingOption", "ProtocolArgument", "read_protocol"]
+
+ProtocolArgument = Annotated[
+    Path, typer.Argument(metavar="PROTOCOL", help="The public parameters (JSON), of `sottovoce local protocol`.")
+]
+DatabaseOption = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        envvar="SOTTOVOCE_DATABASE",
+        help="sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME. A password is safer in the variable than here.",
+    ),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="TEXT", help="A cell that holds no value. Default: an empty one."),
+]
+
+
+def read_protocol(path: Path) -> Protocol:
+    """Read a protocol file.
+
+    Raises
+    ------
+    ParameterError
+        If it cannot be read or is no protocol; the message names the file.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ParameterError(f"{path}: cannot read the protocol: {error.strerror}.") from None
+    try:
+        return Protocol.from_json(text)
+    except ParameterError as error:
+        raise ParameterError(f"{path}: {error}") from None

@@ -1,0 +1,29 @@
+"""``sottovoce local export``: the reports of a database as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable
+from sottovoce.cli._options import ForceOption
+from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
+from sottovoce.cli.local._sources import stream
+from sottovoce.local.exports import write_reports
+
+__all__ = ["export"]
+
+
+def export(
+    protocol: ProtocolArgument,
+    database: DatabaseOption,
+    out: Annotated[Path, typer.Option("--out", help="NAME.parquet, or NAME.reports for their bytes.")],
+    force: ForceOption = False,
+) -> None:
+    """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
+    described = read_protocol(protocol)
+    check_writable("--out", out, overwrite=force)
+    source = database if "://" in database else f"sqlite:///{database}"
+    typer.echo(f"{write_reports(out, stream(source, described), described)} reports in {out}")

@@ -1,0 +1,91 @@
+"""``sottovoce local fit``: a model from reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable
+from sottovoce._validation import number
+from sottovoce.cli._options import ForceOption
+from sottovoce.cli._output import print_rows, write_or_keep
+from sottovoce.cli._parse import parse_alpha
+from sottovoce.cli.local._options import ProtocolArgument, read_protocol
+from sottovoce.cli.local._sources import stream
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.exports import refuse_repeated
+
+__all__ = ["fit"]
+
+
+def fit(
+    protocol: ProtocolArgument,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help="A database (sqlite:///FILE, postgresql://...), or files .parquet and .reports."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
+    receipt: Annotated[
+        Path | None, typer.Option("--receipt", help="Where to write the receipt. Default: beside the model.")
+    ] = None,
+    loss: Annotated[
+        str, typer.Option("--loss", help="least squares, or hinge or logistic within a ball.")
+    ] = "least squares",
+    degree: Annotated[str, typer.Option("--degree", help="0, 1, 3 or auto.")] = "auto",
+    radius: Annotated[float, typer.Option("--radius", help="Of the ball.")] = 1.0,
+    alpha: Annotated[
+        str | None, typer.Option("--alpha", help="Penalty of least squares, or held-out. Default: by the noise.")
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
+    from sottovoce.local import Aggregator
+
+    described = read_protocol(protocol)
+    receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
+    for name, path in (("--out", out), ("--receipt", receipt)):
+        if path.resolve() in {Path(source).resolve() for source in (str(protocol), *sources)}:
+            raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
+        check_writable(name, path, overwrite=force)
+    if out.resolve() == receipt.resolve():
+        raise ParameterError(f"--out and --receipt are the same file, {out}. Choose another path for one of them.")
+    number("--radius", radius, above=0.0)
+    if [source for source in sources if "://" not in source] or len(sources) > 1:
+        # within one database the tokens are unique
+        refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
+    aggregator = Aggregator(described, keep_reports=degree == "3")
+    for source in sources:
+        aggregator.add(stream(source, described))
+    if not aggregator.n_reports:
+        raise ParameterError("SOURCE: there are no reports of this protocol.")
+    model = aggregator.fit(
+        loss,
+        degree=degree if degree == "auto" else _whole("--degree", degree),
+        radius=radius,
+        alpha=alpha if alpha in (None, "held-out") else parse_alpha("--alpha", alpha),
+    )
+    write_or_keep(out, model.to_json())
+    write_or_keep(receipt, model.guarantee_.to_json())
+    health = aggregator.health()
+    rows = [
+        ("reports", f"{health.n}, and {sum(health.rejected.values())} refused"),
+        ("fitted by", f"{model.loss}, degree {model.degree}"),
+    ]
+    if model.quality_ is not None:
+        error = model.quality_.squared_error
+        rows.append(("held-out squared error", f"{error.value:.4f} +- {error.standard_error:.4f} (1: learnt nothing)"))
+    if not health.is_plausible:
+        rows.append(("WARNING", "these reports do not look like those of honest devices; see the guide"))
+    print_rows(f"Model {out}", rows)
+    print_rows(f"Receipt {receipt}", model.guarantee_.rows())
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"{option} must be 0, 1, 3 or auto; got {text!r}.") from None

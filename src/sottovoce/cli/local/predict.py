@@ -1,0 +1,50 @@
+"""``sottovoce local predict``: apply a model from reports to records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._options import ForceOption
+from sottovoce.cli.local._options import MissingOption
+from sottovoce.cli.local._records import read_records
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `sottovoce local fit`.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Records as CSV with a header.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Where to write the predictions. Default: stdout.")] = None,
+    score: Annotated[
+        str | None,
+        typer.Option("--score", metavar="LABEL", help="Compare with this column; the result goes to stderr."),
+    ] = None,
+    missing: MissingOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Predict each record of TABLE with MODEL, one a line."""
+    from sottovoce.local import LocalModel
+
+    if out is not None:
+        check_writable("--out", out, overwrite=force)
+    read = LocalModel.load(model)
+    records, labels = [], []
+    for record, label in read_records(table, read.protocol, label=score, missing=missing or ("",)):
+        records.append(record)
+        labels.append(label)
+    text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(out, text)
+    if score is not None and records:
+        name = "accuracy" if read.classes_ is not None else "R^2"
+        typer.echo(
+            f"{name} {read.score(records, labels):.4f} on {len(records)} rows. NOT PRIVATE: computed from these labels "
+            "without noise; if they are private, so is this figure.",
+            err=True,
+        )

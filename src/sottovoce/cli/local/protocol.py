@@ -1,0 +1,99 @@
+"""``sottovoce local protocol``: write the public parameters of a collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._options import ForceOption, refuse_options
+from sottovoce.cli._output import print_rows
+from sottovoce.cli._parse import parse_bounds, parse_classes
+from sottovoce.cli._rows import confirmed_schema
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+from sottovoce.tables import Schema
+from sottovoce.tables.categorical import CategoricalColumn
+from sottovoce.tables.numeric import NumericColumn
+
+__all__ = ["protocol"]
+
+
+def protocol(
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of one report.")],
+    out: Annotated[Path, typer.Option("--out", help="Where to write the protocol (JSON).")],
+    n_expected: Annotated[int, typer.Option("--n-expected", help="Public: about how many reports will come.")],
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="Public facts about the features and the label (TOML).")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
+    ] = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Features may be missing; each gets a column that says so.")
+    ] = False,
+    n_features: Annotated[
+        int | None, typer.Option("--n-features", help="Instead of a schema: rows of so many numbers.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="With --n-features: the two labels. Default: -1,1.")
+    ] = None,
+    label_bounds: Annotated[
+        str | None, typer.Option("--label-bounds", help="With --n-features: bounds of a label that is a number.")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="With --n-features: public bound on the norm of a row. Default: 1.")
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Write the public parameters of a collection: what devices send, and what it may reveal."""
+    check_writable("--out", out, overwrite=force)
+    if schema is not None:
+        refuse_options("is for --n-features: a schema says it", {
+            "--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds, "--scale": scale,
+        })  # fmt: skip
+        rest = _from_schema(confirmed_schema(schema, target), missing)
+    else:
+        refuse_options("is for --schema", {"--target": target, "--missing": missing})
+        if n_features is None:
+            raise ParameterError("--schema is missing: give it, or --n-features for rows of numbers.")
+        rest = {"n_features": n_features}
+        if scale is not None:
+            rest["scale"] = scale
+        if classes is not None:
+            rest["classes"] = parse_classes("--classes", classes)
+        if label_bounds is not None:
+            rest |= {"task": "regression", "label_bounds": parse_bounds("--label-bounds", label_bounds)}
+    made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **rest)
+    write_whole(out, made.to_json())
+    print_rows(f"Protocol {out}", [
+        ("id", made.id.hex()),
+        ("privacy of a report", f"epsilon = {made.epsilon:g}, pure local differential privacy"),
+        ("predicts", made.task),
+        ("coordinates", str(made.d)),
+        ("moments", "first and second" if made.degree else "first only: too few reports for the second"),
+    ])  # fmt: skip
+
+
+def _from_schema(schema: Schema, missing: bool) -> dict[str, Any]:
+    features = [_feature(column, missing) for column in schema.feature_columns]
+    if schema.target is None:
+        raise ParameterError("--target is missing: the schema names no column to predict.")
+    if schema.classes is None:
+        return {"features": features, "task": "regression", "label_bounds": schema.label_bounds}
+    if any(isinstance(label, bool) for label in schema.classes):
+        raise ParameterError(f"target {schema.target}: the categories true and false are not supported; write texts.")
+    return {"features": features, "classes": schema.classes}
+
+
+def _feature(column: Any, missing: bool) -> NumericFeature | CategoricalFeature:
+    if isinstance(column, NumericColumn):
+        if column.scale != "linear" or column.bins is not None:
+            raise ParameterError(f"column {column.name!r}: devices know neither bins nor a logarithmic scale.")
+        return NumericFeature(column.name, *column.bounds, missing=missing)
+    assert isinstance(column, CategoricalColumn)
+    if column.aliases or not all(isinstance(category, str) for category in column.categories):
+        raise ParameterError(f"column {column.name!r}: devices know categories that are texts, without aliases.")
+    return CategoricalFeature(column.name, tuple(map(str, column.categories)), missing=missing)

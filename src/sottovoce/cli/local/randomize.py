@@ -1,0 +1,72 @@
+"""``sottovoce local randomize``: reports from records, as a device would make them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._options import ForceOption
+from sottovoce.cli.local._options import MissingOption, ProtocolArgument, read_protocol
+from sottovoce.cli.local._records import read_records
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import Randomizer
+from sottovoce.local.exports import write_reports
+
+__all__ = ["randomize"]
+
+
+def randomize(
+    protocol: ProtocolArgument,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Records as CSV with a header, one person a line.")],
+    label: Annotated[str, typer.Option("--label", help="Column of the label.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="NAME.jsonl to send to a collector; NAME.reports or NAME.parquet to fit.")
+    ],
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", help="Device tokens, one a line, for the people in the same order.")
+    ] = None,
+    missing: MissingOption = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option("--max-epsilon", help="Refuse a protocol that asks for more.")
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Make one report a line of TABLE. Run it once: each further run costs every person epsilon again.
+
+    With NAME.jsonl each line is what POST /reports takes; it needs --tokens. Nothing is sent.
+    """
+    described = read_protocol(protocol)
+    check_writable("--out", out, overwrite=force)
+    if out.suffix == ".jsonl" and tokens is None:
+        raise ParameterError("--tokens is missing: a collector takes a report with its token. Ask whoever collects.")
+    device = Randomizer(described, max_epsilon=max_epsilon)
+    records = list(read_records(table, described, label=label, missing=missing or ("",)))
+    given = [None] * len(records) if tokens is None else _read_tokens(tokens, len(records))
+    reports = [
+        device.report(x, y, token=None if token is None else token.encode("ascii"))
+        for (x, y), token in zip(records, given, strict=True)
+    ]
+    if out.suffix == ".jsonl":
+        lines = (
+            json.dumps({"token": token, "report": base64.b64encode(report).decode("ascii")})
+            for token, report in zip(given, reports, strict=True)
+        )
+        write_whole(out, "".join(f"{line}\n" for line in lines))
+    else:
+        write_reports(out, reports, described)
+    typer.echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
+
+
+def _read_tokens(path: Path, count: int) -> list[str]:
+    try:
+        given = path.read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(f"--tokens {path}: cannot read the tokens; a file with one a line, in ASCII.") from None
+    if len(given) < count or len(set(given)) < len(given):
+        raise ParameterError(f"--tokens {path}: needs {count} different tokens; got {len(set(given))}.")
+    return given[:count]

@@ -1,0 +1,403 @@
+"""What the entries of a ledger add up to: data sets, their charges, what is spent.
+
+The body of each kind of entry:
+
+* ``ledger`` (the first one): ``format``, ``version``, ``ledger`` (a random name);
+* ``create``: ``dataset``, ``epsilon``, ``delta``, ``adjacency``, ``unit``, ``composition``, ``allow_nonprivate``;
+* ``reserve``: ``dataset``, ``charge`` (a random name), ``event``, ``delta``, ``adjacency``, ``seeded``, ``plan``;
+* ``commit``: ``dataset``, ``charge``, ``event``; ``cancel``: ``dataset``, ``charge``, ``reason``.
+
+A charge counts from its reservation on, with the event that was reserved, unless it is cancelled. The same code reads a
+database before each charge, verifies it, and verifies an export.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from sottovoce._validation import number
+from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, LedgerIntegrityError, SottovoceError
+from sottovoce.ledger.entries import FIRST, Entry, canonical_json
+from sottovoce.privacy.accounting import flatten
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.conversion import event_under
+from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
+from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
+
+__all__ = ["FORMAT", "VERSION", "Book", "ChargeRecord", "Dataset"]
+
+FORMAT: Final = "sottovoce-ledger"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set and its budget, as `Ledger.create` wrote it; nothing of it ever changes.
+
+    Attributes
+    ----------
+    name : str
+    epsilon, delta : float
+        The budget.
+    adjacency : Adjacency
+    unit : str
+        What one neighbouring change is about, in words.
+    composition : str
+        The rule by which charges add up; see `sottovoce.privacy.filters`.
+    allow_nonprivate : bool
+        Whether charges without any protection are recorded, outside the sum, rather than refused.
+    created_at, created_by : str
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+    composition: str
+    allow_nonprivate: bool
+    created_at: str
+    created_by: str
+
+    @property
+    def filter(self) -> PrivacyFilter:
+        """The rule that says what fits."""
+        return PrivacyFilter(self.epsilon, self.delta, self.composition)
+
+
+@dataclass(frozen=True)
+class ChargeRecord:
+    """One charge of a data set.
+
+    Attributes
+    ----------
+    charge : str
+        Its name.
+    dataset : str
+    state : {"reserved", "committed", "cancelled"}
+        ``"reserved"`` counts as spent, as ``"committed"`` does: the run may have drawn its noise before it ended.
+    event : Event
+        What was reserved, and counts.
+    committed_event : Event or None
+        What the run said that it released.
+    delta : float
+        Delta of the run's own promise.
+    adjacency : Adjacency
+        That the event was made for.
+    seeded : bool
+        The noise can be repeated by whoever knows the seed: not private.
+    plan : dict
+        Public facts of the run.
+    at, who, code : str
+        When, by whom, by which version.
+    ended_at : str or None
+    reason : str or None
+        Of a cancellation.
+    seq : int
+        Number of the entry that reserved it.
+    """
+
+    charge: str
+    dataset: str
+    state: Literal["reserved", "committed", "cancelled"]
+    event: Event
+    committed_event: Event | None
+    delta: float
+    adjacency: Adjacency
+    seeded: bool
+    plan: Mapping[str, Any]
+    at: str
+    who: str
+    code: str
+    ended_at: str | None
+    reason: str | None
+    seq: int
+
+    @property
+    def is_private(self) -> bool:
+        """False for a seeded run and for one without protection."""
+        return not self.seeded and self.is_protected
+
+    @property
+    def is_protected(self) -> bool:
+        """False where something was released without protection."""
+        return not _unprotected(self.event)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is part of what is spent."""
+        return self.state != "cancelled" and self.is_protected
+
+
+@dataclass
+class _Account:
+    dataset: Dataset
+    charges: dict[str, ChargeRecord] = field(default_factory=dict)
+    tally: Tally | None = None  # of what counts; made when it is asked for
+    tallied: int = 0  # charges that were looked at for it
+
+    def releases(self) -> list[Release]:
+        return [self.release(charge) for charge in self.charges.values() if charge.counts]
+
+    def release(self, charge: ChargeRecord) -> Release:
+        return _release(self.dataset.adjacency, charge.event, charge.adjacency, charge.delta)
+
+    def spent(self) -> float:
+        return self._tally().spent()
+
+    def spent_with(self, release: Release) -> float:
+        tally = self._tally().copy()
+        tally.add(release)
+        return tally.spent()
+
+    def _tally(self) -> Tally:
+        if self.tally is None:
+            self.tally, self.tallied = Tally(self.dataset.filter), 0
+        for charge in itertools.islice(self.charges.values(), self.tallied, None):
+            if charge.counts:
+                self.tally.add(self.release(charge))
+        self.tallied = len(self.charges)
+        return self.tally
+
+
+class Book:
+    """The state that a sequence of entries leads to.
+
+    Entries are taken one by one with `read`, which checks the chain and that each entry is possible after those before
+    it.
+    """
+
+    def __init__(self) -> None:
+        self.head = FIRST
+        self.n_entries = 0
+        self.ledger: str | None = None
+        self._accounts: dict[str, _Account] = {}
+        self._charges: dict[str, str] = {}  # data set of each charge
+
+    @property
+    def datasets(self) -> dict[str, Dataset]:
+        """All data sets, by name."""
+        return {name: account.dataset for name, account in self._accounts.items()}
+
+    def account(self, dataset: str) -> _Account:
+        """Return the account of a data set, or say which there are."""
+        if dataset not in self._accounts:
+            known = ", ".join(map(repr, self._accounts)) or "none"
+            raise LedgerError(
+                f"dataset {dataset!r} is not in this ledger; there are: {known}. Make it with Ledger.create, or with "
+                "sottovoce ledger create."
+            )
+        return self._accounts[dataset]
+
+    def charges(self, dataset: str) -> list[ChargeRecord]:
+        """Return all charges of a data set, the oldest first."""
+        return list(self.account(dataset).charges.values())
+
+    def charge(self, charge: str) -> ChargeRecord:
+        """Return one charge by its name."""
+        if charge not in self._charges:
+            raise LedgerError(f"charge {charge!r} is not in this ledger.")
+        return self._accounts[self._charges[charge]].charges[charge]
+
+    def spent(self, dataset: str) -> float:
+        """Return the epsilon that is spent, at the budget's delta."""
+        return self.account(dataset).spent()
+
+    def check_fits(self, dataset: str, event: Event, made_for: Adjacency, delta: float) -> None:
+        """Refuse a charge that does not fit.
+
+        Raises
+        ------
+        BudgetError
+            The message names the budget, what is spent and what is asked for.
+        AccountingError
+            If the event was made for another adjacency, or cannot be accounted.
+        """
+        account = self.account(dataset)
+        known = account.dataset
+        if _unprotected(event):
+            if known.allow_nonprivate:
+                return
+            raise BudgetError(
+                f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}, and this run "
+                "would release something without protection (epsilon = inf). Train with a finite epsilon, or create "
+                "the data set with allow_nonprivate=True if that is meant.",
+                budget=(known.epsilon, known.delta), spent=account.spent(), asked=float("inf"),
+            )  # fmt: skip
+        spent = account.spent()
+        asked = account.spent_with(_release(known.adjacency, event, made_for, delta))
+        if known.filter.covers(asked):
+            return
+        if asked == float("inf") and known.composition == "gaussian":
+            remedy = (
+                "Its composition='gaussian' covers Gaussian releases alone; create data sets for other releases with "
+                "composition='mixed'."
+            )
+        else:
+            remedy = "Ask for less (see `sottovoce ledger show`), or use data of other people."
+        raise BudgetError(
+            f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}, of which "
+            f"epsilon={spent:.6g} is spent; this run would bring it to epsilon={asked:.6g}. Nothing was charged. "
+            f"{remedy}",
+            budget=(known.epsilon, known.delta), spent=spent, asked=asked,
+        )  # fmt: skip
+
+    def check_open(self, charge: str) -> None:
+        """Refuse a charge that has ended."""
+        record = self.charge(charge)
+        if record.state != "reserved":
+            raise LedgerError(f"charge {charge!r} of dataset {record.dataset!r} is {record.state} already.")
+
+    def check_commit(self, charge: str, event: Event) -> None:
+        """Refuse the end of a run that cost more than was reserved for it.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not open.
+        AccountingError
+            If the event costs more; the reservation stays as it is.
+        """
+        self.check_open(charge)
+        record = self.charge(charge)
+        known = self._accounts[record.dataset].dataset
+        released = _release(known.adjacency, event, record.adjacency, record.delta)
+        reserved = _release(known.adjacency, record.event, record.adjacency, record.delta)
+        if event == record.event:
+            return
+        if _unprotected(event) != _unprotected(record.event) or not costs_at_most(released, reserved, known.filter):
+            raise AccountingError(
+                f"charge {charge!r} of dataset {record.dataset!r}: the run cost more than was reserved for it "
+                f"(reserved {record.event!r}, released {event!r}). Do not use its result; the reservation counts as "
+                "spent."
+            )
+
+    def read(self, entry: Entry) -> None:
+        """Take the next entry.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If it does not follow the last one, or says what cannot be.
+        """
+        place = f"entry {entry.seq}"
+        if entry.seq != self.n_entries:
+            raise LedgerIntegrityError(f"entry {self.n_entries} is missing: {place} is in its place.")
+        if entry.previous != self.head:
+            raise LedgerIntegrityError(f"{place} does not follow entry {entry.seq - 1}: the chain of hashes is broken.")
+        if (entry.kind == "ledger") != (entry.seq == 0):
+            raise LedgerIntegrityError(f"{place} is of kind {entry.kind!r}, which has no place there.")
+        try:
+            {"ledger": self._found, "create": self._create, "reserve": self._reserve}.get(entry.kind, self._close)(
+                entry
+            )
+        except LedgerIntegrityError as error:
+            raise LedgerIntegrityError(f"{place}: {error}") from None
+        except (SottovoceError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerIntegrityError(f"{place} of kind {entry.kind!r} is no such entry: {error}") from None
+        self.head, self.n_entries = entry.hash, entry.seq + 1
+
+    def _found(self, entry: Entry) -> None:
+        if entry.body["format"] != FORMAT:
+            raise LedgerIntegrityError(f"the format is {entry.body['format']!r} instead of {FORMAT!r}.")
+        if entry.body["version"] != VERSION:
+            raise LedgerIntegrityError(
+                f"ledger version {entry.body['version']!r} cannot be read by this version of sottovoce (it reads "
+                f"{VERSION}): update sottovoce."
+            )
+        self.ledger = str(entry.body["ledger"])
+
+    def _create(self, entry: Entry) -> None:
+        body = entry.body
+        if body["dataset"] in self._accounts:
+            raise LedgerIntegrityError(f"dataset {body['dataset']!r} exists already.")
+        if not isinstance(body["allow_nonprivate"], bool):
+            raise LedgerIntegrityError("allow_nonprivate must be true or false.")
+        rule = PrivacyFilter(body["epsilon"], body["delta"], body["composition"])
+        dataset = Dataset(
+            name=str(body["dataset"]),
+            epsilon=rule.epsilon,
+            delta=rule.delta,
+            adjacency=Adjacency.parse(body["adjacency"]),
+            unit=str(body["unit"]),
+            composition=rule.composition,
+            allow_nonprivate=body["allow_nonprivate"],
+            created_at=entry.at,
+            created_by=entry.who,
+        )
+        self._accounts[dataset.name] = _Account(dataset)
+
+    def _reserve(self, entry: Entry) -> None:
+        body = entry.body
+        if body["dataset"] not in self._accounts:
+            raise LedgerIntegrityError(f"dataset {body['dataset']!r} does not exist.")
+        if body["charge"] in self._charges:
+            raise LedgerIntegrityError(f"charge {body['charge']!r} exists already.")
+        if not isinstance(body["seeded"], bool) or not isinstance(body["plan"], dict):
+            raise LedgerIntegrityError("seeded must be true or false, and plan an object.")
+        account = self._accounts[body["dataset"]]
+        charge = ChargeRecord(
+            charge=str(body["charge"]),
+            dataset=str(body["dataset"]),
+            state="reserved",
+            event=_event(body["event"]),
+            committed_event=None,
+            delta=number("delta", body["delta"], at_least=0.0, below=1.0),
+            adjacency=Adjacency.parse(body["adjacency"]),
+            seeded=body["seeded"],
+            plan=body["plan"],
+            at=entry.at,
+            who=entry.who,
+            code=entry.code,
+            ended_at=None,
+            reason=None,
+            seq=entry.seq,
+        )
+        if charge.is_protected:
+            account.release(charge)  # refuses an adjacency that does not fit
+        account.charges[charge.charge] = charge
+        self._charges[charge.charge] = charge.dataset
+
+    def _close(self, entry: Entry) -> None:
+        body = entry.body
+        if entry.kind not in ("commit", "cancel"):
+            raise LedgerIntegrityError(f"there is no kind of entry {entry.kind!r}.")
+        record = self._charges.get(body["charge"])
+        if record is None or record != body["dataset"]:
+            raise LedgerIntegrityError(f"charge {body['charge']!r} of dataset {body['dataset']!r} does not exist.")
+        account = self._accounts[record]
+        charge = account.charges[body["charge"]]
+        if charge.state != "reserved":
+            raise LedgerIntegrityError(f"charge {charge.charge!r} was {charge.state} before.")
+        if entry.kind == "commit":
+            ended = replace(charge, state="committed", committed_event=_event(body["event"]), ended_at=entry.at)
+        else:
+            ended = replace(charge, state="cancelled", reason=str(body["reason"]), ended_at=entry.at)
+            account.tally = None  # it counts no more
+        account.charges[charge.charge] = ended
+
+
+def _event(data: object) -> Event:
+    return _read_event(canonical_json(data))
+
+
+@lru_cache(maxsize=4096)
+def _read_event(text: str) -> Event:
+    return event_from_dict(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _release(wanted: Adjacency, event: Event, made_for: Adjacency, delta: float) -> Release:
+    if _unprotected(event):
+        return Release(event, delta)
+    return Release(event_under(wanted, event, made_for), delta)
+
+
+@lru_cache(maxsize=4096)
+def _unprotected(event: Event) -> bool:
+    return NonPrivateEvent() in flatten(event)

@@ -1,0 +1,87 @@
+"""The entries of a ledger: plain data in one canonical text, each with the hash of the one before it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sottovoce.exceptions import LedgerIntegrityError
+
+__all__ = ["FIRST", "KINDS", "Entry", "canonical_json"]
+
+FIRST: Final = "0" * 64  # "the hash before the first entry"
+KINDS: Final = ("ledger", "create", "reserve", "commit", "cancel")
+_FIELDS: Final = {"seq": int, "previous": str, "kind": str, "at": str, "who": str, "code": str, "body": dict}
+
+
+def canonical_json(data: object) -> str:
+    """Return the one text that stands for ``data``: sorted keys, no spaces, ASCII, floats that read back exactly."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger.
+
+    Attributes
+    ----------
+    seq : int
+        0, 1, 2, ... without a gap.
+    previous : str
+        Hash of entry ``seq - 1``.
+    kind : str
+        One of `KINDS`.
+    at : str
+        When, in UTC.
+    who : str
+    code : str
+        Version of the code that wrote it.
+    body : dict
+        What it says; see `sottovoce.ledger.book.Book`.
+    """
+
+    seq: int
+    previous: str
+    kind: str
+    at: str
+    who: str
+    code: str
+    body: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The entry as it is stored and hashed."""
+        return canonical_json({name: getattr(self, name) for name in _FIELDS})
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of `text`, as hexadecimal digits."""
+        return hashlib.sha256(self.text.encode("ascii")).hexdigest()
+
+    @classmethod
+    def from_text(cls, text: object, *, place: str) -> "Entry":
+        """Read an entry; anything but its canonical text is refused.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            The message starts with ``place``.
+        """
+        try:
+            data = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            data = None
+        if not isinstance(data, dict) or set(data) != set(_FIELDS):
+            raise LedgerIntegrityError(f"{place} is no entry of a ledger.")
+        for name, kind in _FIELDS.items():
+            if not isinstance(data[name], kind) or isinstance(data[name], bool):
+                raise LedgerIntegrityError(f"{place}: {name!r} is no {kind.__name__}.")
+        entry = cls(**data)
+        try:
+            same = entry.text == text
+        except ValueError:  # NaN or infinity, which JSON has not
+            same = False
+        if not same:
+            raise LedgerIntegrityError(f"{place} is not in its canonical form.")
+        return entry

@@ -1,0 +1,483 @@
+"""The durable privacy budget: data sets with a budget, charged before anybody looks at them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce._files import write_whole
+from sottovoce._validation import number
+from sottovoce.exceptions import LedgerError, ParameterError
+from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
+from sottovoce.ledger.entries import FIRST, Entry, canonical_json
+from sottovoce.ledger.store import Row, Store
+from sottovoce.ledger.verification import Verification, export_line, read_row, verify_book
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event, GaussianEvent
+from sottovoce.privacy.filters import PrivacyFilter, Release
+
+__all__ = ["Charge", "Ledger"]
+
+_CODE: Final = f"sottovoce {version('sottovoce')}"
+_LONGEST_NAME: Final = 200
+_TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A reservation in a ledger, or its end.
+
+    Attributes
+    ----------
+    charge : str
+        Its name.
+    dataset : str
+    ledger : str
+        Name of the ledger.
+    seq : int
+        Number of the last entry about it.
+    hash : str
+        Hash of that entry: kept elsewhere, it proves later that the ledger still holds the entry and all before it.
+    """
+
+    charge: str
+    dataset: str
+    ledger: str
+    seq: int
+    hash: str
+
+
+class Ledger:
+    """A privacy budget on disk, append-only, shared by processes and machines.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///PATH`` (a file, for processes of one machine) or ``postgresql://USER@HOST/DATABASE``.
+    who : str or None
+        Who charges, for the record. None takes the user and the host.
+    timeout : float, > 0, default 60
+        Seconds to wait for other writers.
+
+    Raises
+    ------
+    LedgerError
+        If the address is of another kind, or ``sottovoce[ledger]`` is not installed. Nothing is connected or made yet.
+
+    Notes
+    -----
+    What is promised: ``docs/privacy/ledger.md``. A ledger object may be copied, pickled and used after a fork; a
+    password in ``url`` travels with it, so keep it in ``~/.pgpass`` or in the environment.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sottovoce import Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(f"sqlite:///{folder}/budget.db")
+    ...     made = ledger.create("people", epsilon=3.0, delta=1e-6)
+    ...     ledger.spent("people")
+    (0.0, 1e-06)
+    """
+
+    def __init__(self, url: str, *, who: str | None = None, timeout: float = 60.0) -> None:
+        if not isinstance(url, str):
+            raise ParameterError(f"url must be a string such as 'sqlite:///budget.db'; got {url!r}.")
+        self.url = url
+        self.timeout = number("timeout", timeout, above=0.0, at_most=86400.0)
+        if who is not None and (not isinstance(who, str) or not who.strip()):
+            raise ParameterError(f"who must be a string that is not empty, or None; got {who!r}.")
+        self.who = who
+        self._open()
+
+    def _open(self) -> None:
+        self._store = Store(self.url, self.timeout)
+        self._book = Book()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self._store.address, "who": self.who, "timeout": self.timeout}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.url!r})"
+
+    def create(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: str = "zero-out",
+        unit: str = "one row of the table, label included",
+        composition: str = "mixed",
+        allow_nonprivate: bool = False,
+    ) -> Dataset:
+        """Give a data set a budget, for good; the ledger itself is made where there is none.
+
+        Parameters
+        ----------
+        dataset : str
+            Its name: the same people must have the same name everywhere.
+        epsilon : float, > 0
+        delta : float, in [0, 1)
+        adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
+            Fits must be made for the same; Gaussian ones for the first two are converted for the third.
+        unit : str
+            What one neighbouring change is about, in words.
+        composition : {"mixed", "gaussian", "renyi", "basic"}, default "mixed"
+            How charges add up. ``"gaussian"`` is the tightest, for Gaussian releases alone (the default solver of
+            ridge, logistic regression and SVM); ``"mixed"`` takes everything. See ``docs/guide/ledger.md``.
+        allow_nonprivate : bool, default False
+            Record runs without any protection, outside the sum, rather than refuse them.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of range.
+        LedgerError
+            If the data set exists already: a budget is never changed.
+        """
+        name = _checked_name(dataset)
+        rule = PrivacyFilter(epsilon, delta, composition)
+        known = Adjacency.parse(adjacency)
+        if not isinstance(unit, str) or not unit.strip():
+            raise ParameterError(f"unit must be a string that is not empty; got {unit!r}.")
+        if not isinstance(allow_nonprivate, bool):
+            raise ParameterError(f"allow_nonprivate must be True or False; got {allow_nonprivate!r}.")
+        self._store.create()
+
+        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+            if name in book.datasets:
+                raise LedgerError(
+                    f"dataset {name!r} exists already, with epsilon={book.datasets[name].epsilon!r} and "
+                    f"delta={book.datasets[name].delta!r}: a budget is never changed. Choose another name for other "
+                    "people."
+                )
+            body = {
+                "dataset": name,
+                "epsilon": rule.epsilon,
+                "delta": rule.delta,
+                "adjacency": known.value,
+                "unit": unit,
+                "composition": rule.composition,
+                "allow_nonprivate": allow_nonprivate,
+            }
+            founding = {"format": FORMAT, "version": VERSION, "ledger": secrets.token_hex(16)}
+            return [*([("ledger", founding)] if book.n_entries == 0 else []), ("create", body)]
+
+        self._append(bodies)
+        return self._book.datasets[name]
+
+    def reserve(
+        self,
+        dataset: str,
+        event: Event,
+        *,
+        delta: float,
+        adjacency: str | Adjacency,
+        seeded: bool = False,
+        plan: Mapping[str, object] | None = None,
+    ) -> Charge:
+        """Charge what a run will cost at most, before it looks at the data.
+
+        Parameters
+        ----------
+        dataset : str
+        event : Event
+            Of the frozen plan.
+        delta : float
+            Delta of the run's own promise.
+        adjacency : str or Adjacency
+            That the event was made for.
+        seeded : bool, default False
+            The noise comes from a given seed: recorded, and marked as not private.
+        plan : dict or None
+            Public facts of the run, for the record; they must not depend on the data.
+
+        Returns
+        -------
+        Charge
+            To be given to `commit` after the run, or to `cancel` if nothing was drawn. Until then, and for ever if
+            the process dies, it counts as spent.
+
+        Raises
+        ------
+        BudgetError
+            If it does not fit; the message names the budget, what is spent, and what this would bring it to.
+        AccountingError
+            If the event was made for an adjacency that does not fit.
+        LedgerError
+            If the data set or the ledger is not there.
+        """
+        if not isinstance(event, Event):
+            raise ParameterError(f"event must be an Event; got {event!r}.")
+        delta = number("delta", delta, at_least=0.0, below=1.0)
+        made_for = Adjacency.parse(adjacency)
+        if not isinstance(seeded, bool):
+            raise ParameterError(f"seeded must be True or False; got {seeded!r}.")
+        charge = secrets.token_hex(16)
+        body = {
+            "dataset": dataset,
+            "charge": charge,
+            "event": event.to_dict(),
+            "delta": delta,
+            "adjacency": made_for.value,
+            "seeded": seeded,
+            "plan": {str(key): _plain(value) for key, value in (plan or {}).items()},
+        }
+        canonical_json(body)
+
+        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+            book.check_fits(dataset, event, made_for, delta)
+            return [("reserve", body)]
+
+        # accounting can take a second: once before the lock is held, so that it is known when it is
+        with self._lock:
+            self._catch_up(self._store.read(self._book.n_entries))
+            self._book.check_fits(dataset, event, made_for, delta)
+        return self._charge(charge, self._append(bodies))
+
+    def commit(self, charge: Charge, event: Event) -> Charge:
+        """Record the end of a run, with the event that it really had.
+
+        What was reserved stays charged: nothing is given back after noise was drawn.
+
+        Parameters
+        ----------
+        charge : Charge
+            From `reserve`.
+        event : Event
+
+        Raises
+        ------
+        AccountingError
+            If the run cost more than was reserved: its result must not be used.
+        LedgerError
+            If the charge is not open.
+        """
+        record = self._known(charge)
+        body = {"dataset": record.dataset, "charge": record.charge, "event": event.to_dict()}
+
+        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+            book.check_commit(record.charge, event)
+            return [("commit", body)]
+
+        return self._charge(record.charge, self._append(bodies))
+
+    def cancel(self, charge: Charge, reason: str) -> Charge:
+        """Give back a reservation of a run that drew no noise and released nothing.
+
+        Parameters
+        ----------
+        charge : Charge
+            From `reserve`.
+        reason : str
+            For the record; it must not depend on the data.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not open.
+        """
+        record = self._known(charge)
+        if not isinstance(reason, str) or not reason.strip():
+            raise ParameterError(f"reason must be a string that is not empty; got {reason!r}.")
+        body = {"dataset": record.dataset, "charge": record.charge, "reason": reason}
+
+        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+            book.check_open(record.charge)
+            return [("cancel", body)]
+
+        return self._charge(record.charge, self._append(bodies))
+
+    def datasets(self) -> dict[str, Dataset]:
+        """Return all data sets, by name."""
+        return self._now().datasets
+
+    def spent(self, dataset: str) -> tuple[float, float]:
+        """Return (epsilon, delta): what is spent of a data set's budget by its own rule, reservations included.
+
+        It says how much of the budget is used up. The promise is about the budget: that all releases together, chosen
+        in any way, are (epsilon, delta)-DP with the epsilon and delta of the data set.
+        """
+        with self._lock:
+            self._catch_up(self._store.read(self._book.n_entries))
+            return self._book.spent(dataset), self._book.account(dataset).dataset.delta
+
+    def remaining(self, dataset: str, *, delta: float | None = None) -> float:
+        """Return the largest epsilon that one more fit of Gaussian releases can have, 0 if none.
+
+        Parameters
+        ----------
+        dataset : str
+        delta : float or None
+            Delta of that fit; None for the data set's.
+        """
+        with self._lock:
+            self._catch_up(self._store.read(self._book.n_entries))
+            account = self._book.account(dataset)
+            known, releases = account.dataset, account.releases()
+        delta = number("delta", known.delta if delta is None else delta, above=0.0, below=1.0)
+        return _largest_epsilon(known.filter, releases, delta)
+
+    def history(self, dataset: str) -> list[ChargeRecord]:
+        """Return all charges of a data set, the oldest first, cancelled ones included."""
+        return self._now().charges(dataset)
+
+    def head(self) -> str:
+        """Return the hash of the last entry: kept elsewhere, `verify` proves with it that nothing was cut off."""
+        return self._now().head
+
+    def verify(self, expected_head: str | None = None) -> Verification:
+        """Read everything anew and check the hashes, the order, every charge against its budget, and the triggers.
+
+        Parameters
+        ----------
+        expected_head : str or None
+            Hash of an entry that was the last one at some time (`head`, or ``charge_.hash`` of a fit). Without it a
+            ledger whose last entries were cut off looks like one that never had them; nothing inside can tell.
+
+        Returns
+        -------
+        Verification
+            ``ok``, and the problems in words.
+        """
+        found = verify_book(map(read_row, self._store.read()), expected_head=expected_head)
+        missing = sorted(self._store.missing_guards())
+        return found.with_problems(f"the trigger {name!r}, which refuses changes, is not there" for name in missing)
+
+    def export(self, path: str | Path) -> str:
+        """Write the whole ledger as JSON lines, which `verify_export` checks without a database.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced.
+
+        Returns
+        -------
+        str
+            The hash of the last entry.
+        """
+        rows = self._store.read()
+        write_whole(path, "".join(export_line(row) for row in rows))
+        return rows[-1][2] if rows else FIRST
+
+    def _now(self) -> Book:
+        with self._lock:
+            self._catch_up(self._store.read(self._book.n_entries))
+            return self._book
+
+    def _catch_up(self, rows: list[Row]) -> None:
+        for row in rows:
+            self._book.read(read_row(row))
+
+    def _known(self, charge: Charge) -> ChargeRecord:
+        if not isinstance(charge, Charge):
+            raise ParameterError(f"charge must be a Charge, from Ledger.reserve; got {charge!r}.")
+        return self._now().charge(charge.charge)
+
+    def _charge(self, charge: str, entry: Entry) -> Charge:
+        record = self._book.charge(charge)
+        assert self._book.ledger is not None
+        return Charge(charge, record.dataset, self._book.ledger, entry.seq, entry.hash)
+
+    def _append(self, bodies: Callable[[Book], list[tuple[str, dict[str, Any]]]]) -> Entry:
+        """Add entries whose bodies follow from everything before them; return the last one."""
+        for _ in range(_TRIES):
+            with self._lock:
+                try:
+                    with self._store.writing() as transaction:
+                        self._catch_up(transaction.read(self._book.n_entries))
+                        entries = self._entries(bodies(self._book))
+                        for entry in entries:
+                            transaction.append((entry.seq, entry.previous, entry.hash, entry.text))
+                except self._store.collision:
+                    continue
+                for entry in entries:  # they are on disk now
+                    self._book.read(entry)
+                return entries[-1]
+        raise LedgerError(f"the ledger {self._store.url} is written by somebody who does not wait: try again later.")
+
+    def _entries(self, bodies: list[tuple[str, dict[str, Any]]]) -> list[Entry]:
+        entries: list[Entry] = []
+        seq, head = self._book.n_entries, self._book.head
+        at, who = datetime.now(UTC).isoformat(timespec="microseconds"), self.who or _user()
+        for kind, body in bodies:
+            entry = Entry(seq=seq, previous=head, kind=kind, at=at, who=who, code=_CODE, body=body)
+            entries.append(entry)
+            seq, head = seq + 1, entry.hash
+        return entries
+
+
+def _checked_name(dataset: object) -> str:
+    if (
+        not isinstance(dataset, str)
+        or not dataset.strip()
+        or len(dataset) > _LONGEST_NAME
+        or not dataset.isprintable()
+        or dataset != dataset.strip()
+    ):
+        raise ParameterError(
+            f"dataset must be a name of 1 to {_LONGEST_NAME} printable characters without spaces at its ends; got "
+            f"{dataset!r}."
+        )
+    return dataset
+
+
+def _largest_epsilon(rule: PrivacyFilter, releases: list[Release], delta: float) -> float:
+    """Return the largest epsilon of a Gaussian fit at ``delta`` that ``rule`` admits after ``releases``."""
+
+    def fits(epsilon: float) -> bool:
+        mu = gaussian_mu(epsilon, delta)
+        return rule.admits([*releases, Release(GaussianEvent(1.0 / mu), delta)])
+
+    low, high = 0.0, max(rule.epsilon, gaussian_epsilon(1.0, delta))
+    while fits(high) and high < 1e6:  # with a large delta a fit can have more epsilon than the budget
+        low, high = high, 2.0 * high
+    while high - low > 1e-9 * high and high > 1e-9 * rule.epsilon:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _plain(value: object) -> Any:
+    """Return a public fact as plain JSON; what is neither number, text nor truth value is written out."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else str(value)
+    if hasattr(value, "item"):
+        return _plain(value.item())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def _user() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,237 @@
+"""The database under a ledger: one table that only grows, written by one process at a time.
+
+An entry is added in one transaction that holds the writer's lock (SQLite: ``BEGIN IMMEDIATE``; PostgreSQL: a
+transaction-level advisory lock), after everything before it was read. Should a lock ever fail, the primary key does
+not: two writers who saw the same last entry would both write the next number, and one of them is refused. Triggers
+refuse to change, delete or overwrite an entry.
+
+Every operation opens its own connection, so that a ledger can be used after a fork and by many threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sottovoce.exceptions import LedgerError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+__all__ = ["Row", "Store", "Transaction"]
+
+Row = tuple[int, str, str, str]  # number, hash of the entry before, hash, text
+
+_TABLE: Final = "sottovoce_ledger"
+_LOCK: Final = 7_306_085_693_518_923_621  # any fixed number: the advisory lock of ledgers in this database
+_SQLITE: Final = (
+    f"""CREATE TABLE IF NOT EXISTS {_TABLE} (
+        seq INTEGER PRIMARY KEY, previous TEXT NOT NULL, hash TEXT NOT NULL, entry TEXT NOT NULL)""",
+    f"""CREATE TRIGGER IF NOT EXISTS {_TABLE}_no_update BEFORE UPDATE ON {_TABLE}
+        BEGIN SELECT RAISE(ABORT, 'a privacy ledger is append-only'); END""",
+    f"""CREATE TRIGGER IF NOT EXISTS {_TABLE}_no_delete BEFORE DELETE ON {_TABLE}
+        BEGIN SELECT RAISE(ABORT, 'a privacy ledger is append-only'); END""",
+    # INSERT OR REPLACE deletes without asking the trigger above
+    f"""CREATE TRIGGER IF NOT EXISTS {_TABLE}_in_order BEFORE INSERT ON {_TABLE}
+        WHEN NEW.seq IS NOT (SELECT COALESCE(MAX(seq), -1) + 1 FROM {_TABLE})
+        BEGIN SELECT RAISE(ABORT, 'a privacy ledger grows at its end only'); END""",
+)
+_POSTGRESQL: Final = (
+    f"""CREATE TABLE IF NOT EXISTS {_TABLE} (
+        seq BIGINT PRIMARY KEY, previous TEXT NOT NULL, hash TEXT NOT NULL, entry TEXT NOT NULL)""",
+    f"""CREATE OR REPLACE FUNCTION {_TABLE}_refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'a privacy ledger is append-only'; END $$""",
+    f"""CREATE OR REPLACE TRIGGER {_TABLE}_no_change BEFORE UPDATE OR DELETE ON {_TABLE}
+        FOR EACH ROW EXECUTE FUNCTION {_TABLE}_refuse()""",
+    f"""CREATE OR REPLACE TRIGGER {_TABLE}_no_truncate BEFORE TRUNCATE ON {_TABLE}
+        FOR EACH STATEMENT EXECUTE FUNCTION {_TABLE}_refuse()""",
+)
+_GUARDS: Final = {
+    "sqlite": (
+        f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{_TABLE}'",
+        {f"{_TABLE}_no_update", f"{_TABLE}_no_delete", f"{_TABLE}_in_order"},
+    ),
+    "postgresql": (
+        f"SELECT tgname FROM pg_trigger WHERE tgrelid = '{_TABLE}'::regclass AND tgenabled <> 'D'",
+        {f"{_TABLE}_no_change", f"{_TABLE}_no_truncate"},
+    ),
+}
+
+
+class Transaction:
+    """Reads and appends while nobody else can append."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def read(self, after: int) -> list[Row]:
+        """Return the rows whose number is at least ``after``, in order."""
+        return _rows(self._connection, after)
+
+    def append(self, row: Row) -> None:
+        """Add one row; it is there for good when the transaction ends."""
+        statement = f"INSERT INTO {_TABLE} (seq, previous, hash, entry) VALUES (:seq, :previous, :hash, :entry)"
+        values = dict(zip(("seq", "previous", "hash", "entry"), row, strict=True))
+        self._connection.execute(_alchemy().text(statement), values)
+
+
+class Store:
+    """The table of a ledger.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
+    timeout : float
+        Seconds to wait for other writers.
+
+    Raises
+    ------
+    LedgerError
+        If the address is none of these, or SQLAlchemy or the driver is missing.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        sa = _alchemy()
+        try:
+            parsed = sa.engine.make_url(url)
+        except sa.exc.ArgumentError:
+            raise LedgerError(
+                "a ledger is given as sqlite:///PATH or postgresql://USER@HOST/DATABASE; this is neither. (For an "
+                "absolute path there are four slashes: sqlite:////var/lib/budget.db.)"
+            ) from None
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.kind = parsed.get_backend_name()
+        self._path: Path | None = None
+        self._timeout = timeout
+        self._is_there = False
+        arguments: dict[str, Any]
+        self.url = parsed.render_as_string(hide_password=True)
+        if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+            if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
+                raise LedgerError(f"a ledger must be kept on disk: give a file, sqlite:///PATH; got {self.url!r}.")
+            self._path = Path(parsed.database).absolute()  # also after a change of the working folder
+            parsed = parsed.set(database=str(self._path))
+            arguments = {"timeout": timeout}
+            options: dict[str, Any] = {}
+        elif parsed.drivername == "postgresql+psycopg":
+            if find_spec("psycopg") is None:
+                raise LedgerError('PostgreSQL needs a driver: pip install "sottovoce[ledger]".')
+            arguments = {"connect_timeout": max(2, int(timeout))}
+            options = {"isolation_level": "READ COMMITTED"}  # each statement sees what was there before it
+        else:
+            raise LedgerError(f"a ledger is kept in SQLite or PostgreSQL (by psycopg); got {self.url!r}.")
+        self.url = parsed.render_as_string(hide_password=True)
+        self.address = parsed.render_as_string(hide_password=False)
+        self.collision: type[Exception] = sa.exc.IntegrityError
+        self._engine = sa.create_engine(parsed, poolclass=sa.pool.NullPool, connect_args=arguments, **options)
+        if self._path is not None:
+            sa.event.listen(self._engine, "connect", _own_transactions)
+
+    def create(self) -> None:
+        """Make the table and its guards, where they are not there yet."""
+        if self._path is not None and not self._path.parent.is_dir():
+            raise LedgerError(f"{self.url}: the folder {self._path.parent} does not exist. Make it first.")
+        with self._connected(create=True) as connection, self._locked(connection):
+            for statement in _SQLITE if self._path is not None else _POSTGRESQL:
+                connection.exec_driver_sql(statement)
+
+    def read(self, after: int = 0) -> list[Row]:
+        """Return the rows whose number is at least ``after``, in order, as they were at one moment."""
+        with self._connected() as connection:
+            self._check_table(connection)
+            return _rows(connection, after)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Be the only writer; what was appended is on disk when the block ends, and is not there if it fails."""
+        with self._connected() as connection:
+            self._check_table(connection)
+            with self._locked(connection):
+                yield Transaction(connection)
+
+    def missing_guards(self) -> set[str]:
+        """Return the triggers that should refuse changes and are not there."""
+        statement, wanted = _GUARDS[self.kind]
+        with self._connected() as connection:
+            self._check_table(connection)
+            return wanted - {str(name) for (name,) in connection.exec_driver_sql(statement)}
+
+    @contextmanager
+    def _connected(self, *, create: bool = False) -> Iterator[sa.Connection]:
+        sa = _alchemy()
+        if self._path is not None and not create and not self._path.exists():
+            raise LedgerError(self._missing())  # connecting would leave an empty file
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except (sa.exc.IntegrityError, LedgerError):
+            raise
+        except sa.exc.SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise LedgerError(
+                f"the ledger {self.url} cannot be used now: {reason}. Nothing was released; if a charge was being "
+                "made, `sottovoce ledger show` says whether it counts."
+            ) from None
+
+    @contextmanager
+    def _locked(self, connection: sa.Connection) -> Iterator[None]:
+        if self._path is not None:
+            connection.exec_driver_sql("PRAGMA synchronous=EXTRA")  # not only the file but the folder, before it ends
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            # a transaction that the read before may have begun would not hold the lock from its start
+            connection.rollback()
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(1000 * self._timeout)}ms'")
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        try:
+            yield
+        except BaseException:
+            self._end(connection, "ROLLBACK")
+            raise
+        self._end(connection, "COMMIT")
+
+    def _end(self, connection: sa.Connection, how: str) -> None:
+        if self._path is not None:
+            connection.exec_driver_sql(how)
+        elif how == "COMMIT":
+            connection.commit()
+        else:
+            connection.rollback()
+
+    def _check_table(self, connection: sa.Connection) -> None:
+        if self._is_there:
+            return
+        if not _alchemy().inspect(connection).has_table(_TABLE):
+            raise LedgerError(self._missing())
+        self._is_there = True
+
+    def _missing(self) -> str:
+        return (
+            f"there is no ledger at {self.url}. Make one, with its first data set, by Ledger(...).create(...) or "
+            "`sottovoce ledger create`; or correct the address."
+        )
+
+
+def _rows(connection: sa.Connection, after: int) -> list[Row]:
+    statement = f"SELECT seq, previous, hash, entry FROM {_TABLE} WHERE seq >= :after ORDER BY seq"
+    return [tuple(row) for row in connection.execute(_alchemy().text(statement), {"after": after})]
+
+
+def _own_transactions(connection: Any, _: Any) -> None:
+    """Leave BEGIN and COMMIT to this module: the driver would begin later, and without the writer's lock."""
+    connection.isolation_level = None
+
+
+def _alchemy() -> Any:
+    """Return SQLAlchemy, which only users of a ledger need."""
+    try:
+        import sqlalchemy
+    except ImportError:
+        raise LedgerError('a ledger needs SQLAlchemy 2: pip install "sottovoce[ledger]".') from None
+    return sqlalchemy

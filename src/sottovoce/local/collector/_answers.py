@@ -1,0 +1,47 @@
+"""What the collector answers: fixed words, and numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from sottovoce.local.collector.reasons import HTTP_STATUS, Reason
+
+__all__ = ["accepted", "batch", "document", "refused"]
+
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_ACCEPTED: Final = {"status": "accepted"}
+_REFUSED: Final[dict[Reason, dict[str, str]]] = {
+    reason: {"status": "refused", "reason": reason.value} for reason in Reason
+}
+_RETRY: Final = frozenset({Reason.BUSY, Reason.UNAVAILABLE, Reason.TOO_FAST})
+_UNREAD: Final = frozenset({Reason.TOO_LARGE, Reason.TOO_SLOW, Reason.MEDIA_TYPE})  # the rest of the body is not read
+
+
+def document(content: Any, status: int = 200, **headers: str) -> Response:
+    """Return an answer in JSON."""
+    text = json.dumps(content, separators=(",", ":"))
+    return Response(text, status, headers={**_HEADERS, **headers}, media_type="application/json")
+
+
+def accepted() -> Response:
+    """Return the answer to a report that is on the disk."""
+    return document(_ACCEPTED)
+
+
+def refused(reason: Reason) -> Response:
+    """Return the answer to a refused request, or to the refused report of a request with one."""
+    headers = {}
+    if reason in _RETRY:
+        headers["Retry-After"] = "1"
+    if reason in _UNREAD:
+        headers["Connection"] = "close"
+    return document(_REFUSED[reason], HTTP_STATUS[reason], **headers)
+
+
+def batch(results: Sequence[Reason | None]) -> Response:
+    """Return the answer to a batch: one result for each report, in order; None is an accepted one."""
+    return document({"results": [_ACCEPTED if reason is None else _REFUSED[reason] for reason in results]})

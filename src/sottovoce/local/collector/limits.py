@@ -1,0 +1,51 @@
+"""What one collector takes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sottovoce._validation import number, whole_number
+
+__all__ = ["MAX_BATCH", "Limits"]
+
+MAX_BATCH: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on requests.
+
+    Parameters
+    ----------
+    max_batch : int
+        Reports in one request.
+    max_body : int
+        Bytes of the body of one request; more are not read.
+    max_waiting : int
+        Reports that wait for the database; more are answered with 503.
+    max_connections : int
+        Connections open at the same time; requests on more are answered with 503.
+    max_rate : float or None
+        Reports a second, on average; more are answered with 429.
+    read_seconds : float
+        Within which a request must have arrived, its head and its body each.
+    write_seconds : float
+        After which a report that still waits for the database is answered with 503.
+    """
+
+    max_batch: int = MAX_BATCH
+    max_body: int = 262_144
+    max_waiting: int = 20_000
+    max_connections: int = 512
+    max_rate: float | None = None
+    read_seconds: float = 10.0
+    write_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_batch", "max_body", "max_waiting", "max_connections"):
+            whole_number(name, getattr(self, name), at_least=1)
+        for name in ("read_seconds", "write_seconds"):
+            number(name, getattr(self, name), above=0.0)
+        if self.max_rate is not None:
+            number("max_rate", self.max_rate, above=0.0)

@@ -1,0 +1,240 @@
+"""The HTTP service: protocol, reports, health and counts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.collector import _answers, _openapi
+from sottovoce.local.collector._discretion import Discretion
+from sottovoce.local.collector._forms import Claim, Posted, read_json, read_octets
+from sottovoce.local.collector._rate import RateLimit
+from sottovoce.local.collector.intake import Intake
+from sottovoce.local.collector.limits import Limits
+from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.storage import Outcome, ReportStore, Row
+from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.collector.writer import BusyError, GroupWriter
+from sottovoce.local.protocol import Protocol
+
+__all__ = ["TOKEN_HEADER", "make_app"]
+
+TOKEN_HEADER: Final = "Sottovoce-Token"
+_MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told to be malformed, not too large
+_MAX_DISCARDED: Final = 1_048_576
+_PING_SECONDS: Final = 5.0
+_REASONS: Final = {Outcome.STORED: None, Outcome.TOKEN_USED: Reason.TOKEN_USED}
+
+
+def make_app(
+    protocol: Protocol,
+    store: ReportStore,
+    *,
+    token_key: TokenKey | None = None,
+    limits: Limits | None = None,
+    allow_origins: Sequence[str] = (),
+    static: Path | None = None,
+) -> ASGIApp:
+    """Return the service as an ASGI application.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    store : ReportStore
+        Of this protocol. The caller closes it after the application has stopped.
+    token_key : TokenKey, optional
+        Accept tokens issued with this key only. Default: every token.
+    limits : Limits, optional
+    allow_origins : sequence of str
+        Origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
+    static : Path, optional
+        A folder of files to serve at ``/``.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such folder.
+    """
+    if static is not None and not static.is_dir():
+        raise ParameterError(f"static {static}: there is no such folder.")
+    service = _Service(protocol, store, Intake(protocol, token_key), limits or Limits())
+    app = FastAPI(
+        title="sottovoce collector",
+        description=_openapi.DESCRIPTION,
+        version="1",
+        lifespan=service.lifespan,
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_api_route("/protocol", service.get_protocol, methods=["GET"], **_openapi.PROTOCOL)
+    app.add_api_route("/reports", service.post_reports, methods=["POST"], **_openapi.REPORTS)
+    app.add_api_route("/health", service.get_health, methods=["GET"], **_openapi.HEALTH)
+    app.add_api_route("/ready", service.get_ready, methods=["GET"], **_openapi.READY)
+    app.add_api_route("/stats", service.get_stats, methods=["GET"], **_openapi.STATS)
+    if allow_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(allow_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type", TOKEN_HEADER],
+            expose_headers=["Retry-After"],
+        )
+    if static is not None:
+        app.mount("/", StaticFiles(directory=static, html=True))
+    return Discretion(app)
+
+
+class _Service:
+    """The answers to each kind of request."""
+
+    def __init__(self, protocol: Protocol, store: ReportStore, intake: Intake, limits: Limits) -> None:
+        self._protocol = protocol
+        self._store = store
+        self._intake = intake
+        self._limits = limits
+        self._rate = RateLimit(limits.max_rate)
+        self._writer = GroupWriter(store, max_waiting=limits.max_waiting)
+        self._counts = _Counts(store)
+
+    @asynccontextmanager
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        """Write while the service runs, and finish what waits when it stops."""
+        self._writer.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self._writer.close)
+
+    async def get_protocol(self) -> Response:
+        """Return the text that devices hash and obey."""
+        return Response(self._protocol.to_json(), media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+    async def get_health(self) -> Response:
+        """Say that the process answers."""
+        return _answers.document({"status": "ok"})
+
+    async def get_ready(self) -> Response:
+        """Say whether reports can be stored now."""
+        if self._writer.is_alive:
+            try:
+                async with asyncio.timeout(_PING_SECONDS):
+                    await asyncio.to_thread(self._store.ping)
+                return _answers.document({"status": "ready"})
+            except Exception:  # why is for the log of the database
+                pass
+        return _answers.refused(Reason.UNAVAILABLE)
+
+    async def get_stats(self) -> Response:
+        """Return numbers of reports, and nothing about any of them."""
+        try:
+            accepted, refused = await self._counts.get()
+        except Exception:
+            return _answers.refused(Reason.UNAVAILABLE)
+        for reason, count in self._writer.unwritten_refusals().items():
+            refused[reason] = refused.get(reason, 0) + count
+        return _answers.document(
+            {"protocol": self._protocol.id.hex(), "accepted": accepted, "refused": dict(sorted(refused.items()))}
+        )
+
+    async def post_reports(self, request: Request) -> Response:
+        """Take one report or a batch; what is accepted is on the disk by then."""
+        posted = await self._read(request)
+        if isinstance(posted, Reason):
+            return self._refuse(posted)
+        if not self._rate.admit(len(posted.claims)):
+            return self._refuse(Reason.TOO_FAST)
+        checked = [self._intake.check(claim) if isinstance(claim, Claim) else claim for claim in posted.claims]
+        outcomes = await self._write([row for row in checked if isinstance(row, Row)])
+        if isinstance(outcomes, Reason):
+            return self._refuse(outcomes)
+        results: list[Reason | None] = []
+        each = iter(outcomes)
+        for entry in checked:
+            reason = entry if isinstance(entry, Reason) else _REASONS[next(each)]
+            if reason is not None:
+                self._writer.count_refused(reason)
+            results.append(reason)
+        if posted.is_batch:
+            return _answers.batch(results)
+        return _answers.accepted() if results[0] is None else _answers.refused(results[0])
+
+    async def _read(self, request: Request) -> Posted | Reason:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "application/octet-stream":
+            body = await self._read_body(request, min(_MAX_OCTETS, self._limits.max_body))
+            return body if isinstance(body, Reason) else read_octets(body, request.headers.getlist(TOKEN_HEADER))
+        if kind == "application/json":
+            body = await self._read_body(request, self._limits.max_body)
+            return body if isinstance(body, Reason) else read_json(body, max_batch=self._limits.max_batch)
+        return Reason.MEDIA_TYPE
+
+    async def _read_body(self, request: Request, most: int) -> bytes | Reason:
+        announced = request.headers.get("content-length", "")
+        if announced.isascii() and announced.isdecimal() and int(announced[:20]) > _MAX_DISCARDED:
+            return Reason.TOO_LARGE
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.read_seconds):
+                async for part in request.stream():
+                    size += len(part)
+                    if size <= most:
+                        parts.append(part)
+                        continue
+                    parts.clear()
+                    # a connection that is closed while somebody sends loses the answer: hear out what is not absurd
+                    if size > _MAX_DISCARDED:
+                        return Reason.TOO_LARGE
+        except TimeoutError:
+            return Reason.TOO_SLOW
+        except ClientDisconnect:
+            return Reason.NOT_A_FORM  # nobody reads it
+        return b"".join(parts) if size <= most else Reason.TOO_LARGE
+
+    async def _write(self, rows: list[Row]) -> list[Outcome] | Reason:
+        if not rows:
+            return []
+        try:
+            async with asyncio.timeout(self._limits.write_seconds):
+                outcomes = await self._writer.write(rows)
+        except BusyError:
+            return Reason.BUSY
+        except TimeoutError:
+            return Reason.UNAVAILABLE
+        return Reason.UNAVAILABLE if outcomes is None else outcomes
+
+    def _refuse(self, reason: Reason) -> Response:
+        self._writer.count_refused(reason)
+        return _answers.refused(reason)
+
+
+class _Counts:
+    """Numbers of the database, asked for seldom: to count many reports takes a while."""
+
+    def __init__(self, store: ReportStore) -> None:
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._known: tuple[int, dict[str, int]] = (0, {})
+        self._until = 0.0
+
+    async def get(self) -> tuple[int, dict[str, int]]:
+        """Return the accepted and the refused, at most a second old (or 20 times as long as the counting takes)."""
+        async with self._lock:
+            start = time.monotonic()
+            if start >= self._until:
+                self._known = await asyncio.to_thread(lambda: (self._store.count(), self._store.refusals()))
+                end = time.monotonic()
+                self._until = end + max(1.0, 20.0 * (end - start))
+            accepted, refused = self._known
+            return accepted, dict(refused)

@@ -1,0 +1,207 @@
+"""The reports of one protocol in a database: one for each device token, and none lost once it is acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from sqlalchemy import Engine, Insert, func, insert, inspect, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+
+from sottovoce.exceptions import StorageError
+from sottovoce.local.collector._database import WRITES, describe, open_engine
+from sottovoce.local.collector._tables import METADATA, PROTOCOLS, REFUSALS, REPORTS, SCHEMA, SCHEMA_VERSION
+
+__all__ = ["Outcome", "ReportStore", "Row"]
+
+_LOOKED_UP: Final = 500  # values in one IN (...)
+_FETCHED: Final = 10_000  # reports in memory at a time
+
+
+class _Protocol(Protocol):
+    """What the storage needs to know of a protocol."""
+
+    @property
+    def id(self) -> bytes: ...
+
+    def to_json(self) -> str: ...
+
+
+class Row(NamedTuple):
+    """One report to store."""
+
+    token_hash: bytes
+    report: bytes
+
+
+class Outcome(Enum):
+    """What became of a row."""
+
+    STORED = "stored"  # now, or the same report before
+    TOKEN_USED = "token-used"  # another report of this token is stored
+
+
+class ReportStore:
+    """The reports of one protocol.
+
+    Parameters
+    ----------
+    database : str
+        See `open_engine`.
+    protocol : Protocol
+    create : bool
+        Whether tables and the protocol are added where they are missing.
+
+    Raises
+    ------
+    StorageError
+        If the database cannot be reached, has tables of another version, or lacks what ``create=False`` needs.
+    """
+
+    def __init__(self, database: str, protocol: _Protocol, *, create: bool = False) -> None:
+        self._engine: Engine = open_engine(database, create=create)
+        self._writer = self._engine.execution_options(**{WRITES: True})
+        self._id = protocol.id
+        try:
+            if create:
+                self._create(protocol)
+            self._check(describe(database))
+        except SQLAlchemyError as error:
+            self.close()
+            raise StorageError(f"--database {describe(database)}: {_cause(error)}.") from None
+        except StorageError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def insert(self, rows: Sequence[Row]) -> list[Outcome]:
+        """Store rows in one transaction and say what became of each, in order; all is on the disk on return.
+
+        The first report of a token stays. The same report again counts as stored, a different one is refused.
+        """
+        first: dict[bytes, bytes] = {}
+        for row in rows:
+            first.setdefault(row.token_hash, row.report)
+        # sorted: two collectors on one database never wait for each other in a circle
+        values = [{"protocol": self._id, "token_hash": key, "report": first[key]} for key in sorted(first)]
+        kept: dict[bytes, bytes | None] = dict(first)
+        with self._writer.begin() as connection:
+            statement = self._insert(REPORTS).on_conflict_do_nothing().returning(REPORTS.c.token_hash)
+            new = {bytes(key) for key in connection.execute(statement, values).scalars()} if values else set()
+            old = [key for key in kept if key not in new]
+            for start in range(0, len(old), _LOOKED_UP):
+                found = select(REPORTS.c.token_hash, REPORTS.c.report).where(
+                    REPORTS.c.protocol == self._id, REPORTS.c.token_hash.in_(old[start : start + _LOOKED_UP])
+                )
+                part = {bytes(key): bytes(report) for key, report in connection.execute(found)}
+                kept.update((key, part.get(key)) for key in old[start : start + _LOOKED_UP])
+        if None in kept.values():
+            raise StorageError("somebody deleted a report while it was looked up. Send the reports again.")
+        return [Outcome.STORED if kept[row.token_hash] == row.report else Outcome.TOKEN_USED for row in rows]
+
+    def add_refusals(self, counts: Mapping[str, int]) -> None:
+        """Add to the numbers of refused reports, by reason."""
+        values = [{"protocol": self._id, "reason": reason, "count": counts[reason]} for reason in sorted(counts)]
+        if not values:
+            return
+        statement = self._insert(REFUSALS)
+        statement = statement.on_conflict_do_update(
+            index_elements=[REFUSALS.c.protocol, REFUSALS.c.reason],
+            set_={"count": REFUSALS.c["count"] + statement.excluded["count"]},
+        )
+        with self._writer.begin() as connection:
+            connection.execute(statement, values)
+
+    def count(self) -> int:
+        """Return the number of stored reports."""
+        with self._engine.begin() as connection:
+            return connection.execute(
+                select(func.count()).select_from(REPORTS).where(REPORTS.c.protocol == self._id)
+            ).scalar_one()
+
+    def refusals(self) -> dict[str, int]:
+        """Return the numbers of refused reports, by reason."""
+        with self._engine.begin() as connection:
+            rows = connection.execute(
+                select(REFUSALS.c.reason, REFUSALS.c["count"]).where(REFUSALS.c.protocol == self._id)
+            )
+            return {str(reason): int(count) for reason, count in rows}
+
+    def ping(self) -> None:
+        """Ask the database for an answer.
+
+        Raises
+        ------
+        SQLAlchemyError
+            If there is none.
+        """
+        with self._engine.begin() as connection:
+            connection.execute(select(SCHEMA.c.version)).scalar_one()
+
+    def reports(self) -> Iterator[bytes]:
+        """Yield all reports, concatenated by the thousands, as they were at one moment.
+
+        They come in the order of the hashed tokens, which tells nothing of the order in which they arrived.
+        """
+        statement = select(REPORTS.c.report).where(REPORTS.c.protocol == self._id).order_by(REPORTS.c.token_hash)
+        try:
+            with self._engine.connect() as connection:
+                if connection.dialect.name == "postgresql":  # to sort all reports may take a while
+                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+                found = connection.execute(statement, execution_options={"yield_per": _FETCHED})
+                for part in found.scalars().partitions():
+                    yield b"".join(part)
+        except SQLAlchemyError as error:
+            raise StorageError(f"the reports cannot be read: {_cause(error)}.") from None
+
+    def _insert(self, table: Any) -> Any:
+        dialects = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+        return dialects[self._engine.dialect.name](table)
+
+    def _create(self, protocol: _Protocol) -> None:
+        with self._writer.begin() as connection:
+            if connection.dialect.name == "postgresql":  # several collectors may start at once
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7306086869)")
+            empty = not inspect(connection).has_table(SCHEMA.name)
+            if empty:
+                METADATA.create_all(connection)
+                connection.execute(insert(SCHEMA), {"version": SCHEMA_VERSION})
+            elif connection.execute(select(SCHEMA.c.version)).scalar_one() != SCHEMA_VERSION:
+                return  # the check tells it
+            add: Insert = self._insert(PROTOCOLS).on_conflict_do_nothing()
+            connection.execute(add, {"id": protocol.id, "json": protocol.to_json()})
+
+    def _check(self, name: str) -> None:
+        with self._engine.begin() as connection:
+            if not inspect(connection).has_table(SCHEMA.name):
+                raise StorageError(f"--database {name}: this is no database of a collector.")
+            version = connection.execute(select(SCHEMA.c.version)).scalar_one()
+            if version != SCHEMA_VERSION:
+                raise StorageError(
+                    f"--database {name}: its tables have version {version}, this sottovoce reads version "
+                    f"{SCHEMA_VERSION}. Use the sottovoce that made it."
+                )
+            known = connection.execute(select(PROTOCOLS.c.id)).scalars()
+            ids = [bytes(value).hex() for value in known]
+        if self._id.hex() not in ids:
+            raise StorageError(
+                f"--database {name}: it has no reports of protocol {self._id.hex()}; it has those of {', '.join(ids)}."
+            )
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    """Return what went wrong without a value of a row: the driver's words on opening a file or a connection."""
+    origin = getattr(error, "orig", None)
+    return str(origin or type(error).__name__).strip().rstrip(".")

@@ -1,0 +1,104 @@
+"""Device tokens: texts that entitle to one report each, issued with a key and checked without a list of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Final
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["TokenKey", "is_token", "token_hash"]
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
+_ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_KEY_BYTES: Final = 32
+_HALF: Final = 16
+
+
+def is_token(value: object) -> bool:
+    """Tell whether a value has the form of a token: 16 to 128 letters, digits, ``-``, ``_``, ``.`` and ``~``."""
+    return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
+
+
+def token_hash(token: str) -> bytes:
+    """Return the SHA-256 of a token, all that is stored of it."""
+    return hashlib.sha256(token.encode("ascii")).digest()
+
+
+class TokenKey:
+    """The secret with which tokens of one protocol are issued and recognised.
+
+    A token is 16 random bytes and 16 bytes of their HMAC-SHA256 under the key and the protocol's identifier, in 43
+    characters. Nobody without the key can make one, and nobody needs to keep a list.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes.
+    protocol_id : bytes
+        The tokens of one protocol are void for every other.
+    """
+
+    def __init__(self, key: bytes, protocol_id: bytes) -> None:
+        if len(key) != _KEY_BYTES:
+            raise ParameterError(f"key must be {_KEY_BYTES} bytes; got {len(key)}.")
+        self._key = key
+        self._protocol_id = protocol_id
+
+    @classmethod
+    def from_file(cls, path: Path, protocol_id: bytes) -> TokenKey:
+        """Read the key of a file with 64 hexadecimal digits.
+
+        Raises
+        ------
+        ParameterError
+            If the file cannot be read, or holds something else.
+        """
+        try:
+            key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+        except OSError as error:
+            raise ParameterError(f"token key {path}: cannot read the file: {error.strerror}.") from None
+        except ValueError:  # the text is not repeated: it may be part of a secret
+            key = b""
+        if len(key) != _KEY_BYTES:
+            raise ParameterError(f"token key {path}: this is not a key, which is {2 * _KEY_BYTES} hexadecimal digits.")
+        return cls(key, protocol_id)
+
+    @staticmethod
+    def make_file(path: Path) -> None:
+        """Write a new key to a file that only its owner can read.
+
+        Raises
+        ------
+        ParameterError
+            If the file exists or cannot be made.
+        """
+        try:
+            with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                file.write(secrets.token_hex(_KEY_BYTES) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ParameterError(f"token key {path}: cannot make the file: {error.strerror}.") from None
+
+    def issue(self) -> str:
+        """Return a new token."""
+        serial = secrets.token_bytes(_HALF)
+        return base64.urlsafe_b64encode(serial + self._code(serial)).decode("ascii").rstrip("=")
+
+    def knows(self, token: str) -> bool:
+        """Tell whether a token was issued with this key for this protocol."""
+        if _ISSUED.fullmatch(token) is None:
+            return False
+        content = base64.urlsafe_b64decode(token + "=")
+        canonical = base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")  # one text a token, one report a text
+        return canonical == token and hmac.compare_digest(content[_HALF:], self._code(content[:_HALF]))
+
+    def _code(self, serial: bytes) -> bytes:
+        return hmac.digest(self._key, b"sottovoce device token\0" + self._protocol_id + serial, "sha256")[:_HALF]

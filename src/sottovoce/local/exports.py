@@ -1,0 +1,136 @@
+"""Reports in files: one after the other (``.reports``), or as a Parquet table of seeds and indices (``.parquet``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._files import whole_file
+from sottovoce.exceptions import DataError, ParameterError, TableError
+from sottovoce.local.protocol import Protocol
+from sottovoce.local.wire import REPORT_BYTES, parse_many
+
+__all__ = ["SUFFIXES", "read_reports", "refuse_repeated", "write_reports"]
+
+SUFFIXES: Final = (".parquet", ".reports")
+
+_KEY: Final = b"sottovoce.protocol"
+_AT_ONCE: Final = 100_000
+_ROW: Final = np.dtype([("magic", "S4"), ("id", "V8"), ("seed", "<u8"), ("index", "<u2")])
+
+
+def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> int:
+    """Write reports to a file, whole or not at all, and return how many.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix says how: ``.reports`` or ``.parquet``. A Parquet file carries the text of the protocol.
+    pieces : iterable of bytes
+        Each of them whole reports, one after the other.
+    protocol : Protocol
+
+    Raises
+    ------
+    ParameterError
+        If the suffix is another.
+    DataError
+        If something is no report of the protocol.
+    """
+    _check_suffix(path)
+    count = 0
+    with whole_file(path) as file:
+        write = file.write if path.suffix == ".reports" else None
+        writer = None if write else _parquet_writer(file, protocol)
+        for piece in pieces:
+            seeds, indices, rejected = parse_many(piece, protocol)
+            if rejected:
+                raise DataError(f"{sum(rejected.values())} of the reports are none of protocol {protocol.id.hex()}.")
+            if writer is None:
+                file.write(piece)
+            else:
+                import pyarrow as pa
+
+                writer.write_table(pa.table({"seed": seeds, "index": indices}, schema=writer.schema))
+            count += len(seeds)
+        if writer is not None:
+            writer.close()
+    return count
+
+
+def read_reports(path: Path, protocol: Protocol) -> Iterator[bytes]:
+    """Yield the reports of a file by the thousands.
+
+    Raises
+    ------
+    ParameterError
+        If the suffix is neither ``.reports`` nor ``.parquet``.
+    TableError
+        If the file cannot be read, is a table of something else, or was made for another protocol.
+    """
+    _check_suffix(path)
+    try:
+        yield from _raw(path) if path.suffix == ".reports" else _parquet(path, protocol)
+    except OSError as error:
+        raise TableError(f"{path}: cannot read the reports: {error.strerror or 'no Parquet file'}.") from None
+
+
+def refuse_repeated(pieces: Iterable[bytes], protocol: Protocol) -> None:
+    """Refuse reports with a seed that came before: a device's seed follows from its token, and a token has one report.
+
+    Raises
+    ------
+    DataError
+        If there are any.
+    """
+    seeds = [parse_many(piece, protocol)[0] for piece in pieces]
+    every: NDArray[np.uint64] = np.concatenate(seeds) if seeds else np.zeros(0, np.uint64)
+    repeated = len(every) - len(np.unique(every))
+    if repeated:
+        raise DataError(
+            f"{repeated} of the {len(every)} reports have the seed of another one: they came twice, or a token was "
+            "used twice. Give each file once, and take reports of one collection from one database."
+        )
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise ParameterError(f"{path}: the name of a file with reports ends in {' or '.join(SUFFIXES)}.")
+
+
+def _raw(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_AT_ONCE * REPORT_BYTES):
+            yield piece
+
+
+def _parquet_writer(file: Any, protocol: Protocol) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        [pa.field("seed", pa.uint64(), nullable=False), pa.field("index", pa.uint16(), nullable=False)],
+        metadata={_KEY: protocol.to_json()},
+    )
+    return pq.ParquetWriter(file, schema, compression="zstd")
+
+
+def _parquet(path: Path, protocol: Protocol) -> Iterator[bytes]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as table:
+            if (table.schema_arrow.metadata or {}).get(_KEY) != protocol.to_json().encode():
+                raise TableError(f"{path}: these are no reports of protocol {protocol.id.hex()}. Give their protocol.")
+            for batch in table.iter_batches(_AT_ONCE, columns=["seed", "index"]):
+                rows = np.zeros(batch.num_rows, _ROW)
+                rows["magic"], rows["id"] = b"LDP1", np.frombuffer(protocol.id, "V8")
+                rows["seed"], rows["index"] = batch["seed"].to_numpy(), batch["index"].to_numpy()
+                yield rows.tobytes()
+    except pa.ArrowException as error:
+        raise TableError(f"{path}: cannot read the table: {error}") from None

@@ -1,0 +1,286 @@
+"""From the form in a real browser to the collector: answers are randomised before they leave, and counted once."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from _browser import browser
+from sottovoce.local import Aggregator, CategoricalFeature, NumericFeature, Protocol
+from sottovoce.local.survey import write_survey
+from sottovoce.local.wire import REPORT_BYTES, Report, parse
+
+pytest.importorskip("fastapi")
+from sottovoce.local.collector.storage import ReportStore
+
+PROTOCOL = Protocol(
+    features=[
+        NumericFeature("age", 17, 90),
+        CategoricalFeature("work", ["private", "public"]),
+        NumericFeature("hours", 0, 99.5, missing=True),
+        CategoricalFeature("town", [f"town {i}" for i in range(12)], missing=True),
+    ],
+    classes=["no", "yes"], epsilon=2.0, K=128, m=18, b=1.0,
+)  # fmt: skip
+SECRETS = ["41.625", "41,625", "private", "town 7", "yes"]
+TOKEN = "an-invitation.to_somebody~17"
+
+
+@contextmanager
+def collector(protocol: Path, database: Path, static: Path) -> Iterator[str]:
+    """Run a collector; yield its address."""
+    command = [
+        sys.executable, "-m", "sottovoce", "local", "collect", protocol, "--database", database,
+        "--port", 0, "--static", static,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        try:
+            first = process.stdout.readline()
+            assert first.startswith("listening on "), first
+            yield first.split()[-1]
+        finally:
+            process.terminate()
+
+
+def stats(address: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{address}/stats") as answer:
+        return json.load(answer)
+
+
+def stored(database: Path) -> list[bytes]:
+    """Return all reports in the collector's database."""
+    with ReportStore(str(database), PROTOCOL) as store:
+        raw = b"".join(store.reports())
+    return [raw[place : place + REPORT_BYTES] for place in range(0, len(raw), REPORT_BYTES)]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("survey") / "reports.db"
+
+
+@pytest.fixture(scope="module")
+def address(database: Path) -> Iterator[str]:
+    protocol, site = database.with_name("protocol.json"), database.with_name("site")
+    protocol.write_text(PROTOCOL.to_json())
+    write_survey(PROTOCOL, site)
+    with collector(protocol, database, site) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as running:
+        yield running
+
+
+class Visit:
+    """A page in a browser that has kept nothing yet, and every request that leaves it."""
+
+    def __init__(self, chromium: Any, url: str, **options: Any) -> None:
+        self.context = chromium.new_context(**options)
+        self.requests: list[Any] = []
+        self.problems: list[str] = []
+        self.context.on("request", lambda request: self.requests.append(request))
+        self.url = url
+        self.open()
+
+    def open(self) -> None:
+        self.page = self.context.new_page()
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.goto(self.url)
+        self.page.locator("#form:not([hidden]), #report:not([hidden])").wait_for()
+
+    def fill(self) -> None:
+        self.page.get_by_label("age").fill("41,625")
+        self.page.get_by_label("private").check()
+        self.page.get_by_label("I would rather not say").check()
+        self.page.get_by_label("town").select_option("town 7")
+        self.page.get_by_label("yes").check()
+
+    def randomise(self) -> None:
+        self.page.get_by_role("button", name="Randomise my answers").click()
+
+    def send(self) -> None:
+        with self.page.expect_response("**/reports"):
+            self.page.get_by_role("button", name="Send").click()
+        self.page.get_by_text("Sent and stored.").wait_for()
+
+    def posts(self) -> list[Any]:
+        return [request for request in self.requests if request.method != "GET"]
+
+    def kept(self) -> dict[str, str]:
+        return self.page.evaluate("() => ({...localStorage})")
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, address: str) -> Iterator[Any]:
+    visits: list[Visit] = []
+
+    def start(fragment: str = "", **options: Any) -> Visit:
+        visits.append(Visit(chromium, f"{address}/{fragment}", **options))
+        return visits[-1]
+
+    yield start
+    for each in visits:
+        each.close()
+
+
+def test_only_the_report_leaves_the_page(visit: Any, address: str, database: Path) -> None:
+    before = len(stored(database))
+    person = visit(f"#token={TOKEN}")
+    assert not person.page.locator("#report").is_visible()
+    person.fill()
+    assert person.posts() == []
+    person.randomise()
+    person.page.get_by_text("Nothing has been sent yet.").wait_for()
+    assert person.posts() == []
+    assert person.page.locator("form, input, select").count() == 0  # the answers are gone
+
+    person.send()
+    [post] = person.posts()
+    body = post.post_data_buffer
+    report = parse(body, PROTOCOL, token=TOKEN.encode())
+    assert isinstance(report, Report)
+    assert len(body) == 22
+    headers = post.all_headers()
+    assert headers["sottovoce-token"] == TOKEN
+    assert "cookie" not in headers
+    assert "referer" not in headers
+
+    for request in person.requests:
+        sent = " ".join([request.url, *request.all_headers().values()]).lower() + repr(request.post_data_buffer)
+        assert not any(secret in sent for secret in SECRETS), sent
+        assert request.url.startswith(address)
+    assert set(person.kept().values()) == {TOKEN, body.hex()}
+    shown = person.page.locator("#bytes code").all_inner_texts()
+    assert "".join(shown).replace(" ", "") == body.hex()
+
+    reports = stored(database)
+    assert len(reports) == before + 1
+    assert reports.count(body) == 1
+    aggregator = Aggregator(PROTOCOL)
+    assert aggregator.add(reports) == before + 1
+    assert aggregator.rejected_ == {}
+    assert person.problems == []
+
+
+def test_the_same_report_is_sent_again_and_counts_once(visit: Any, address: str, database: Path) -> None:
+    person = visit()
+    person.fill()
+    person.randomise()
+    person.send()
+    count = len(stored(database))
+    person.send()
+    person.open()  # a new tab, later
+    assert not person.page.locator("#form").is_visible()
+    person.send()
+    posts = person.posts()
+    assert len(posts) == 3
+    assert len({post.post_data_buffer for post in posts}) == 1
+    assert len({post.headers["sottovoce-token"] for post in posts}) == 1
+    assert len(stored(database)) == count
+    until = time.monotonic() + 60.0
+    while stats(address)["accepted"] != count and time.monotonic() < until:  # it counts seldom
+        time.sleep(0.1)
+    assert stats(address)["accepted"] == count
+
+
+def test_an_invitation_counts_once_on_two_devices(visit: Any) -> None:
+    reports = set()
+    for _ in range(6):  # two devices may draw the same index; six hardly
+        person = visit("#token=for-two-devices-at-once")
+        person.fill()
+        person.randomise()
+        with person.page.expect_response("**/reports") as answer:
+            person.page.get_by_role("button", name="Send").click()
+        reports.add(person.posts()[0].post_data_buffer)
+        if answer.value.status == 409:
+            person.page.get_by_text("This invitation was used before, from another device.").wait_for()
+            return
+    assert len(reports) > 1
+    pytest.fail("no second report was refused")
+
+
+def test_what_cannot_work_is_told(visit: Any, chromium: Any, address: str) -> None:
+    page = chromium.new_context().new_page()
+    page.goto(f"{address}/#token=short")
+    page.get_by_role("alert").get_by_text("The link of the invitation is damaged.").wait_for()
+    assert not page.locator("#form").is_visible()
+    page.context.close()
+
+    person = visit()
+    person.fill()
+    person.randomise()
+    person.page.route("**/reports", lambda route: route.abort())
+    person.page.get_by_role("button", name="Send").click()
+    person.page.get_by_text("The collector cannot be reached.").wait_for()
+    person.page.unroute("**/reports")
+    person.send()
+    first, second = person.posts()
+    assert first.post_data_buffer == second.post_data_buffer
+
+
+def test_what_is_not_answered_is_asked_again(visit: Any) -> None:
+    person = visit()
+    person.randomise()
+    assert person.page.get_by_text("Please choose one.").count() == 3
+    assert person.page.get_by_text("Please give a number.").count() == 2
+    assert person.page.evaluate("() => document.activeElement === document.querySelector('input')")
+    person.fill()
+    person.page.get_by_label("age").fill("forty")
+    person.randomise()
+    person.page.get_by_text("This is not a number.").wait_for()
+    assert person.page.get_by_label("age").get_attribute("aria-invalid") == "true"
+    assert person.posts() == []
+    assert person.kept() == {}
+
+
+def test_the_page_works_by_keyboard_and_on_a_phone(visit: Any) -> None:
+    person = visit(f"#token={'a1' * 64}", viewport={"width": 320, "height": 640})
+    page = person.page
+    page.get_by_label("age").focus()
+    keys = ["4", "1", "Tab", "Space", "Tab", "Tab", "Space", "Tab", "t", "Tab", "Space", "Enter"]
+    for key in keys:
+        page.keyboard.press(key)
+    page.locator("#report:not([hidden])").wait_for()
+    assert page.evaluate("() => document.activeElement.id") == "report-title"
+    for key in ["Tab", "Tab", "Enter"]:
+        page.keyboard.press(key)
+    page.get_by_text("Sent and stored.").wait_for()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 320
+
+
+def test_every_control_has_a_name(visit: Any) -> None:
+    page = visit().page
+    for control in page.locator("input, select, button:visible").all():
+        assert control.evaluate("e => e.type === 'submit' || e.labels?.length > 0 || e.innerText !== ''")
+    for described in page.locator("[aria-describedby]").all():
+        for name in described.get_attribute("aria-describedby").split():
+            assert page.locator(f"[id='{name}']").count() == 1
+
+
+def test_nothing_from_elsewhere_may_run_or_be_asked(visit: Any) -> None:
+    page = visit().page
+    everybody = {"Access-Control-Allow-Origin": "*"}
+    page.route("https://example.org/**", lambda route: route.fulfill(body="reached", headers=everybody))
+    assert page.evaluate("() => fetch('https://example.org/').then(() => 'sent', () => 'refused')") == "refused"
+    policy = page.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content")
+    assert "default-src 'none'" in policy
+    assert "form-action 'none'" in policy
+    assert "unsafe" not in policy

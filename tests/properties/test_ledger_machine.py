@@ -1,0 +1,148 @@
+"""Random lives of a ledger against a model that keeps a list: spent, states and chain agree after every step."""
+
+import math
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from sottovoce.exceptions import BudgetError
+from sottovoce.ledger import Ledger, verify_export
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, RandomizedResponseEvent, RepeatedEvent, compose
+from sottovoce.privacy.filters import COMPOSITIONS, PrivacyFilter, Release
+
+SELECTIONS = RepeatedEvent(BoundedRangeEvent(0.1), 3)
+EVENTS = [
+    GaussianEvent(10.0),
+    GaussianEvent(30.0),
+    RandomizedResponseEvent(0.1),
+    SELECTIONS,
+    compose(GaussianEvent(20.0), RandomizedResponseEvent(0.05)),
+]
+FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # the disk is not what this test is about
+
+
+class Machine(RuleBasedStateMachine):
+    """Data sets, charges and their ends; a crash drops the object in the middle of its work."""
+
+    datasets = Bundle("datasets")
+    charges = Bundle("charges")
+
+    @initialize()
+    def begin(self):
+        self.folder = Path(tempfile.mkdtemp(dir=FAST))
+        self.url = f"sqlite:///{self.folder / 'budget.db'}"
+        self.ledger = Ledger(self.url)
+        self.rules = {}
+        self.counted = {}  # by data set: charge -> release
+        self.states = {}
+        self.heads = []
+
+    @rule(
+        target=datasets,
+        epsilon=st.sampled_from([0.3, 1.0, 4.0]),
+        delta=st.sampled_from([0.0, 1e-6, 1e-3]),
+        composition=st.sampled_from(sorted(COMPOSITIONS)),
+    )
+    def create(self, epsilon, delta, composition):
+        name = f"set {len(self.rules)}"
+        self.ledger.create(name, epsilon=epsilon, delta=delta, composition=composition)
+        self.rules[name] = PrivacyFilter(epsilon, delta, composition)
+        self.counted[name] = {}
+        return name
+
+    @rule(target=charges, dataset=datasets, event=st.sampled_from(EVENTS), delta=st.sampled_from([0.0, 1e-7, 1e-6]))
+    def reserve(self, dataset, event, delta):
+        wanted = [*self.counted[dataset].values(), Release(event, delta)]
+        fits = self.rules[dataset].admits(wanted)
+        try:
+            charge = self.ledger.reserve(dataset, event, delta=delta, adjacency="zero-out")
+        except BudgetError:
+            assert not fits
+            return None
+        assert fits
+        self.counted[dataset][charge.charge] = wanted[-1]
+        self.states[charge.charge] = "reserved"
+        return charge
+
+    @rule(charge=consumes(charges))
+    def commit(self, charge):
+        if charge is not None:
+            self.ledger.commit(charge, self.counted[charge.dataset][charge.charge].event)
+            self.states[charge.charge] = "committed"
+
+    @rule(charge=consumes(charges))
+    def cancel(self, charge):
+        if charge is not None:
+            self.ledger.cancel(charge, "nothing was drawn")
+            del self.counted[charge.dataset][charge.charge]
+            self.states[charge.charge] = "cancelled"
+
+    @rule()
+    def crash(self):
+        self.ledger = Ledger(self.url)
+
+    @rule(dataset=datasets, where=st.sampled_from(["before", "after"]))
+    def crash_while_writing(self, dataset, where):
+        """A charge whose process dies before, or right after, the commit of the database."""
+        event = GaussianEvent(50.0)
+        fits = self.rules[dataset].admits([*self.counted[dataset].values(), Release(event, 1e-7)])
+        store = self.ledger._store
+        end = store._end
+
+        def dying(connection, how):
+            if how == "COMMIT" and where == "before":
+                end(connection, "ROLLBACK")
+            else:
+                end(connection, how)
+            if how == "COMMIT":
+                raise KeyboardInterrupt
+
+        store._end = dying
+        before = {record.charge for record in self.ledger.history(dataset)}
+        try:
+            self.ledger.reserve(dataset, event, delta=1e-7, adjacency="zero-out")
+        except (KeyboardInterrupt, BudgetError) as error:
+            assert isinstance(error, KeyboardInterrupt) == fits
+        self.ledger = Ledger(self.url)
+        new = {record.charge for record in self.ledger.history(dataset)} - before
+        assert len(new) == (fits and where == "after")
+        for charge in new:
+            self.counted[dataset][charge] = Release(event, 1e-7)
+            self.states[charge] = "reserved"
+
+    @invariant()
+    def agrees_with_the_model(self):
+        if not getattr(self, "rules", None):
+            return
+        fresh = Ledger(self.url)
+        assert {record.charge: record.state for name in self.rules for record in fresh.history(name)} == self.states
+        for name, budget in self.rules.items():
+            releases = list(self.counted[name].values())
+            for ledger in (fresh, self.ledger):
+                spent, delta = ledger.spent(name)
+                assert spent == pytest.approx(budget.spent(releases), rel=1e-9)
+                assert budget.covers(spent) and delta == budget.delta
+            if releases and all(release.event is not SELECTIONS for release in releases):  # the others are exact
+                event = compose(*(release.event for release in releases))
+                exact = accountant_for(event).epsilon(event, budget.delta)
+                assert exact <= spent * (1.0 + 1e-6) or math.isinf(spent)  # PLDs are rounded up a little
+        self.heads.append(fresh.head())
+        assert fresh.verify(self.heads[0]).ok and fresh.verify(self.heads[-1]).ok
+
+    def teardown(self):
+        if getattr(self, "rules", None):
+            path = self.folder / "all.jsonl"
+            head = self.ledger.export(path)
+            assert verify_export(path, expected_head=head).ok and head == self.ledger.head()
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder)
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)

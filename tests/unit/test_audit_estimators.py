@@ -1,0 +1,214 @@
+"""The auditor finds violations that are there, finds none where there is none, and says what it could have seen."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from sottovoce.audit import (
+    Pair,
+    audit_estimator,
+    canary_table,
+    detectable_epsilon,
+    one_run_lower_bound,
+    worst_case_pairs,
+)
+from sottovoce.exceptions import AuditError, DataError, ParameterError
+
+DELTA = 0.01
+PUBLIC = {"data_norm": 2.0, "classes": ["no", "yes"]}
+
+
+class Sum(BaseEstimator):
+    """Releases sum y_i x_i with Laplace noise of scale 2 * data_norm / epsilon times ``factor``; one column."""
+
+    def __init__(self, epsilon=1.0, factor=1.0, noise="laplace", random_state=None):
+        self.epsilon = epsilon
+        self.factor = factor
+        self.noise = noise
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        rng = np.random.default_rng(self.random_state)
+        signs = np.where(y == "yes", 1.0, -1.0)
+        scale = 4.0 / self.epsilon * self.factor
+        total = signs @ X
+        if self.noise == "spread":  # the right place, but a spread that gives the long rows away
+            total = rng.laplace(0.0, scale * (1.0 + 5.0 * np.abs(X).sum()), X.shape[1])
+        elif self.noise == "frozen":
+            total = total + np.random.default_rng(7).laplace(0.0, scale, X.shape[1])
+        else:
+            total = total + rng.laplace(0.0, scale, X.shape[1])
+        self.coef_, self.intercept_ = total[None, :], np.zeros(0)
+        return self
+
+
+def audit(pairs=None, **parameters):
+    pairs = worst_case_pairs(**PUBLIC)[:4] if pairs is None else pairs
+    return audit_estimator(
+        Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=2000, n_pilot=200
+    )
+
+
+def test_a_sound_mechanism_passes_and_nearly_reaches_its_epsilon():
+    report = audit()
+    assert not report.violated
+    assert 0.6 < report.lower_bound <= 1.0
+    assert "not refuted: Sum claims (1, 0)" in report.statement()
+    assert report.to_dict()["violated"] is False
+
+
+def test_too_little_noise_is_found():
+    report = audit(factor=0.5)
+    assert report.violated
+    assert 1.0 < report.lower_bound <= 2.0
+    assert report.statement().startswith("VIOLATED: Sum claims (1, 0)-differential privacy; with 99.9 % confidence")
+
+
+def test_a_violation_in_the_spread_alone_is_found():
+    report = audit(noise="spread", factor=0.01)
+    assert report.violated
+    assert "zero" in report.pair
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_noise_that_never_changes_is_found(seed):
+    report = audit(noise="frozen", random_state=seed, pairs=worst_case_pairs(**PUBLIC)[:1])
+    assert report.violated
+    assert report.repeats
+    assert "the noise is not random" in report.statement()
+
+
+def test_a_seed_is_changed_in_every_run_and_none_is_left_alone():
+    pairs = worst_case_pairs(**PUBLIC)[:1]
+    assert not audit(random_state=5, pairs=pairs).repeats
+    assert not audit(random_state=None, pairs=pairs).repeats
+
+
+def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
+    (tmp_path / "somebody.py").write_text(
+        "import numpy as np\n"
+        "class Model:\n"
+        "    def __init__(self, scale): self.scale = scale\n"
+        "    def get_params(self, deep=True): return {'scale': self.scale}\n"
+        "    def fit(self, X, y):\n"
+        "        self.coef_ = np.where(y == 'yes', 1.0, -1.0) @ X + np.random.default_rng().laplace(0, self.scale, 1)\n"
+        "        return self\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pairs = worst_case_pairs(**PUBLIC)[:1]
+    options = {"epsilon": 1.0, "delta": 0.0, "n_runs": 1000, "n_pilot": 100, "python": sys.executable, "n_jobs": 2}
+    assert audit_estimator("somebody.Model", pairs, parameters={"scale": 1.0}, **options).violated
+    assert not audit_estimator("somebody.Model", pairs, parameters={"scale": 4.0}, **options).violated
+    with pytest.raises(AuditError, match=r"somebody\.Model failed under .*(?s:.*)unexpected keyword argument 'size'"):
+        audit_estimator("somebody.Model", pairs, parameters={"size": 4.0}, **options)
+    with pytest.raises(AuditError, match="cannot start the interpreter 'no-such-python'"):
+        audit_estimator("somebody.Model", pairs, **{**options, "python": "no-such-python"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"n_runs": 10}, "n_runs must be a whole number >= 100; got 10"),
+        ({"n_pilot": 10}, "n_pilot must be a whole number >= 100; got 10"),
+        ({"confidence": 1.0}, "confidence must be"),
+        ({"gaussian": 1}, "gaussian must be True or False; got 1"),
+        ({"gaussian": True, "delta": 0.0}, "gaussian=True needs delta > 0"),
+        ({"pairs": []}, "pairs must hold at least one Pair"),
+        ({"estimator": Sum}, "estimator must be an unfitted estimator, a callable that makes one, or a name"),
+        ({"parameters": {}}, "parameters, python and n_jobs are for an estimator that is named"),
+        ({"estimator": "a.B", "release": np.ravel}, "release is for an estimator of this process"),
+    ],
+)
+def test_bad_arguments_run_nothing(change, message):
+    class Untouched(Sum):
+        def fit(self, X, y):
+            raise AssertionError
+
+    arguments = {"estimator": Untouched(), "pairs": worst_case_pairs(**PUBLIC), "epsilon": 1.0, "delta": 0.01, **change}
+    with pytest.raises(ParameterError, match=message):
+        audit_estimator(arguments.pop("estimator"), arguments.pop("pairs"), **arguments)
+
+
+def test_a_failing_estimator_is_named_with_its_error():
+    with pytest.raises(AuditError, match=r"failed on the pair 'the label of .*': TypeError: "):
+        audit_estimator(Sum(epsilon="one"), worst_case_pairs(**PUBLIC), epsilon=1.0, delta=0.0)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("facts", [PUBLIC, {"data_bound": 0.5, "label_bounds": (-3.0, 5.0)}])
+def test_pairs_differ_in_one_row_within_the_bounds(adjacency, facts):
+    for pair in worst_case_pairs(n_rows=5, n_features=3, adjacency=adjacency, **facts):
+        for X, y in ((pair.X, pair.y), (pair.X_neighbour, pair.y_neighbour)):
+            assert len(set(y)) == 2
+            if "data_norm" in facts:
+                assert np.linalg.norm(X, axis=1).max() <= 2.0 * (1 + 1e-12)
+            else:
+                assert np.abs(X).max() <= 0.5
+        assert len(pair.X) - len(pair.X_neighbour) == (adjacency == "add-remove")
+
+
+def test_bad_pairs():
+    X = np.zeros((3, 2))
+    with pytest.raises(ParameterError, match="must differ in exactly one row"):
+        Pair("same", X, np.zeros(3), X, np.zeros(3), np.ones(2))
+    with pytest.raises(ParameterError, match="as many rows"):
+        Pair("ragged", X, np.zeros(2), X, np.zeros(3), np.ones(2))
+    with pytest.raises(ParameterError, match="exactly one of data_norm and data_bound"):
+        worst_case_pairs(classes=[0, 1])
+    with pytest.raises(ParameterError, match="exactly one of classes and label_bounds"):
+        worst_case_pairs(data_norm=1.0)
+    with pytest.raises(ParameterError, match="two classes"):
+        worst_case_pairs(data_norm=1.0, classes=[0, 1, 2])
+
+
+def test_more_runs_see_smaller_violations():
+    few, many = (detectable_epsilon(1.0, DELTA, runs) for runs in (300, 10_000))
+    assert 1.0 < many < few
+    assert detectable_epsilon(1.0, DELTA, 300, gaussian=True) < few
+    assert math.isinf(detectable_epsilon(20.0, DELTA, 300))
+
+
+# ----------------------------- one run
+
+
+def test_the_one_run_bound_is_the_binomial_one():
+    """r right guesses of r at epsilon: the bound makes r heads as unlikely as 1 - confidence."""
+    bound = one_run_lower_bound(500, 100, 100, delta=0.0, confidence=0.95)
+    assert (1.0 / (1.0 + math.exp(-bound))) ** 100 == pytest.approx(0.05)
+    assert one_run_lower_bound(500, 100, 60, delta=0.0) < one_run_lower_bound(500, 100, 90, delta=0.0)
+    assert one_run_lower_bound(500, 100, 100, delta=1e-4) < one_run_lower_bound(500, 100, 100, delta=1e-6)
+    assert one_run_lower_bound(500, 0, 0, delta=0.0) == 0.0
+
+
+def test_one_run_refutes_what_is_wrong_and_spares_what_is_right():
+    """Randomised response of every coin, as the canaries' coefficients: its epsilon is known."""
+    refuted = {0.7: 0, 2.5: 0}
+    for true in refuted:
+        for seed in range(20):
+            run = canary_table(2000, random_state=seed)
+            rng = np.random.default_rng(1000 + seed)
+            kept = rng.random(2000) < 1.0 / (1.0 + math.exp(-true))
+            said = np.where(run.inside == kept, 1.0, -1.0) * run.signs
+            bound = run.lower_bound(said + 1e-3 * rng.random(2000), delta=0.0, confidence=0.95)
+            assert bound <= true + 0.4
+            refuted[true] += bound > 1.0
+    assert refuted[0.7] == 0
+    assert refuted[2.5] == 20
+
+
+def test_canary_tables_hold_the_canaries_that_are_in():
+    run = canary_table(50, data_norm=2.0, labels=("a", "b"), random_state=0)
+    assert run.X.shape == (run.inside.sum(), 50)
+    assert np.array_equal(run.X.argmax(axis=1), np.flatnonzero(run.inside))
+    assert set(np.linalg.norm(run.X, axis=1)) == {2.0}
+    with pytest.raises(DataError, match="one finite number a canary, 50; got 3"):
+        run.lower_bound([1, 2, 3], delta=0.0)
+    with pytest.raises(ParameterError, match="labels must be two different labels"):
+        canary_table(50, labels=(1, 1))
+    with pytest.raises(ParameterError, match="right must be a whole number"):
+        one_run_lower_bound(10, 5, 6, delta=0.0)

@@ -1,0 +1,78 @@
+"""Device tokens: only the key's owner makes them, and each has one text."""
+
+import base64
+
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.collector.tokens import TokenKey, is_token, token_hash
+
+KEY = TokenKey(bytes(range(32)), b"protocol")
+
+
+def test_issued_tokens_are_known():
+    tokens = {KEY.issue() for _ in range(100)}
+    assert len(tokens) == 100
+    for token in tokens:
+        assert is_token(token)
+        assert len(token) == 43
+        assert KEY.knows(token)
+        assert not TokenKey(bytes(range(32)), b"protocoL").knows(token)
+        assert not TokenKey(bytes(32), b"protocol").knows(token)
+
+
+def test_every_changed_character_is_noticed():
+    token = KEY.issue()
+    for place, letter in enumerate(token):
+        for other in "Aa0_-.~" + chr(ord(letter) ^ 1):
+            if other != letter:
+                assert not KEY.knows(token[:place] + other + token[place + 1 :])
+
+
+def test_a_token_has_one_text():
+    """The last letter holds 2 bits that mean nothing: with other ones it would be another token for the same serial."""
+    token = KEY.issue()
+    content = base64.urlsafe_b64decode(token + "=")
+    twins = [
+        token[:-1] + letter
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+        if letter != token[-1] and base64.urlsafe_b64decode(token[:-1] + letter + "=") == content
+    ]
+    assert len(twins) == 3
+    assert not any(KEY.knows(twin) for twin in twins)
+    for text in ("", token[:-1], token + "A", token + "=", token[:20] + "é" + token[21:]):
+        assert not KEY.knows(text)
+
+
+@pytest.mark.parametrize(
+    "value", ["a" * 15, "a" * 129, "a" * 15 + " ", "a" * 16 + "\n", "ä" * 16, "\ud800" * 16, None, 7, b"a" * 16]
+)
+def test_what_is_no_token(value):
+    assert not is_token(value)
+
+
+def test_what_is_a_token():
+    assert is_token("a" * 16)
+    assert is_token("Az09-_.~" * 16)
+
+
+def test_only_the_hash_is_kept():
+    assert token_hash("a" * 16).hex() == "0c0beacef8877bbf2416eb00f2b5dc96354e26dd1df5517320459b1236860f8c"
+
+
+def test_key_files(tmp_path):
+    path = tmp_path / "key"
+    TokenKey.make_file(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert TokenKey.from_file(path, b"p").knows(TokenKey.from_file(path, b"p").issue())
+    with pytest.raises(ParameterError, match="cannot make the file: File exists"):
+        TokenKey.make_file(path)
+    with pytest.raises(ParameterError, match="cannot read the file"):
+        TokenKey.from_file(tmp_path / "missing", b"p")
+    for text in ("", "secret", "ab" * 31, "ab" * 33, "schlüssel"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ParameterError, match="64 hexadecimal digits") as caught:
+            TokenKey.from_file(path, b"p")
+        assert "secret" not in str(caught.value)
+    with pytest.raises(ParameterError, match="key must be 32 bytes; got 3"):
+        TokenKey(b"abc", b"p")

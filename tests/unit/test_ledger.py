@@ -1,0 +1,590 @@
+"""The ledger on SQLite and on a real PostgreSQL: budgets, the life of a charge, refusals, tampering, exports."""
+
+import json
+import math
+import os
+import pickle
+import sqlite3
+import threading
+from copy import deepcopy
+from importlib.metadata import version
+
+import pytest
+import sqlalchemy as sa
+from sklearn.base import clone
+
+import sottovoce as sv
+from sottovoce.exceptions import (
+    AccountingError,
+    BudgetError,
+    LedgerError,
+    LedgerIntegrityError,
+    ParameterError,
+)
+from sottovoce.ledger import Ledger, verify_export
+from sottovoce.ledger.charging import charging
+from sottovoce.ledger.entries import Entry, canonical_json
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+FIT = {"delta": 1e-6, "adjacency": "zero-out"}
+EVENT = GaussianEvent(10.0)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'budget.db'}"
+    return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def ledger(url):
+    made = Ledger(url, who="tester")
+    made.create("people", composition="gaussian", **BUDGET)
+    return made
+
+
+@pytest.fixture
+def lite(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path / 'budget.db'}", who="tester")
+    made.create("people", composition="gaussian", **BUDGET)
+    return made
+
+
+def test_the_life_of_a_charge(ledger):
+    assert ledger.spent("people") == (0.0, 1e-6)
+    charge = ledger.reserve("people", EVENT, plan={"n_samples": 100, "epsilon": math.inf}, **FIT)
+    spent = ledger.spent("people")[0]
+    assert 0.3 < spent < 0.4
+    (record,) = ledger.history("people")
+    assert (record.state, record.event, record.who, record.seq) == ("reserved", EVENT, "tester", charge.seq)
+    assert record.plan == {"n_samples": 100, "epsilon": "inf"}
+    assert record.code == f"sottovoce {version('sottovoce')}"
+    assert record.at.endswith("+00:00") and record.is_private
+    end = ledger.commit(charge, EVENT)
+    assert ledger.head() == end.hash != charge.hash
+    (record,) = ledger.history("people")
+    assert (record.state, record.committed_event) == ("committed", EVENT)
+    assert ledger.spent("people")[0] == spent
+    for again in (ledger.commit, lambda charge, _: ledger.cancel(charge, "why")):
+        with pytest.raises(LedgerError, match="is committed already"):
+            again(charge, EVENT)
+    assert ledger.verify(charge.hash).ok
+
+
+def test_a_cancelled_charge_is_given_back(ledger):
+    charge = ledger.reserve("people", EVENT, **FIT)
+    assert ledger.spent("people")[0] > 0.3
+    ledger.cancel(charge, "no noise was drawn")
+    assert ledger.spent("people") == (0.0, 1e-6)
+    assert [(record.state, record.reason) for record in ledger.history("people")] == [
+        ("cancelled", "no noise was drawn")
+    ]
+    with pytest.raises(LedgerError, match="is cancelled already"):
+        ledger.commit(charge, EVENT)
+    assert Ledger(ledger.url).spent("people") == (0.0, 1e-6)
+    assert ledger.verify().ok
+
+
+def test_what_does_not_fit_is_refused_with_both_budgets(ledger):
+    ledger.reserve("people", GaussianEvent(5.0), **FIT)
+    before = ledger.head()
+    with pytest.raises(BudgetError, match=r"epsilon=1\.0 at delta=1e-06, of which epsilon=0\.\d+ is spent") as caught:
+        ledger.reserve("people", GaussianEvent(5.0), **FIT)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert error.budget == (1.0, 1e-6)
+    assert error.spent == ledger.spent("people")[0] < 1.0 < error.asked
+    assert str(error) == str(caught.value) and f"{error.asked:.6g}" in str(error)
+    assert ledger.head() == before
+
+
+def test_the_reserved_event_counts_and_a_dearer_one_is_refused(ledger):
+    charge = ledger.reserve("people", EVENT, **FIT)
+    spent = ledger.spent("people")
+    with pytest.raises(AccountingError, match="cost more than was reserved"):
+        ledger.commit(charge, GaussianEvent(9.9))
+    with pytest.raises(AccountingError, match="cost more than was reserved"):
+        ledger.commit(charge, NonPrivateEvent())
+    assert ledger.history("people")[0].state == "reserved"
+    ledger.commit(charge, GaussianEvent(11.0))
+    assert ledger.spent("people") == spent  # nothing is given back
+
+
+def test_what_remains_fits_and_a_little_more_does_not(lite):
+    lite.create("mixed", **BUDGET)
+    for dataset in ("people", "mixed"):
+        lite.reserve(dataset, EVENT, **FIT)
+        remaining = lite.remaining(dataset)
+        assert 0.3 < remaining < 1.0
+        mu = sv.privacy.calibration.gaussian_mu(remaining * 1.001, 1e-6)
+        with pytest.raises(BudgetError):
+            lite.reserve(dataset, GaussianEvent(1.0 / mu), **FIT)
+        mu = sv.privacy.calibration.gaussian_mu(remaining, 1e-6)
+        lite.reserve(dataset, GaussianEvent(1.0 / mu), **FIT)
+        assert lite.remaining(dataset) < 1e-3
+
+
+def test_releases_without_protection(lite):
+    with pytest.raises(BudgetError, match="without protection"):
+        lite.reserve("people", NonPrivateEvent(), **FIT)
+    lite.create("public", allow_nonprivate=True, **BUDGET)
+    charge = lite.reserve("public", NonPrivateEvent(), **FIT)
+    lite.commit(charge, NonPrivateEvent())
+    lite.reserve("public", EVENT, seeded=True, **FIT)
+    assert [record.is_private for record in lite.history("public")] == [False, False]
+    assert [record.is_protected for record in lite.history("public")] == [False, True]
+    assert lite.spent("public")[0] == pytest.approx(0.387, abs=0.01)
+    assert lite.verify().ok
+
+
+def test_adjacencies(lite):
+    lite.create("replaced", adjacency="replace-one", **BUDGET)
+    lite.reserve("replaced", GaussianEvent(20.0), **FIT)
+    assert lite.spent("replaced")[0] == pytest.approx(lite_spent(EVENT))
+    with pytest.raises(AccountingError, match=r"'replace-one' gives no guarantee for 'zero-out'"):
+        lite.reserve("people", EVENT, delta=1e-6, adjacency="replace-one")
+    with pytest.raises(AccountingError, match="only if it is all Gaussian"):
+        lite.reserve("replaced", RandomizedResponseEvent(0.1), **FIT)
+    assert lite.verify().ok
+
+
+def lite_spent(event):
+    from sottovoce.privacy.accounting import accountant_for
+
+    return accountant_for(event).epsilon(event, 1e-6)
+
+
+def test_two_objects_see_each_other(ledger, url):
+    other = Ledger(url)
+    charge = other.reserve("people", EVENT, **FIT)
+    assert ledger.spent("people") == other.spent("people")
+    ledger.commit(charge, EVENT)
+    assert other.history("people")[0].state == "committed"
+    assert other.history("people")[0].who.count("@") == 1
+
+
+def test_threads_share_one_object(lite):
+    results = []
+
+    def work():
+        try:
+            results.append(lite.reserve("people", GaussianEvent(15.0), **FIT))
+        except BudgetError:
+            results.append(None)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = [charge for charge in results if charge]
+    assert len(results) == 12 and len(kept) == len(lite.history("people"))
+    assert lite.spent("people")[0] <= 1.0 and lite.remaining("people") < 0.3
+    assert lite.verify().ok
+
+
+def test_copies_and_pickles(lite, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = Ledger("sqlite:///budget.db", who="me", timeout=5)
+    copies = [pickle.loads(pickle.dumps(relative)), deepcopy(relative)]
+    monkeypatch.chdir("/")
+    for copy in [relative, *copies]:
+        assert copy.spent("people") == (0.0, 1e-6)
+        assert (copy.who, copy.timeout) == ("me", 5.0)
+    model = clone(sv.DPRidge(ledger=lite, dataset="people"))
+    assert model.ledger.head() == lite.head() and model.dataset == "people"
+
+
+def test_nothing_is_made_by_reading(tmp_path):
+    path = tmp_path / "typo.db"
+    for ask in (Ledger.datasets, Ledger.verify, Ledger.head, lambda made: made.spent("people")):
+        with pytest.raises(LedgerError, match="there is no ledger at"):
+            ask(Ledger(f"sqlite:///{path}"))
+    assert not path.exists()
+    path.write_bytes(b"")
+    with pytest.raises(LedgerError, match="there is no ledger at"):
+        Ledger(f"sqlite:///{path}").datasets()
+    path.write_text("this is no database, and long enough to be read as one" * 100)
+    with pytest.raises(LedgerError, match="cannot be used now: file is not a database"):
+        Ledger(f"sqlite:///{path}").datasets()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("budget.db", "sqlite:///PATH or postgresql"),
+        ("sqlite://", "must be kept on disk"),
+        ("sqlite:///:memory:", "must be kept on disk"),
+        ("mysql://host/db", "SQLite or PostgreSQL"),
+        ("postgresql+psycopg2://host/db", "SQLite or PostgreSQL"),
+    ],
+)
+def test_bad_addresses(url, message):
+    with pytest.raises(LedgerError, match=message):
+        Ledger(url)
+
+
+def test_passwords_are_not_shown():
+    made = Ledger("postgresql://me:secret@nowhere.invalid/budget", timeout=2)
+    assert "secret" not in repr(made)
+    with pytest.raises(LedgerError, match="cannot be used now") as caught:
+        made.datasets()
+    assert "secret" not in str(caught.value)
+    assert pickle.loads(pickle.dumps(made))._store.address == "postgresql+psycopg://me:secret@nowhere.invalid/budget"
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"dataset": ""}, ParameterError, "dataset must be a name"),
+        ({"dataset": " x"}, ParameterError, "dataset must be a name"),
+        ({"dataset": "a\nb"}, ParameterError, "dataset must be a name"),
+        ({"dataset": "x" * 201}, ParameterError, "dataset must be a name"),
+        ({"dataset": 3}, ParameterError, "dataset must be a name"),
+        ({"dataset": "people"}, LedgerError, "exists already, with epsilon=1.0"),
+        ({"epsilon": 0.0}, ParameterError, "epsilon"),
+        ({"epsilon": math.nan}, ParameterError, "epsilon"),
+        ({"epsilon": math.inf}, ParameterError, "epsilon"),
+        ({"delta": 1.0}, ParameterError, "delta"),
+        ({"delta": math.nan}, ParameterError, "delta"),
+        ({"adjacency": "none"}, ParameterError, "adjacency"),
+        ({"composition": "best"}, ParameterError, "composition"),
+        ({"unit": ""}, ParameterError, "unit"),
+        ({"allow_nonprivate": 1}, ParameterError, "allow_nonprivate"),
+    ],
+)
+def test_bad_data_sets(lite, changed, error, message):
+    before = lite.head()
+    with pytest.raises(error, match=message):
+        lite.create(**{"dataset": "new", **BUDGET, **changed})
+    assert lite.head() == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"dataset": "others"}, LedgerError, "'others' is not in this ledger; there are: 'people'"),
+        ({"event": 0.1}, ParameterError, "event must be an Event"),
+        ({"delta": math.nan}, ParameterError, "delta"),
+        ({"delta": 1.0}, ParameterError, "delta"),
+        ({"adjacency": "any"}, ParameterError, "adjacency"),
+        ({"seeded": 1}, ParameterError, "seeded"),
+    ],
+)
+def test_bad_charges(lite, changed, error, message):
+    before = lite.head()
+    with pytest.raises(error, match=message):
+        lite.reserve(**{"dataset": "people", "event": EVENT, **FIT, **changed})
+    assert lite.head() == before
+
+
+def test_bad_ends(lite):
+    charge = lite.reserve("people", EVENT, **FIT)
+    with pytest.raises(ParameterError, match="charge must be a Charge"):
+        lite.commit("people", EVENT)
+    with pytest.raises(LedgerError, match="is not in this ledger"):
+        lite.commit(sv.ledger.Charge("x", "people", "l", 1, "h"), EVENT)
+    with pytest.raises(ParameterError, match="reason"):
+        lite.cancel(charge, " ")
+    with pytest.raises(ParameterError, match="who must be"):
+        Ledger(lite.url, who="")
+    with pytest.raises(ParameterError, match="url must be a string"):
+        Ledger(3)
+    with pytest.raises(ParameterError, match="timeout"):
+        Ledger(lite.url, timeout=math.nan)
+
+
+def test_a_locked_database_is_waited_for_and_then_named(lite, tmp_path):
+    holder = sqlite3.connect(tmp_path / "budget.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(LedgerError, match="cannot be used now: database is locked"):
+            Ledger(lite.url, timeout=0.2).reserve("people", EVENT, **FIT)
+    finally:
+        holder.close()
+    lite.reserve("people", EVENT, **FIT)
+
+
+def test_the_database_refuses_changes(ledger, url):
+    ledger.reserve("people", EVENT, **FIT)
+    engine = sa.create_engine(url)
+    statements = [
+        "UPDATE sottovoce_ledger SET entry = 'x' WHERE seq = 2",
+        "DELETE FROM sottovoce_ledger WHERE seq = 2",
+        "DELETE FROM sottovoce_ledger",
+    ]
+    if engine.dialect.name == "postgresql":
+        statements.append("TRUNCATE sottovoce_ledger")
+    else:
+        statements.append("INSERT OR REPLACE INTO sottovoce_ledger VALUES (2, 'a', 'b', 'c')")
+        statements.append("INSERT INTO sottovoce_ledger VALUES (7, 'a', 'b', 'c')")
+    for statement in statements:
+        with pytest.raises(sa.exc.DBAPIError, match="privacy ledger"), engine.begin() as connection:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+    assert ledger.verify().ok and len(ledger.history("people")) == 1
+
+
+# how the triggers go away: whoever owns the database can do it, and the hashes are for them
+UNGUARD = {
+    "sqlite": [f"DROP TRIGGER sottovoce_ledger_{name}" for name in ("no_update", "no_delete", "in_order")],
+    "postgresql": ["ALTER TABLE sottovoce_ledger DISABLE TRIGGER USER"],
+}
+
+
+def tampered(url, *statements):
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in (*UNGUARD[engine.dialect.name], *statements):
+            connection.execute(sa.text(statement.replace(":", r"\:")))
+    engine.dispose()
+    return Ledger(url)
+
+
+@pytest.fixture
+def filled(lite):
+    return fill(lite)
+
+
+def fill(ledger):
+    for _ in range(3):
+        ledger.commit(ledger.reserve("people", GaussianEvent(20.0), **FIT), GaussianEvent(20.0))
+    return ledger
+
+
+SWAP = [
+    "UPDATE sottovoce_ledger SET seq = -1 WHERE seq = 4",
+    "UPDATE sottovoce_ledger SET seq = 4 WHERE seq = 6",
+    "UPDATE sottovoce_ledger SET seq = 6 WHERE seq = -1",
+]
+
+
+@pytest.mark.parametrize(
+    ("statements", "problem"),
+    [
+        (["UPDATE sottovoce_ledger SET entry = replace(entry, '20.0', '21.0') WHERE seq = 4"], "entry 4 was changed"),
+        (
+            ["UPDATE sottovoce_ledger SET entry = replace(entry, 'tester', 'nobody') WHERE seq = 2"],
+            "entry 2 was changed",
+        ),
+        (["UPDATE sottovoce_ledger SET hash = previous WHERE seq = 3"], "entry 3 was changed"),
+        (["UPDATE sottovoce_ledger SET previous = hash WHERE seq = 3"], "entry 3 was changed"),
+        (["UPDATE sottovoce_ledger SET entry = 'x' WHERE seq = 3"], "entry 3 is no entry"),
+        (["DELETE FROM sottovoce_ledger WHERE seq = 4"], "entry 4 is missing"),
+        (["DELETE FROM sottovoce_ledger WHERE seq = 0"], "entry 0 is missing"),
+        (SWAP, "entry 4 was changed"),
+        ([], "the trigger"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)} statement(s)",
+)
+def test_tampering_shows(filled, statements, problem):
+    check_tampered(filled.url, statements, problem)
+
+
+def test_an_entry_that_was_forged_with_its_own_hash_breaks_the_chain(filled):
+    row = filled._store.read(4)[0]
+    forged = Entry.from_text(row[3].replace('"tester"', '"forger"'), place="here")
+    statement = f"UPDATE sottovoce_ledger SET entry = '{forged.text}', hash = '{forged.hash}' WHERE seq = 4"
+    check_tampered(filled.url, [statement], "entry 5 does not follow entry 4")
+
+
+def test_tampering_shows_in_either_database(ledger, url):
+    fill(ledger)
+    statement = "UPDATE sottovoce_ledger SET entry = replace(entry, '20.0', '21.0') WHERE seq = 4"
+    check_tampered(url, [statement], "entry 4 was changed")
+
+
+def check_tampered(url, statements, problem):
+    broken = tampered(url, *statements)
+    found = broken.verify()
+    assert not found.ok
+    assert any(text.startswith(problem) for text in found.problems), found.problems
+    if statements:
+        with pytest.raises(LedgerIntegrityError):  # and nobody trains on it any more
+            broken.reserve("people", GaussianEvent(20.0), **FIT)
+
+
+def test_a_cut_off_end_shows_only_against_a_head_from_outside(filled):
+    head = filled.head()
+    earlier = filled.history("people")[0]
+    assert filled.verify(head).ok and filled.verify(head).anchored
+    broken = tampered(filled.url, "DELETE FROM sottovoce_ledger WHERE seq > 5")
+    alone = broken.verify()
+    assert not alone.anchored and all(text.startswith("the trigger") for text in alone.problems)
+    assert any("cut off" in text for text in broken.verify(head).problems)
+    assert not any("cut off" in text for text in broken.verify(broken.head()).problems)
+    assert earlier.state == "committed"
+
+
+def rewritten(path, change):
+    """Change the entries of an export and give them a new chain of hashes, as a forger would."""
+    lines, previous = [], "0" * 64
+    for line in path.read_text().splitlines():
+        data = json.loads(line)["entry"]
+        change(data)
+        data["previous"] = previous
+        entry = Entry.from_text(canonical_json(data), place="here")
+        previous = entry.hash
+        lines.append(f'{{"hash":"{previous}","entry":{entry.text}}}\n')
+    path.write_text("".join(lines))
+
+
+def test_exports_are_verified_without_the_database(filled, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    assert filled.export(path) == filled.head()
+    found = verify_export(path, expected_head=filled.head())
+    assert found.ok and found.n_entries == 8 and found.head == filled.head()
+    whole = path.read_text()
+    for broken, problem in [
+        (whole.replace("20.0", "21.0", 1), "entry 2 was changed"),
+        (whole.replace("tester", "nobody", 1), "entry 0 was changed"),
+        ("".join(whole.splitlines(keepends=True)[1:]), "entry 0 is missing"),
+        ("".join(whole.splitlines(keepends=True)[:-1]), "no entry has the expected hash"),
+        (whole + "x\n", "line 9 is no entry"),
+        (whole + '{"entry": {"seq": NaN}, "hash": ""}\n', "line 9 is no entry"),
+    ]:
+        path.write_text(broken)
+        assert verify_export(path, expected_head=filled.head()).problems[0].startswith(problem), problem
+    with pytest.raises(LedgerError, match="cannot read the export"):
+        verify_export(tmp_path / "none.jsonl")
+
+
+def test_a_forged_chain_must_still_keep_the_budget(filled, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    filled.export(path)
+
+    def cheaper_past(data):
+        if data["kind"] == "create":
+            data["body"]["epsilon"] = 0.2
+
+    rewritten(path, cheaper_past)
+    found = verify_export(path)
+    assert [text.split(" to ")[0] for text in found.problems] == [
+        "entry 4 brings dataset 'people'", "entry 6 brings dataset 'people'",
+    ]  # fmt: skip
+
+    def twice(data):
+        if data["kind"] == "commit":
+            data["kind"], data["body"] = "cancel", {**data["body"], "reason": "x"}
+            data["body"].pop("event")
+            data["body"]["charge"] = "another"
+
+    rewritten(path, twice)
+    assert "does not exist" in verify_export(path).problems[0]
+
+
+def test_entries_that_cannot_be_are_refused(filled, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+
+    def check(change, message):
+        filled.export(path)
+        rewritten(path, change)
+        assert message in verify_export(path).problems[0]
+
+    def set_at(seq, **values):
+        def change(data):
+            if data["seq"] == seq:
+                data.update(values)
+
+        return change
+
+    def set_body(seq, **values):
+        def change(data):
+            if data["seq"] == seq:
+                data["body"].update(values)
+
+        return change
+
+    check(set_at(3, kind="refund"), "there is no kind of entry 'refund'")
+    check(set_at(3, kind="ledger"), "has no place there")
+    check(set_at(0, kind="create"), "has no place there")
+    check(set_body(0, version=2), "update sottovoce")
+    check(set_body(0, format="x"), "the format is 'x'")
+    check(set_body(1, delta=-1.0), "delta must be")
+    check(set_body(1, composition="best"), "composition must be")
+    check(set_body(1, allow_nonprivate=0), "allow_nonprivate")
+    check(set_body(2, dataset="others"), "'others' does not exist")
+    check(set_body(2, event={"kind": "gaussian", "noise_multiplier": -1.0}), "noise_multiplier must be")
+    check(set_body(2, event={"kind": "gaussian"}), "incomplete")
+    check(set_body(2, adjacency="replace-one"), "gives no guarantee")
+    check(set_body(2, seeded="no"), "seeded must be")
+    check(set_at(3, kind="create", body=BUDGET), "is no such entry")
+    text = Entry(0, "", "commit", "", "", "", {}).text
+    for broken, message in [
+        (text.replace('"at":""', '"at":3'), "'at' is no str"),
+        (text.replace('"seq":0', '"seq":true'), "'seq' is no int"),
+        (text.replace(":", ": "), "not in its canonical form"),
+        (text.replace("{}", '{"x":NaN}'), "not in its canonical form"),
+    ]:
+        with pytest.raises(LedgerIntegrityError, match=message):
+            Entry.from_text(broken, place="here")
+
+
+def test_an_unprotected_charge_shows_where_it_is_refused(lite, tmp_path):
+    lite.create("public", allow_nonprivate=True, **BUDGET)
+    lite.reserve("public", NonPrivateEvent(), **FIT)
+    path = tmp_path / "ledger.jsonl"
+    lite.export(path)
+
+    def strict(data):
+        if data["kind"] == "create":
+            data["body"]["allow_nonprivate"] = False
+
+    rewritten(path, strict)
+    assert "which dataset 'public' refuses" in verify_export(path).problems[0]
+
+
+def test_a_process_that_forks_uses_its_own_connection(lite):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            lite.reserve("people", GaussianEvent(20.0), **FIT)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    lite.reserve("people", GaussianEvent(20.0), **FIT)
+    assert len(lite.history("people")) == 2 and lite.verify().ok
+
+
+def charged(ledger, has_drawn, event=EVENT):
+    return charging(
+        ledger, "people", event, delta=1e-6, adjacency=Adjacency.ZERO_OUT, seeded=False, plan={}, has_drawn=has_drawn
+    )
+
+
+def test_an_error_before_the_noise_cancels_and_one_after_it_does_not(lite):
+    with pytest.raises(KeyError), charged(lite, lambda: False):
+        raise KeyError("no row was read")
+    with pytest.raises(KeyError) as caught, charged(lite, lambda: True):
+        raise KeyError("in the middle")
+    assert "counts as spent" in caught.value.__notes__[0]
+    with pytest.raises(KeyboardInterrupt), charged(lite, lambda: True):
+        raise KeyboardInterrupt
+    with charged(lite, lambda: True) as held:
+        held.commit(EVENT)
+    assert [record.state for record in lite.history("people")] == ["cancelled", "reserved", "reserved", "committed"]
+
+
+def test_a_fit_that_is_paid_for_survives_a_ledger_that_is_gone(lite, tmp_path):
+    with charged(lite, lambda: True) as held:
+        (tmp_path / "budget.db").rename(tmp_path / "away.db")
+        with pytest.warns(sv.exceptions.PrivacyWarning, match="its end could not be recorded"):
+            held.commit(EVENT)
+    (tmp_path / "away.db").rename(tmp_path / "budget.db")
+    assert [record.state for record in lite.history("people")] == ["reserved"]
+
+
+def test_a_plan_that_changed_after_the_charge_stops_before_the_noise(lite):
+    with pytest.raises(AccountingError, match="changed after it was charged"), charged(lite, lambda: False) as held:
+        held.check_plan(GaussianEvent(9.0))
+    assert lite.spent("people")[0] == 0.0
+
+
+def test_without_sqlalchemy_the_remedy_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
+    with pytest.raises(LedgerError, match=r'pip install "sottovoce\[ledger\]"'):
+        Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
