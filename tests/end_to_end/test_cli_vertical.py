@@ -604,7 +604,15 @@ def test_few_coefficients(folder: Folder, aggregation: str | None) -> None:
 
 def test_few_coefficients_without_noise_beat_those_of_the_label_holder_alone(folder: Folder) -> None:
     text = passes(
-        *folder.one("--quiet", model="sparse-logistic", radius=8, epsilon="inf", delta=None, aggregation="global")
+        *folder.one(
+            "--quiet",
+            model="sparse-logistic",
+            radius=8,
+            epsilon="inf",
+            delta=None,
+            aggregation="global",
+            random_state=0,
+        )
     ).stdout
     local, joint = figures(text, "accuracy")
     assert joint > local + 0.05
@@ -618,7 +626,11 @@ def test_lasso_of_aligned_tables_without_a_schema_for_its_radius(folder: Folder)
         gzip.compress(frame().drop(columns=["income", "debt", "ill"]).to_csv(index=False).encode())
     )
     private = passes(*folder.several("--labels-public", model="lasso", radius=60, epsilon=4)).stdout
-    exact = passes(*folder.several("--quiet", model="lasso", radius=60, epsilon="inf", delta=None)).stdout
+    exact = passes(
+        *folder.several(
+            "--quiet", model="lasso", radius=60, epsilon="inf", delta=None, aggregation="global", random_state=0
+        )
+    ).stdout
     assert "mean squared error" in private
     assert figures(exact, "R^2")[1] > figures(exact, "R^2")[0]
 
@@ -628,7 +640,9 @@ def test_libsvm_needs_a_bound_on_entries_for_few_coefficients(folder: Folder) ->
     fails(*folder.one(**common, radius=4), match=r"--data-bound is missing for party1: .* or --data-bound NUMBER")
     fails(*folder.one(**common, radius=4, data_bound="party1=1"), match=r"--data-bound is missing for party2")
     passes(*folder.one("--labels-public", **common, radius=4, data_bound=1, n_steps=3))
-    exact = passes(*folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, aggregation="global")).stdout
+    exact = passes(
+        *folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, aggregation="global", random_state=0)
+    ).stdout
     assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
 
 
