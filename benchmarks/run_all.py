@@ -18,6 +18,8 @@ jobs = [
     ["block_frank_wolfe.py", *(["--quick"] if quick else [])],
     ["local_collector.py", *(["--quick"] if quick else [])],
     ["vertical_scale.py", *(["--quick"] if quick else [])],
+    ["vertical_frank_wolfe.py", *(["--quick"] if quick else [])],
+    ["vertical_uplink.py", *(["--quick"] if quick else [])],
     ["local_paper.py", *(["--quick"] if quick else [])],
     ["local_speed.py", *(["--quick"] if quick else [])],
     ["local_learning.py", "--only", "synthetic,wire", *(["--quick"] if quick else [])],

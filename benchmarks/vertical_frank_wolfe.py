@@ -1,21 +1,24 @@
 """Lasso over columns at four parties by Frank-Wolfe: excess risk against epsilon, and bytes to the coordinator.
 
     python benchmarks/vertical_frank_wolfe.py [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
+    python benchmarks/vertical_frank_wolfe.py --docs     # the table and the picture of the guide, from the figures kept
 
 Entries are -1 and +1; ten columns of weight +-0.08 are spread over the parties as 4, 3, 2 and 1, each with a decoy of
 correlation 0.6 at the next party; y is their sum plus noise 0.1, cut to [-1, 1]. The ball has radius 1, delta = 1e-5,
 replace-one neighbours. Excess risk is the mean of squared residuals over 2, less the least one on the ball (150
-projected accelerated gradient steps). "central" is `DPLasso` on the joined table, labels private as always there.
+projected accelerated gradient steps). Runs of parts add their figures to docs/figures/vertical_frank_wolfe.json (not
+with --quick). "central" is `DPLasso` on the joined table, labels private as always there.
 """
 
 import argparse
+import json
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _common import keep, show
+from _common import ROOT, keep, keep_picture, show, write_tables
 from sottovoce import DPLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
@@ -23,6 +26,7 @@ SIZES = ((10_000, 10_000), (100_000, 1_000))
 QUICK = ((3_000, 400),)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
+FIGURES = ROOT.parent / "docs" / "figures" / "vertical_frank_wolfe.json"
 NAMES = ("a", "b", "c", "d")
 VARIANTS: dict[str, dict[str, Any]] = {
     "local": {"aggregation": "local", "labels_public": True},
@@ -85,10 +89,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one small table")
+    parser.add_argument("--docs", action="store_true", help="write the table and the picture of the guide")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="rows,columns of one size")
     parser.add_argument("--variants", default="", help="some of them, separated by semicolons; all by default")
     arguments = parser.parse_args()
+    if arguments.docs:
+        docs()
+        return
     chosen = arguments.variants.split(";") if arguments.variants else ["central", *VARIANTS]
     sizes = QUICK if arguments.quick else SIZES
     if arguments.only:
@@ -135,8 +143,56 @@ def main() -> None:
             ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 8"),
             rows,
         )
-    if not (arguments.quick or arguments.only or arguments.variants):
-        keep("vertical_frank_wolfe", found)
+    if not arguments.quick:
+        add(found, arguments.seeds)
+
+
+def add(found: list[dict[str, Any]], seeds: int) -> None:
+    """Put new figures in the place of old ones of the same runs."""
+    rows = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else []
+    kept = {(row["rows"], row["columns"], row["variant"], row["epsilon"]): row for row in rows}
+    for row in found:
+        new = {name: row[name] for name in ("rows", "columns", "variant", "epsilon", "steps", "uplink bytes")}
+        new |= {"mean excess": round(float(np.mean(row["excess"])), 5), "seeds": seeds}
+        kept[(row["rows"], row["columns"], row["variant"], row["epsilon"])] = new
+    keep(FIGURES.stem, list(kept.values()), FIGURES.parent)
+
+
+def docs() -> None:
+    """Write the table and the picture of the guide."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = json.loads(FIGURES.read_text(encoding="utf-8"))
+    lines = []
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.4), sharey=True, layout="constrained")
+    for axis, (n, d) in zip(axes, SIZES, strict=True):
+        for place, variant in enumerate(["central", *VARIANTS]):
+            runs = [row for row in rows if (row["rows"], row["columns"], row["variant"]) == (n, d, variant)]
+            runs.sort(key=lambda row: float(row["epsilon"]))
+            if not runs:
+                continue
+            means = [row["mean excess"] for row in runs]
+            sent = [row["uplink bytes"] for row in runs if row["epsilon"] in (1.0, 8.0)]
+            uplink = "" if variant == "central" else " / ".join(f"{count:,}" for count in sent)
+            lines.append((f"{n:,} x {d:,}", variant, *(f"{mean:.4f}" for mean in means), uplink))
+            style = "--" if "secret" in variant else ":" if "," in variant else "-"
+            axis.loglog([row["epsilon"] for row in runs], np.maximum(means, 5e-5), style, marker="o", ms=4,
+                        color=f"C{place}", label=variant)  # fmt: skip
+        axis.axhline(0.0322, color="grey", lw=0.8)
+        axis.annotate("model 0", (8.0, 0.034), fontsize=8, color="grey", ha="right")
+        axis.set(
+            title=f"n = {n:,}, d = {d:,}", xlabel="epsilon", xticks=EPSILONS, xticklabels=[f"{e:g}" for e in EPSILONS]
+        )
+        axis.minorticks_off()
+    axes[0].set_ylabel("excess risk (mean of 3 seeds)")
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8)
+    keep_picture(figure, FIGURES.with_suffix(".png"))
+    head = ("people x columns", "", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 1 / 8")
+    write_tables(ROOT.parent / "docs" / "guide" / "vertical_sparse.md", {"risk": (head, lines)})
 
 
 if __name__ == "__main__":

@@ -416,6 +416,25 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"label_holder": "shop"}, r"--label-holder shop: no party is named 'shop'; there are clinic, bank"),
         ({"data_norm": "shop=1"}, r"--data-norm shop=1: no party is named 'shop'; there are clinic, bank"),
         ({"data_norm": "bank=wide"}, r"--data-norm bank: 'wide' is not a number"),
+        ({"data_bound": "bank=-1"}, r"--data-bound bank must be a finite number > 0; got -1\.0"),
+        ({"radius": 1}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
+        ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
+        ({"aggregation": "global"}, r"--aggregation is for --model lasso and sparse-logistic, not for logistic"),
+        ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs --radius R"),
+        ({"model": "sparse-logistic", "radius": -1}, r"radius must be a finite number .* got -1\.0"),
+        ({"model": "sparse-logistic", "radius": 1, "alpha": 1}, r"--alpha is not for --model sparse-logistic"),
+        ({"model": "sparse-logistic", "radius": 1, "solver": "admm"}, r"--solver is not for --model sparse-logistic"),
+        ({"model": "sparse-logistic", "radius": 1, "mechanism": "paper"}, r"--mechanism is not for --model sparse"),
+        ({"model": "sparse-logistic", "radius": 1, "max_iter": 9}, r"--max-iter is for a training without noise"),
+        (
+            {"model": "sparse-logistic", "radius": 1, "n_steps": 9, "epsilon": "inf", "delta": None},
+            r"--n-steps is for a private training",
+        ),
+        (
+            {"model": "sparse-logistic", "radius": 1, "aggregation": "sum"},
+            r"aggregation must be one of 'local', 'product', 'global'; got 'sum'",
+        ),
+        ({"model": "lasso", "radius": 1}, r"--model lasso predicts a number, and needs its public bounds"),
         ({"data_norm": "bank=0"}, r"--data-norm bank must be a finite number > 0; got 0\.0"),
         ({"data_norm": "nan"}, r"--data-norm clinic must be a finite number > 0; got nan"),
         ({"data_norm": ["bank=1", "bank=2"]}, r"--data-norm bank=2: party 'bank' has '1' already"),
@@ -562,6 +581,69 @@ def test_a_false_public_fact_is_told(folder: Folder) -> None:
         *folder.one(table=path, party=None, sizes="2,2", classes="-1,1", data_norm="2", nonnegative="party2"),
         match=r"X of party 'party2' was declared nonnegative and holds negative entries",
     )
+
+
+# ----------------------------- few coefficients
+
+
+@pytest.mark.parametrize("aggregation", [None, "product", "global"])
+def test_few_coefficients(folder: Folder, aggregation: str | None) -> None:
+    result = passes(
+        *folder.one("--labels-public", model="sparse-logistic", radius=4, n_steps=5, epsilon=8, random_state=0,
+                    aggregation=aggregation, out=folder.out),
+    )  # fmt: skip
+    receipt = Guarantee.from_json((folder.out / "guarantee.json").read_text())
+    assert receipt.epsilon <= 8
+    assert receipt.parameters["mechanism"] == (aggregation or "local")
+    assert receipt.parameters["steps"] == 5
+    parts = [json.loads((folder.out / f"{name}.part.json").read_text()) for name in ("clinic", "bank")]
+    weights = [weight for part in parts for weight in (*part["coefficients"].values(), part["intercept"])]
+    assert 0 < np.abs(weights).sum() <= 4 * (1 + 1e-12)
+    assert "clinic: data_bound = 1 " in result.stdout
+
+
+def test_few_coefficients_without_noise_beat_those_of_the_label_holder_alone(folder: Folder) -> None:
+    text = passes(
+        *folder.one(
+            "--quiet",
+            model="sparse-logistic",
+            radius=8,
+            epsilon="inf",
+            delta=None,
+            aggregation="global",
+            random_state=0,
+        )
+    ).stdout
+    local, joint = figures(text, "accuracy")
+    assert joint > local + 0.05
+    assert local > 0.6  # the share of the commoner class is 0.54
+
+
+def test_lasso_of_aligned_tables_without_a_schema_for_its_radius(folder: Folder) -> None:
+    toml = folder.path / "clinic.toml"
+    toml.write_text(toml.read_text().replace('target = "ill"', 'target = "weight"').replace(ILL, WEIGHT))
+    folder.clinic.write_bytes(
+        gzip.compress(frame().drop(columns=["income", "debt", "ill"]).to_csv(index=False).encode())
+    )
+    private = passes(*folder.several("--labels-public", model="lasso", radius=60, epsilon=4)).stdout
+    exact = passes(
+        *folder.several(
+            "--quiet", model="lasso", radius=60, epsilon="inf", delta=None, aggregation="global", random_state=0
+        )
+    ).stdout
+    assert "mean squared error" in private
+    assert figures(exact, "R^2")[1] > figures(exact, "R^2")[0]
+
+
+def test_libsvm_needs_a_bound_on_entries_for_few_coefficients(folder: Folder) -> None:
+    common = {"table": libsvm(folder), "party": None, "sizes": "2,2", "classes": "-1,1", "model": "sparse-logistic"}
+    fails(*folder.one(**common, radius=4), match=r"--data-bound is missing for party1: .* or --data-bound NUMBER")
+    fails(*folder.one(**common, radius=4, data_bound="party1=1"), match=r"--data-bound is missing for party2")
+    passes(*folder.one("--labels-public", **common, radius=4, data_bound=1, n_steps=3))
+    exact = passes(
+        *folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, aggregation="global", random_state=0)
+    ).stdout
+    assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
 
 
 DATA = os.environ.get("SOTTOVOCE_DATA")

@@ -60,6 +60,16 @@ def test_block_frank_wolfe_guide(capsys):
     assert capsys.readouterr().out.strip() == re.search(r"# (gap .*)", block)[1]
 
 
+def test_vertical_sparse_guide(capsys):
+    text = (ROOT / "docs/guide/vertical_sparse.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    exec(compile(block, "vertical_sparse.md", "exec"), {})
+    columns, statement, uplink = capsys.readouterr().out.splitlines()
+    assert columns == re.search(r"# (\[ .*\])", block)[1]
+    assert statement.startswith("(1, 1e-06)-differential privacy for one person")
+    assert int(uplink.split()[0]) < 200
+
+
 def test_readme_python_of_one_report_from_each_device(capsys):
     """The noise is not seeded: both ends of the range were right in 60 of 60 runs."""
     exec(compile(readme_blocks("python")[2], "README.md", "exec"), {})

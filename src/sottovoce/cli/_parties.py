@@ -26,6 +26,7 @@ from sottovoce.vertical.alignment import AlignmentReport
 
 __all__ = [
     "Gathered",
+    "GivenBounds",
     "PartyFacts",
     "PartySource",
     "Reading",
@@ -49,15 +50,46 @@ class PartyFacts:
     name: str
     feature_names: tuple[str, ...]
     data_norm: float | None
+    data_bound: float | None
     nonnegative: bool
 
     def make(self, X: Any, *, ids: Any = None, y: Any = None) -> Party:
         """Return the party with its rows."""
-        return Party(X, ids, name=self.name, y=y, data_norm=self.data_norm, nonnegative=self.nonnegative)
+        return Party(
+            X, ids, name=self.name, y=y, data_norm=self.data_norm, data_bound=self.data_bound,
+            nonnegative=self.nonnegative,
+        )  # fmt: skip
 
     def stand_in(self) -> Party:
         """Return a party with the same facts and one empty row, to check a plan with."""
         return self.make(np.zeros((1, len(self.feature_names))))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBounds:
+    """Row and entry bounds of the command line, each ``NAME=NUMBER`` or ``NUMBER`` for all."""
+
+    data_norm: Sequence[str] = ()
+    data_bound: Sequence[str] = ()
+
+    def norms(self, names: Collection[str]) -> dict[str, float]:
+        """Return the bounds on the norms of rows, by party."""
+        return _by_party("--data-norm", self.data_norm, names)
+
+    def largest(self, names: Collection[str]) -> dict[str, float]:
+        """Return the bounds on entries, by party."""
+        return _by_party("--data-bound", self.data_bound, names)
+
+
+def _by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, float]:
+    bounds = {}
+    for name, text in parse_by_party(option, given, names).items():
+        try:
+            value = float(text)
+        except ValueError:
+            raise ParameterError(f"{option} {name}: {text!r} is not a number. Write {option} {name}=1.5.") from None
+        bounds[name] = number(f"{option} {name}", value, above=0.0)
+    return bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +286,7 @@ def name_tables(tables: Sequence[str]) -> dict[str, Path]:
 
 
 def split_schema(
-    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, data_norms: Sequence[str], reading: Reading,
+    schema: Schema, given: Sequence[str], sizes: Sequence[int] | None, bounds: GivenBounds, reading: Reading,
     label_holder: str | None,
 ) -> SplitTable:  # fmt: skip
     """Return the source of one table with named columns.
@@ -267,8 +299,7 @@ def split_schema(
         ``NAME=column,column``; a NAME alone has all other feature columns.
     sizes : sequence of int or None
         Instead: how many feature columns each party has, in the order of the schema.
-    data_norms : sequence of str
-        ``NAME=NUMBER`` or ``NUMBER``.
+    bounds : GivenBounds
     reading : Reading
     label_holder : str or None
         None: the first party.
@@ -287,7 +318,7 @@ def split_schema(
         for name, held in columns.items()
     }
     holder = _label_holder(label_holder, list(columns))
-    return SplitTable(schema, encoders, _facts_of(encoders, data_norms), holder, reading)
+    return SplitTable(schema, encoders, _facts_of(encoders, bounds), holder, reading)
 
 
 def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:
@@ -339,7 +370,7 @@ def _by_size(features: Sequence[str], sizes: Sequence[int]) -> dict[str, list[st
 
 
 def split_features(
-    rows: SparseRows, sizes: Sequence[int], data_norms: Sequence[str], nonnegative: Sequence[str],
+    rows: SparseRows, sizes: Sequence[int], bounds: GivenBounds, nonnegative: Sequence[str],
     label_holder: str | None,
 ) -> SplitSparseTable:  # fmt: skip
     """Return the source of one LIBSVM text: party1 has the first features, party2 the next, and so on.
@@ -350,8 +381,7 @@ def split_features(
         Of all features together; they are named by their index in the file, from 1.
     sizes : sequence of int
         Features of each party.
-    data_norms : sequence of str
-        ``NAME=NUMBER`` or ``NUMBER``.
+    bounds : GivenBounds
     nonnegative : sequence of str
         Parties whose entries are never negative.
     label_holder : str or None
@@ -362,11 +392,12 @@ def split_features(
     for name in nonnegative:
         if name not in names:
             raise ParameterError(f"--nonnegative {name}: no party is named {name!r}; there are {', '.join(names)}.")
-    norms = _data_norms(data_norms, names)
+    norms, largest = bounds.norms(names), bounds.largest(names)
     ends = accumulate(sizes, initial=0)
     facts = tuple(
         PartyFacts(
-            name, tuple(str(index + 1) for index in range(start, end)), norms.get(name), name in nonnegative
+            name, tuple(str(index + 1) for index in range(start, end)), norms.get(name), largest.get(name),
+            name in nonnegative,
         )
         for name, (start, end) in zip(names, pairwise(ends), strict=True)
     )  # fmt: skip
@@ -403,7 +434,7 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
 
 def several_tables(
     schemas: Mapping[str, Schema], *, target: str | None, label_holder: str | None, ids: Sequence[str],
-    data_norms: Sequence[str], method: str, duplicates: str, reading: Reading,
+    bounds: GivenBounds, method: str, duplicates: str, reading: Reading,
 ) -> SeveralTables:  # fmt: skip
     """Return the source of one table a party.
 
@@ -417,8 +448,7 @@ def several_tables(
         Must be the party whose schema describes the label, if given.
     ids : sequence of str
         ``NAME=COLUMN`` or ``COLUMN``.
-    data_norms : sequence of str
-        ``NAME=NUMBER`` or ``NUMBER``.
+    bounds : GivenBounds
     method, duplicates
         Of `sottovoce.vertical.align`.
     reading : Reading
@@ -441,7 +471,7 @@ def several_tables(
             )
         encoders[name] = Encoder(labelled, labelled=name == holder)
     return SeveralTables(
-        encoders, _facts_of(encoders, data_norms), holder, id_columns, method, duplicates, reading
+        encoders, _facts_of(encoders, bounds), holder, id_columns, method, duplicates, reading
     )  # fmt: skip
 
 
@@ -480,26 +510,19 @@ def _label_holder(given: str | None, names: Sequence[str], default: str | None =
     return given
 
 
-def _facts_of(encoders: Mapping[str, Encoder], data_norms: Sequence[str]) -> tuple[PartyFacts, ...]:
-    """Return the facts that the schemas tell, with tighter row bounds where these were given."""
-    norms = _data_norms(data_norms, encoders)
+def _facts_of(encoders: Mapping[str, Encoder], bounds: GivenBounds) -> tuple[PartyFacts, ...]:
+    """Return the facts that the schemas tell, with tighter bounds where these were given; features are in [-1, 1]."""
+    norms, largest = bounds.norms(encoders), bounds.largest(encoders)
     return tuple(
-        PartyFacts(name, encoder.feature_names, norms.get(name, encoder.data_norm), encoder.nonnegative)
+        PartyFacts(
+            name,
+            encoder.feature_names,
+            norms.get(name, encoder.data_norm),
+            largest.get(name, 1.0),
+            encoder.nonnegative,
+        )
         for name, encoder in encoders.items()
     )
-
-
-def _data_norms(given: Sequence[str], names: Collection[str]) -> dict[str, float]:
-    norms = {}
-    for name, text in parse_by_party("--data-norm", given, names).items():
-        try:
-            value = float(text)
-        except ValueError:
-            raise ParameterError(
-                f"--data-norm {name}: {text!r} is not a number. Write --data-norm {name}=1.5."
-            ) from None
-        norms[name] = number(f"--data-norm {name}", value, above=0.0)
-    return norms
 
 
 def _at_least_two(names: Collection[str], example: str) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
+from sklearn.base import clone
 
 from sottovoce._files import check_writable
 from sottovoce._validation import choice, number, whole_number
@@ -32,6 +33,8 @@ from sottovoce.cli._options import (
     InterceptOption,
     ModelKind,
     ModelOption,
+    NStepsOption,
+    RadiusOption,
     SkipRowsOption,
     refuse_options,
 )
@@ -39,6 +42,7 @@ from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_by_party, parse_classes, parse_sizes
 from sottovoce.cli._parties import (
     Gathered,
+    GivenBounds,
     PartyFacts,
     PartySource,
     Reading,
@@ -52,9 +56,18 @@ from sottovoce.cli._rows import SparseRows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder, file_format
-from sottovoce.vertical import Comparison, VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical import (
+    Comparison,
+    Party,
+    VerticalLasso,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    VerticalSparseLogisticRegression,
+)
 from sottovoce.vertical._estimator import MECHANISMS, VerticalEstimator
 from sottovoce.vertical.alignment import DUPLICATES, METHODS, AlignmentReport
+from sottovoce.vertical.frank_wolfe.exact import AGGREGATIONS
 from sottovoce.vertical.history import History
 
 __all__ = ["vertical"]
@@ -71,7 +84,11 @@ _ESTIMATORS: Final[dict[ModelKind, type[VerticalEstimator]]] = {
     ModelKind.LOGISTIC: VerticalLogisticRegression,
     ModelKind.SVM: VerticalLinearSVC,
     ModelKind.RIDGE: VerticalRidge,
+    ModelKind.LASSO: VerticalLasso,
+    ModelKind.SPARSE_LOGISTIC: VerticalSparseLogisticRegression,
 }
+_SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
+_REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 
 
 @vertical.callback()
@@ -164,6 +181,16 @@ def simulate(
             rich_help_panel=_FACTS,
         ),
     ] = None,
+    data_bound: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data-bound",
+            metavar="NAME=NUMBER",
+            help="lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, "
+            "1.",
+            rich_help_panel=_FACTS,
+        ),
+    ] = None,
     nonnegative: Annotated[
         list[str] | None,
         typer.Option(
@@ -184,17 +211,30 @@ def simulate(
     label_bounds: Annotated[
         str | None,
         typer.Option(
-            "--label-bounds", help="LIBSVM: bounds of the labels of ridge, such as 0,100.", rich_help_panel=_FACTS
+            "--label-bounds",
+            help="LIBSVM: bounds of the labels of ridge and lasso, such as 0,100.",
+            rich_help_panel=_FACTS,
         ),
     ] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
             "--mechanism",
-            help=f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}.",
+            help=f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
+            "sparse-logistic have --aggregation instead.",
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    aggregation: Annotated[
+        str | None,
+        typer.Option(
+            "--aggregation",
+            help=f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    radius: RadiusOption = None,
+    n_steps: NStepsOption = None,
     alpha: AlphaOption = None,
     intercept: InterceptOption = True,
     solver: Annotated[
@@ -246,8 +286,9 @@ def simulate(
     compares the label holder's own model with the joint one on people who took no part in the training.
     """
     given = _Given(
-        tables, schema or [], target, party or [], sizes, ids or [], align, duplicates, label_holder, data_norm or [],
-        nonnegative or [], n_features, classes, label_bounds, test or [], Reading(format, header, delimiter, skip_rows),
+        tables, schema or [], target, party or [], sizes, ids or [], align, duplicates, label_holder,
+        GivenBounds(data_norm or [], data_bound or []), nonnegative or [], n_features, classes, label_bounds,
+        test or [], Reading(format, header, delimiter, skip_rows),
     )  # fmt: skip
     source, paths, test_paths = _parties_of(given)
     estimator = _make_estimator(
@@ -257,6 +298,9 @@ def simulate(
         options={
             "delta": delta,
             "mechanism": mechanism,
+            "aggregation": aggregation,
+            "radius": radius,
+            "n_steps": n_steps,
             "labels_public": labels_public,
             "alpha": parse_alpha("--alpha", alpha),
             "fit_intercept": intercept,
@@ -285,7 +329,7 @@ def simulate(
     estimator.fit(train)
     if out is not None:
         _write(out, estimator, source.facts)
-    comparison = estimator.compare(held_out)
+    comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
         typer.echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
     if not quiet:
@@ -315,7 +359,7 @@ class _Given:
     align: str | None
     duplicates: str | None
     label_holder: str | None
-    data_norm: Sequence[str]
+    bounds: GivenBounds
     nonnegative: Sequence[str]
     n_features: int | None
     classes: str | None
@@ -375,7 +419,7 @@ def _split_features(given: _Given, path: Path) -> PartySource:
         label_bounds=None if given.label_bounds is None else parse_bounds("--label-bounds", given.label_bounds),
         skip_rows=given.reading.skip_rows,
     )
-    return split_features(rows, sizes, given.data_norm, given.nonnegative, given.label_holder)
+    return split_features(rows, sizes, given.bounds, given.nonnegative, given.label_holder)
 
 
 def _split_table(given: _Given, path: Path) -> PartySource:
@@ -390,7 +434,7 @@ def _split_table(given: _Given, path: Path) -> PartySource:
     schema = find_schema(path, given.schema[0] if given.schema else None, given.target, option="--schema FILE")
     Encoder(schema)  # it names a target
     sizes = None if given.sizes is None else parse_sizes("--sizes", given.sizes)
-    return split_schema(schema, given.party, sizes, given.data_norm, given.reading, given.label_holder)
+    return split_schema(schema, given.party, sizes, given.bounds, given.reading, given.label_holder)
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
@@ -411,7 +455,7 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     files = parse_by_party("--schema", given.schema, paths)
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
-        schemas, target=given.target, label_holder=given.label_holder, ids=given.ids, data_norms=given.data_norm,
+        schemas, target=given.target, label_holder=given.label_holder, ids=given.ids, bounds=given.bounds,
         method=choice("--align", "exact" if given.align is None else given.align, METHODS),
         duplicates=choice("--duplicates", "error" if given.duplicates is None else given.duplicates, DUPLICATES),
         reading=given.reading,
@@ -419,13 +463,25 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
 
 
-def _require_row_bounds(facts: Sequence[PartyFacts], label_holder: str, epsilon: float) -> None:
-    missing = [party.name for party in facts if party.data_norm is None and party.name != label_holder]
-    if missing and not epsilon == math.inf:
+def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: str, epsilon: float) -> None:
+    """Refuse a private training without the bound that its noise is scaled by."""
+    if epsilon == math.inf:
+        return
+    if kind in _SPARSE:
+        missing = [party.name for party in facts if party.data_bound is None]
+        option, what = (
+            "--data-bound",
+            "the absolute value of its entries",
+        )
+        clipped = "larger entries are clipped to it"
+    else:
+        missing = [party.name for party in facts if party.data_norm is None and party.name != label_holder]
+        option, what = "--data-norm", "the Euclidean norm of its part of a row"
+        clipped = "longer rows are shortened to it"
+    if missing:
         raise ParameterError(
-            f"--data-norm is missing for {missing[0]}: a private training needs --data-norm {missing[0]}=NUMBER, a "
-            "public bound on the Euclidean norm of its part of a row, or --data-norm NUMBER for all. Never compute it "
-            "from the data; longer rows are shortened to it."
+            f"{option} is missing for {missing[0]}: a private training needs {option} {missing[0]}=NUMBER, a public "
+            f"bound on {what}, or {option} NUMBER for all. Never compute it from the data; {clipped}."
         )
 
 
@@ -433,24 +489,14 @@ def _make_estimator(
     kind: ModelKind, source: PartySource, *, epsilon: float, options: Mapping[str, Any]
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
-    if kind not in _ESTIMATORS:
-        raise ParameterError(f"--model {kind} is not for several parties; choose {', '.join(_ESTIMATORS)}.")
-    own: dict[str, Any] = {}
-    flags = {f"--{name.replace('_', '-')}": options[name] for name in ("mechanism", "solver", "max_iter", "tol")}
-    if epsilon == math.inf:
-        refuse_options("is for a private training, with a finite --epsilon", {"--mechanism": flags.pop("--mechanism")})
-    else:
-        mechanism = flags.pop("--mechanism") or next(iter(MECHANISMS))
-        if mechanism in MECHANISMS and "max_iter" in MECHANISMS[mechanism].options:
-            own = {"max_iter": flags.pop("--max-iter")}
-        refuse_options("is for a training without noise, --epsilon inf", flags)
+    own = _sparse_options(kind, epsilon, options) if kind in _SPARSE else _penalty_options(kind, epsilon, options)
     labels: dict[str, Any]
-    if kind is ModelKind.RIDGE:
+    if kind in _REGRESSIONS:
         if source.label_bounds is None:
             raise ParameterError(
-                "--model ridge predicts a number, and needs its public bounds: with a schema, a target of type = "
+                f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
                 '"numeric" with bounds = [low, high]; for LIBSVM text --label-bounds LOW,HIGH. For classes use --model '
-                "logistic or --model svm."
+                "logistic, sparse-logistic or svm."
             )
         labels = {"label_bounds": source.label_bounds}
     else:
@@ -459,18 +505,64 @@ def _make_estimator(
             raise ParameterError(
                 f"--model {kind} predicts one of two classes, and needs their public list{got}: with a schema, a "
                 'target of type = "categorical" with categories = [negative, positive]; for LIBSVM text --classes A,B. '
-                "For a number use --model ridge."
+                "For a number use --model ridge or lasso."
             )
         labels = {"classes": list(source.classes)}
-    _require_row_bounds(source.facts, source.label_holder, epsilon)
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if own.get("max_iter") is not None:
-        chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
-    estimator = _ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **chosen)
+    _require_bounds(kind, source.facts, source.label_holder, epsilon)
+    estimator = _ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
         estimator.plan([party.stand_in() for party in source.facts])
     return estimator
+
+
+def _penalty_options(kind: ModelKind, epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a model with an L2 penalty is made with."""
+    refuse_options(f"is for --model lasso and sparse-logistic, not for {kind}", {
+        f"--{name.replace('_', '-')}": options[name] for name in ("aggregation", "radius", "n_steps")
+    })  # fmt: skip
+    chosen = {name: value for name, value in options.items() if value is not None}
+    flags = {f"--{name.replace('_', '-')}": options[name] for name in ("mechanism", "solver", "max_iter", "tol")}
+    if epsilon == math.inf:
+        refuse_options("is for a private training, with a finite --epsilon", {"--mechanism": flags.pop("--mechanism")})
+        return chosen
+    mechanism = flags.pop("--mechanism") or next(iter(MECHANISMS))
+    if mechanism in MECHANISMS and "max_iter" in MECHANISMS[mechanism].options:
+        rounds = flags.pop("--max-iter")
+        if rounds is not None:
+            chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
+    refuse_options("is for a training without noise, --epsilon inf", flags)
+    return chosen
+
+
+def _sparse_options(kind: ModelKind, epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a model on the l1 ball is made with."""
+    refuse_options(f"is not for --model {kind}, whose coefficients are bounded by --radius", {
+        f"--{name}": options[name] for name in ("alpha", "solver", "mechanism")
+    })  # fmt: skip
+    if options["radius"] is None:
+        raise ParameterError(
+            f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
+            "coefficients of all parties (of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+        )
+    if epsilon == math.inf:
+        refuse_options("is for a private training, with a finite --epsilon; without noise give --max-iter", {
+            "--n-steps": options["n_steps"],
+        })  # fmt: skip
+    else:
+        refuse_options("is for a training without noise, --epsilon inf", {
+            "--max-iter": options["max_iter"], "--tol": options["tol"],
+        })  # fmt: skip
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Party]) -> Comparison:
+    """Return the joint model beside the label holder's own; a sparse one is trained here, without noise."""
+    if not isinstance(estimator, (VerticalLasso, VerticalSparseLogisticRegression)):
+        return estimator.compare(held_out)
+    holder = [party for party in train if party.name == estimator.label_holder]
+    local = clone(estimator).set_params(epsilon=math.inf, delta=None, aggregation="global", n_steps=None)
+    return estimator.compare(held_out, local=local.fit(holder))
 
 
 def _share_held_out(holdout: float | None, test: Sequence[object]) -> float:

@@ -349,8 +349,9 @@ class PLDAccountant(Accountant):
 
     Notes
     -----
-    Compositions that are far from private (epsilon of some 5e4 and more) are given epsilon = inf and delta = 1. More
-    than 2 million steps of one kind (other than plain Gaussians) are refused.
+    Compositions that are far from private (epsilon of some 5e4 and more) are given epsilon = inf and delta = 1; those
+    of Gaussian releases and responses the exact Gaussian epsilon plus the epsilons of all responses. More than 2
+    million steps of one kind (other than plain Gaussians) are refused.
     """
 
     name = "privacy loss distribution"
@@ -360,12 +361,12 @@ class PLDAccountant(Accountant):
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
         if _shift_squared(counts) > _MOST_SHIFT:
-            return math.inf
+            return _added_epsilon(counts, delta)
         return _pld_epsilon(tuple(_ordered(counts)), self._step(counts), delta)
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
         if _shift_squared(counts) > _MOST_SHIFT:
-            return 1.0
+            return _added_delta(counts, epsilon)
         return float(_composed_pld(tuple(_ordered(counts)), self._step(counts)).get_delta(epsilon))
 
     def _step(self, counts: "Counter[Basic]") -> float:
@@ -390,6 +391,30 @@ class PLDAccountant(Accountant):
             elif isinstance(basic, GaussianEvent):  # many of them are one with less noise
                 coarse = max(coarse, 1e-5 * times * _inverse_square(basic))
         return min(max(step, coarse), 0.1)
+
+
+def _added_epsilon(counts: "Counter[Basic]", delta: float) -> float:
+    """Return the exact epsilon of the Gaussian releases plus those of the responses; ``inf`` if there are others."""
+    pure = _pure_epsilon(counts)
+    if math.isinf(pure):
+        return math.inf
+    return pure + gaussian_epsilon(GaussianAccountant()._mu(counts), delta)
+
+
+def _added_delta(counts: "Counter[Basic]", epsilon: float) -> float:
+    """Return delta of the Gaussian releases at what the responses leave of epsilon; 1 if there are others."""
+    pure = _pure_epsilon(counts)
+    if not pure <= epsilon:
+        return 1.0
+    return gaussian_delta(GaussianAccountant()._mu(counts), (epsilon - pure) * (1.0 - 2.0**-50))
+
+
+def _pure_epsilon(counts: "Counter[Basic]") -> float:
+    """Return the epsilons of all responses added up; ``inf`` without any, or beside more than Gaussian releases."""
+    responses = _responses(counts)
+    if not responses or not all(isinstance(basic, GaussianEvent | RandomizedResponseEvent) for basic in counts):
+        return math.inf
+    return math.fsum(times * basic.epsilon for basic, times in responses.items()) * (1.0 + 2.0**-50)
 
 
 def _inverse_square(event: GaussianEvent | ObjectivePerturbationEvent) -> float:

@@ -44,6 +44,8 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `ShowColumn`        -> `ShownColumn`: one column without noise
 `KeepWeights`       keep the released (or exact) weights under a name -> `Done`
 `PublishedStart`    the published noise, for reproduction -> `Done`
+`PublishedBallStart`  the published noise of Frank-Wolfe, for reproduction -> `Done`
+`PublishedBallStep`   sums of released columns -> `PublishedBallReply`: a signed column, and the column, both with noise
 `ShowFeatures`      -> `ShownFeatures`: the party's columns without noise, of people who are scored
 `Keep`              keep the present coefficients under a name -> `Done`
 `Score`             -> `Scores`: the party's part of the prediction for each of its rows
@@ -91,6 +93,9 @@ __all__ = [
     "NoisyStart",
     "NoisyStep",
     "Prepare",
+    "PublishedBallReply",
+    "PublishedBallStart",
+    "PublishedBallStep",
     "PublishedStart",
     "Refused",
     "Score",
@@ -736,6 +741,47 @@ class KeepWeights(Message):
     columns: Vector
     weights: Vector
     code = 71
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedBallStart(Message):
+    """Open steps of Frank-Wolfe with the published noise.
+
+    ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
+    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn anew for each step, one is
+    chosen. ``sketch_rows`` is 0 for raw columns.
+    """
+
+    loss: str
+    labels: Vector
+    clip: float
+    selection: float
+    column_noise: float
+    n_steps: Count
+    sampled: Count
+    intercept: Count
+    sketch_rows: Count
+    sketch_seed: Count
+    code = 72
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedBallStep(Message):
+    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
+
+    predicted: Vector
+    code = 73
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedBallReply(Message):
+    """Twice the column, plus 1 for a step down; the noisy column in whole ticks; pure epsilon and noise multiplier."""
+
+    place: Count
+    ticks: bytes
+    selection_epsilon: float
+    column_noise: float
+    code = 74
 
 
 _KINDS: Final = {kind.code: kind for kind in Message.__subclasses__()}

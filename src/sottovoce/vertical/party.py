@@ -31,6 +31,8 @@ from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.charges import event_text
 from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.frank_wolfe.places import pack_places, place_of
+from sottovoce.vertical.frank_wolfe.published_worker import PublishedBallWorker
+from sottovoce.vertical.frank_wolfe.published_worker import start_event as published_start_event
 from sottovoce.vertical.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.frank_wolfe.worker import BallSteps, choose_alone, start_event, train_event
 from sottovoce.vertical.lbfgs import LbfgsWorker
@@ -59,6 +61,9 @@ from sottovoce.vertical.messages import (
     NoisyStart,
     NoisyStep,
     Prepare,
+    PublishedBallReply,
+    PublishedBallStart,
+    PublishedBallStep,
     PublishedStart,
     Refused,
     Score,
@@ -448,7 +453,7 @@ class Party:
         self._intercept = True
         return Trained(event_text(solution.event))
 
-    def _entry_bound(self, request: TrainOnBall | BallStart) -> float:
+    def _entry_bound(self, request: TrainOnBall | BallStart | PublishedBallStart) -> float:
         """Return the bound on entries, where a request of private Frank-Wolfe makes sense."""
         if self.data_bound is None:
             raise _RefusalError("it declared no data_bound, without which nothing here can be private")
@@ -456,7 +461,7 @@ class Party:
             raise _RefusalError(f"there is no Frank-Wolfe for the loss {request.loss!r}")
         if len(request.labels) != self.n_rows:
             raise _RefusalError(f"{len(request.labels)} labels came for {self.n_rows} rows")
-        for name in ("vertex", "clip", "n_steps", "selection"):
+        for name in ("clip", "n_steps", "selection", *(() if isinstance(request, PublishedBallStart) else ("vertex",))):
             _positive(name, getattr(request, name))
         return self.data_bound
 
@@ -498,6 +503,21 @@ class Party:
         worker = self._open(BallSteps, request)
         _refuse(worker.why_not(column=request.column))
         return SharedColumn(worker.share(request.column), worker.column_noise)
+
+    def _start_published_ball(self, request: PublishedBallStart) -> Done:
+        bound = self._entry_bound(request)
+        _positive("column_noise", request.column_noise)
+        event = published_start_event(request, self.n_rows)
+        self._refuse_shortage(event)
+        worker = PublishedBallWorker(self._table, bound, request, self._noise())
+        self._charge(event)
+        self._worker = worker
+        return Done()
+
+    def _step_on_published_ball(self, request: PublishedBallStep) -> PublishedBallReply:
+        worker = self._open(PublishedBallWorker, request)
+        _refuse(worker.why_not(request))
+        return worker.step(request)
 
     def _ball_vertex(self, request: BallVertex) -> BallChoice:
         self._charge(NonPrivateEvent())
@@ -615,4 +635,6 @@ _OPERATIONS: Final[dict[type[Message], Callable[[Party, Any], Message]]] = {
     NoisyStart: Party._start_noisy,
     NoisyStep: Party._step_noisy,
     PublishedStart: Party._start_published,
+    PublishedBallStart: Party._start_published_ball,
+    PublishedBallStep: Party._step_on_published_ball,
 }

@@ -22,9 +22,10 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, NothingReleased
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.messages import KeepWeights
 from sottovoce.vertical.plan import SumOfScores, Term, VerticalPlan
 
-__all__ = ["BallPlan", "PrivateBallPlan"]
+__all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
 
 Vector = NDArray[np.float64]
 
@@ -231,3 +232,10 @@ class PrivateBallPlan(BallPlan):
             }
         bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
         return {"radius": self.radius, "fit_intercept": self.fit_intercept, **labels, **bounds, "steps": self.n_steps}
+
+
+def kept_weights(model: str, coefficients: Vector, intercept: float) -> KeepWeights:
+    """Return a model as it is sent to its party: the columns that have a weight."""
+    weights = np.append(coefficients, intercept)
+    columns = np.flatnonzero(weights)
+    return KeepWeights(model, columns.astype(np.float64), weights[columns])

@@ -65,10 +65,10 @@ class ColumnRelease:
         exact += rounding_norm(self.size, tick) + self.sketch.rounding
         return GridGaussian(exact, self.noise_multiplier, tick)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """Type of the numbers that are sent."""
-        largest = 1.0 if self.sketch is None else self.n_people * self.sketch.largest_norm
+        largest = 1.0 if self.sketch is None else self.sketch.largest_sum
         ticks = (largest + _REACH * self.mechanism.noise_std) / self.mechanism.tick
         return np.dtype("<i2" if ticks < 2**15 - 1 else "<i4" if ticks < 2**31 - 1 else "<i8")
 

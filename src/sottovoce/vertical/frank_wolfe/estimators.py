@@ -6,22 +6,26 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical._estimator import VerticalEstimator
+from sottovoce.vertical._estimator import VerticalEstimator, _as_parties, _check_length, _labels, _owned
+from sottovoce.vertical.comparison import Comparison
 from sottovoce.vertical.estimators import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.frank_wolfe.joint import JointBallPlan
 from sottovoce.vertical.frank_wolfe.local import LocalBallPlan
+from sottovoce.vertical.frank_wolfe.published import PublishedBallPlan
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import PublicFacts, VerticalPlan, VerticalSolution, read_public_facts
 
-__all__ = ["VerticalLasso", "VerticalSparseLogisticRegression"]
+__all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
 Vector = NDArray[np.float64]
 
+MECHANISMS: Final = ("frank-wolfe", "paper")
 _SHARING: Final = ("sharing_share", "sketch", "sketch_rows", "sketch_seed")
 
 
@@ -45,6 +49,7 @@ class _BallEstimator(VerticalEstimator):
     def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         choice("aggregation", self.aggregation, AGGREGATIONS)
+        choice("mechanism", self.mechanism, MECHANISMS)
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
@@ -53,7 +58,7 @@ class _BallEstimator(VerticalEstimator):
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        sharing = self._sharing()
+        published, sharing = self._published(), self._sharing()
         descriptions = read_public_facts(parties)
         n = next(iter(descriptions.values())).n_rows
         for name, description in descriptions.items():
@@ -81,6 +86,8 @@ class _BallEstimator(VerticalEstimator):
             "residual_bound": self._residual_bound(),
             "label_share": self.label_share,
         }
+        if self.mechanism == "paper":
+            return PublishedBallPlan(**common, **published)
         if self.aggregation == "local":
             return LocalBallPlan(**common)
         return JointBallPlan(**common, aggregation=self.aggregation, **sharing)
@@ -98,6 +105,29 @@ class _BallEstimator(VerticalEstimator):
             raise ParameterError(
                 "sharing_options are for private columns that are shared: aggregation='product' or 'global', with a "
                 "finite epsilon."
+            )
+        return dict(given)
+
+    def _published(self) -> dict[str, Any]:
+        given = self.mechanism_options
+        if self.mechanism == "paper":
+            if math.isinf(self.epsilon or 0.0):
+                raise ParameterError("mechanism='paper' is about noise: give a finite epsilon, or leave it out.")
+            if self.aggregation != "local" or self.radius_shares is not None or self.sharing_options is not None:
+                raise ParameterError(
+                    "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe': the published "
+                    "algorithm adds up the vertices of all parties. Leave them out."
+                )
+        if given is None:
+            return {}
+        if self.mechanism != "paper":
+            raise ParameterError("mechanism_options are for mechanism='paper'; there are none for 'frank-wolfe'.")
+        if not isinstance(given, Mapping):
+            raise ParameterError(f"mechanism_options must be a dict or None; got {given!r}.")
+        unknown = sorted(set(given) - set(PublishedBallPlan.options))
+        if unknown:
+            raise ParameterError(
+                f"mechanism_options has no entry {unknown[0]!r}; there are {', '.join(PublishedBallPlan.options)}."
             )
         return dict(given)
 
@@ -121,9 +151,44 @@ class _BallEstimator(VerticalEstimator):
             f"{type(self).__name__} trains no model of the label holder alone; fit one with a list of that party only."
         )
 
-    def compare(self, parties: Any, y: Any = None) -> Any:
-        """Not offered; see `local_decision_function`."""
-        return self.local_decision_function(parties)
+    def compare(self, parties: Any, y: Any = None, *, local: VerticalEstimator | None = None) -> Comparison:
+        """Return how good a model of the label holder's own columns and the joint one are on the same people.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+        local : VerticalEstimator or None
+            Fitted on a list of the label holder alone, say with ``epsilon=inf``: it is the label holder's own.
+
+        Returns
+        -------
+        Comparison
+            For the label holder's eyes: it is computed from its labels.
+
+        Raises
+        ------
+        ParameterError
+            If ``local`` is missing, or was fitted on other parties.
+        """
+        check_is_fitted(self)
+        holder = self.plan_.facts.label_holder
+        if local is None:
+            self.local_decision_function(parties)
+        check_is_fitted(local)
+        assert local is not None
+        if local.plan_.facts.names != (holder,):
+            raise ParameterError(
+                f"local must be fitted on a list of the label holder {holder!r} alone; it was on "
+                f"{list(local.plan_.facts.names)!r}."
+            )
+        ready = _as_parties(parties)
+        labels = _labels(ready, holder, y)
+        joint = self.decision_function(ready)
+        alone = local.decision_function([party for party in _owned(ready).values() if party.name == holder])
+        _check_length(labels, len(joint))
+        return Comparison(len(labels), self._measures(labels, alone), self._measures(labels, joint))
 
 
 class VerticalLasso(VerticalRegressor, _BallEstimator):
@@ -166,6 +231,11 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
     sharing_options : dict or None
         For ``"product"`` and ``"global"``: ``sharing_share`` (of the squared budget, for columns; .85), ``sketch``
         ("sparse-sign" or "gaussian": compress shared columns by a public map), ``sketch_rows``, ``sketch_seed``.
+    mechanism : {"frank-wolfe", "paper"}, default "frank-wolfe"
+        ``"paper"``: Algorithm 2 of [1]_ with the printed noise, for reproduction. Its claim does not hold: the receipt
+        says which epsilon does, in the hundreds and more. It needs ``labels_public=True``.
+    mechanism_options : dict or None
+        For ``"paper"``: ``jl_parameter`` (.3), ``sampled_columns`` (all), ``sketch_rows``, ``sketch_seed``.
     fit_intercept : bool, default True
         A column of the value B at the label holder. Its weight counts in the norm.
     max_iter : int, default 1000
@@ -236,6 +306,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         label_holder: str | None = None,
         n_steps: int | None = None,
         sharing_options: Mapping[str, Any] | None = None,
+        mechanism: str = "frank-wolfe",
+        mechanism_options: Mapping[str, Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-3,
@@ -255,6 +327,8 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         self.label_holder = label_holder
         self.n_steps = n_steps
         self.sharing_options = sharing_options
+        self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -278,7 +352,7 @@ class VerticalSparseLogisticRegression(VerticalLogisticModel, _BallEstimator):
     classes : [negative, positive] or None
         Public list of the classes; required for a private training unless the labels are public.
     epsilon, delta, aggregation, radius, radius_shares, labels_public, label_share, label_holder, n_steps, \
-sharing_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
+sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
         As for `VerticalLasso`, whose attributes it has too.
 
     Attributes
@@ -314,6 +388,8 @@ sharing_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
         label_holder: str | None = None,
         n_steps: int | None = None,
         sharing_options: Mapping[str, Any] | None = None,
+        mechanism: str = "frank-wolfe",
+        mechanism_options: Mapping[str, Any] | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-3,
@@ -332,6 +408,8 @@ sharing_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
         self.label_holder = label_holder
         self.n_steps = n_steps
         self.sharing_options = sharing_options
+        self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol

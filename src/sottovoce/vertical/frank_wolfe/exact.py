@@ -24,10 +24,10 @@ from sottovoce.exceptions import PartyError
 from sottovoce.losses import Loss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
-from sottovoce.vertical.frank_wolfe.ball_plan import BallPlan
+from sottovoce.vertical.frank_wolfe.ball_plan import BallPlan, kept_weights
 from sottovoce.vertical.frank_wolfe.places import signed_column
 from sottovoce.vertical.history import History
-from sottovoce.vertical.messages import BallChoice, BallVertex, Done, KeepWeights, ShowColumn, ShownColumn
+from sottovoce.vertical.messages import BallChoice, BallVertex, Done, ShowColumn, ShownColumn
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import VerticalSolution
 
@@ -101,12 +101,7 @@ class ExactBallPlan(BallPlan):
         for together in [(name,) for name in names] if self.aggregation == "local" else [names]:
             models |= self._train(parties, targets, together, history)
         weights = {name: self._split(name, models[name]) for name in names}
-        kept = {}
-        for name, (coefficients, intercept) in weights.items():
-            dense = np.append(coefficients, intercept)
-            columns = np.flatnonzero(dense)
-            kept[name] = KeepWeights(model, columns.astype(np.float64), dense[columns])
-        parties.exchange(kept, Done)
+        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
         return VerticalSolution(
             scorer=self.scorer(),
             event=self.event,

@@ -31,7 +31,7 @@ from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.charges import check_affordable
-from sottovoce.vertical.frank_wolfe.ball_plan import PrivateBallPlan
+from sottovoce.vertical.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.frank_wolfe.columns import ColumnRelease
 from sottovoce.vertical.frank_wolfe.places import signed_column
 from sottovoce.vertical.frank_wolfe.sketch import KINDS, Sketch
@@ -41,7 +41,6 @@ from sottovoce.vertical.messages import (
     BallStart,
     BallStep,
     Done,
-    KeepWeights,
     ShareColumn,
     SharedColumn,
 )
@@ -212,7 +211,7 @@ class JointBallPlan(PrivateBallPlan):
                     columns[key] = self._ask_column(parties, name, column)
                 told[name] += sign * self.ball(name) / self.n_steps * columns[key]
         weights = {name: self._weights(name, taken) for name in names}
-        parties.exchange({name: _kept(model, *weights[name]) for name in names}, Done)
+        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
         return VerticalSolution(
             scorer=self.scorer(),
             event=self.event,
@@ -326,10 +325,3 @@ class JointBallPlan(PrivateBallPlan):
             sketch = self.public_sketch
             details |= {"sketch": sketch.kind, "sketch rows": sketch.n_rows, "sketch seed": sketch.seed}
         return details if self._is_global else {**details, "radius shares": self.shares}
-
-
-def _kept(model: str, coefficients: Vector, intercept: float) -> KeepWeights:
-    """Return a model as it is sent to its party: the columns that have a weight."""
-    weights = np.append(coefficients, intercept)
-    columns = np.flatnonzero(weights)
-    return KeepWeights(model, columns.astype(np.float64), weights[columns])

@@ -8,7 +8,7 @@ r"""Public linear maps J from columns of n entries to m < n numbers: what a shar
 J follows from a public seed: it protects nobody, and no part of the statement rests on its randomness.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +16,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
 
 from sottovoce._validation import choice, whole_number
 
@@ -24,6 +27,7 @@ __all__ = ["KINDS", "Sketch"]
 KINDS: Final = ("sparse-sign", "gaussian")
 _NONZEROS: Final = 4  # so that entries are 1/2
 _PIECE: Final = 1024  # people whose columns of a Gaussian J are in memory at a time
+_KEPT: Final = 2**23  # entries of a Gaussian J that are kept, 64 MB; a larger one is drawn anew for each use
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
 Vector = NDArray[np.float64]
@@ -77,8 +81,39 @@ class Sketch:
             return 0.0
         return 2.0 * float(np.sqrt(self.n_rows)) * self.largest_norm * self.n_people**2 * 2.0**-52
 
-    def _pieces(self) -> Iterator[tuple[slice, Vector]]:
-        """Yield the columns of a Gaussian J, some people at a time."""
+    @cached_property
+    def largest_sum(self) -> float:
+        """Bound on an entry of J a, for a within [-1, 1]."""
+        if self.kind == "sparse-sign":
+            return _SLACK * self.n_people
+        sums = np.zeros(self.n_rows)
+        for _, piece in self._pieces():
+            sums += np.abs(piece).sum(axis=1)
+        return _SLACK * float(sums.max())
+
+    @cached_property
+    def leading_singular_value(self) -> float:
+        """Largest singular value of J: the published sensitivity of a sketch."""
+        if self.kind == "sparse-sign":
+            rows, entries = self._sparse
+            people = np.broadcast_to(np.arange(self.n_people), rows.shape)
+            whole = csr_array((entries.ravel(), (rows.ravel(), people.ravel())), (self.n_rows, self.n_people))
+            return float(svds(whole, k=1, v0=np.ones(self.n_rows), return_singular_vectors=False)[0])
+        gram = np.zeros((self.n_rows, self.n_rows))
+        for _, piece in self._pieces():
+            gram += piece @ piece.T
+        last = self.n_rows - 1
+        return float(np.sqrt(eigvalsh(gram, subset_by_index=(last, last))[0]))
+
+    @cached_property
+    def _kept_pieces(self) -> list[tuple[slice, Vector]] | None:
+        return list(self._drawn_pieces()) if self.n_rows * self.n_people <= _KEPT else None
+
+    def _pieces(self) -> Iterable[tuple[slice, Vector]]:
+        """Return the columns of a Gaussian J, some people at a time."""
+        return self._kept_pieces or self._drawn_pieces()
+
+    def _drawn_pieces(self) -> Iterator[tuple[slice, Vector]]:
         rng = np.random.Generator(np.random.PCG64(self.seed))
         for low in range(0, self.n_people, _PIECE):
             place = slice(low, min(low + _PIECE, self.n_people))

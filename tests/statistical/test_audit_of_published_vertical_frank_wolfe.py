@@ -1,0 +1,121 @@
+"""The published noise of a shared column names a person's entry: with the printed noise always, at a claim of 1.
+
+The adversary sees what every party and the coordinator are sent in the steps of one training of four parties and 2,000
+people, and knows the columns but for one entry, +1 or -1. Seeds are fixed. Failures of the attack on the printed noise
+have probabilities below 1e-9.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.audit.published_vertical_frank_wolfe import identify_entry, least_error, success_at_most
+from sottovoce.audit.threshold import gaussian_lower_bound
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical import VerticalLasso, split_columns
+from sottovoce.vertical.frank_wolfe.columns import ColumnRelease
+from sottovoce.vertical.frank_wolfe.published_worker import PublishedBallWorker
+from sottovoce.vertical.messages import PublishedBallStart, PublishedBallStep
+
+N, CLAIM, DELTA, PERSON = 2000, 1.0, 1e-5, 123
+COLUMN = np.random.default_rng(1).choice([-1.0, 1.0], (N, 1))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    """Of four parties with a column each, T and m as printed."""
+    tables = np.repeat(COLUMN, 4, axis=1)
+    parties = split_columns(tables, {name: [at] for at, name in enumerate("abcd")}, data_bound=dict.fromkeys("abcd", 1))
+    return VerticalLasso(
+        epsilon=CLAIM, delta=DELTA, radius=1.0, label_bounds=(-1, 1), labels_public=True, mechanism="paper",
+        fit_intercept=False,
+    ).plan(parties)  # fmt: skip
+
+
+def releases(plan, entry, steps, seed, multiplier=None):
+    """Return the sketches that party "a" sends in so many steps, its person's entry being this one."""
+    column = COLUMN.copy()
+    column[PERSON] = entry
+    start = PublishedBallStart(
+        "squared", np.zeros(N), 1.0, plan.selection_scale("a"),
+        plan.column.noise_multiplier if multiplier is None else multiplier, steps, 1, 0, plan.public_sketch.n_rows, 0,
+    )  # fmt: skip
+    worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
+    told = [worker.step(PublishedBallStep(np.zeros(plan.column.size))).ticks for _ in range(steps)]
+    return np.stack([plan.column.read(raw) for raw in told])
+
+
+def guess(plan, seen):
+    return identify_entry(seen, COLUMN[:, 0], PERSON, [-1.0, 1.0], plan.public_sketch)
+
+
+def distance(plan):
+    """Mean shift of one release at this person."""
+    own = np.zeros(N)
+    own[PERSON] = 1.0
+    return 2.0 * float(np.linalg.norm(plan.public_sketch.compress(own))) / plan.column.mechanism.noise_std
+
+
+def test_all_sketches_of_a_training_name_the_entry_always(plan):
+    """159 steps; the error of the attack is below 1e-100, and a claim of 1 allows 73 % of right answers at most."""
+    mu = distance(plan) * math.sqrt(plan.n_steps)
+    assert least_error(mu) < 1e-100
+    entries = [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
+    assert [guess(plan, releases(plan, entry, plan.n_steps, seed)) for seed, entry in enumerate(entries)] == entries
+
+
+def test_one_sketch_names_it_almost_always(plan):
+    """As often as the likelihood test must be right, and far more often than the claim allows."""
+    tries = 400
+    seen = {entry: releases(plan, entry, tries, 77) for entry in (-1.0, 1.0)}
+    right = np.mean([guess(plan, one) == entry for entry, many in seen.items() for one in many])
+    expected = success_at_most(distance(plan))
+    assert expected > 0.95
+    assert right == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / (2 * tries)) + 1e-3)
+    assert right > math.exp(CLAIM) / (1 + math.exp(CLAIM)) + 0.2  # what a claim of 1 allows
+
+
+def test_n_times_the_printed_noise_hides_it(plan):
+    """So much as a claim of 1 needs, or more: the attack fails, so it is the scale that gives the entry away."""
+    multiplier = plan.column.noise_multiplier * N
+    wrong = sum(guess(plan, releases(plan, 1.0, 40, seed, multiplier)) < 0 for seed in range(40))
+    assert 8 <= wrong <= 32
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
+    """At a noise at which a bound can be measured it stays below the receipt's epsilon; at .7 of the noise it must not.
+
+    The adversary takes the person whose column of J is the longest.
+    """
+    original, epsilon, delta, draws = GridGaussian.release, 2.0, 0.05, 2000
+
+    class Scaled:
+        def __init__(self, noise):
+            self.noise = noise
+
+        def standard_normal(self, shape):
+            return factor * self.noise.standard_normal(shape)
+
+    monkeypatch.setattr(GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise)))
+    sketch = plan.public_sketch
+    worst = int(np.argmax([np.linalg.norm(sketch.compress(unit)) for unit in np.eye(N)]))
+    direction, found = sketch.compress(np.eye(N)[worst]), []
+    for entry, seed in ((1.0, 0), (-1.0, 1)):
+        column = COLUMN.copy()
+        column[worst] = entry
+        start = PublishedBallStart(
+            "squared", np.zeros(N), 1.0, 1.0, 1.0 / gaussian_mu(epsilon, delta), draws, 1, 0, sketch.n_rows, 0
+        )
+        worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
+        release = ColumnRelease(N, start.column_noise, sketch)
+        request = PublishedBallStep(np.zeros(sketch.n_rows))
+        found.append([release.read(worker.step(request).ticks) @ direction for _ in range(draws)])
+    bound = gaussian_lower_bound(*found, delta=delta)
+    if factor == 1.0:
+        assert 0.4 * epsilon < bound < epsilon
+    else:
+        assert bound > epsilon
