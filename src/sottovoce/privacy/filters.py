@@ -82,9 +82,9 @@ class PrivacyFilter:
     --------
     >>> from sottovoce.privacy.events import GaussianEvent
     >>> filter = PrivacyFilter(epsilon=1.0, delta=1e-6, composition="gaussian")
-    >>> filter.admits([Release(GaussianEvent(10.0), 1e-6)] * 4)
-    True
     >>> filter.admits([Release(GaussianEvent(10.0), 1e-6)] * 5)
+    True
+    >>> filter.admits([Release(GaussianEvent(10.0), 1e-6)] * 6)
     False
     """
 
