@@ -134,9 +134,7 @@ def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, A
     plain = float(np.mean((y_test - np.clip(one_test @ np.linalg.lstsq(one, y, rcond=None)[0], *bounds)) ** 2))
     rows, results = [], []
     for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
-        protocol = Protocol(
-            epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds, completion="normalise"
-        )
+        protocol = Protocol(epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds)
         Z = protocol.encode_many(X)
         found = []
         for seed in range(seeds):

@@ -67,8 +67,9 @@ class Protocol:
     scale : float, optional
         Public bound on the norm of a row of numbers, which is divided by it. By default 1 for ``n_features``, and for
         ``features`` the largest norm there is, the square root of their number.
-    completion : {"normalise", "slack"}, default="normalise"
-        How a row x becomes a unit vector. "normalise" appends the intercept and divides by the norm: short rows are
+    completion : {"normalise", "slack"}, optional
+        How a row x becomes a unit vector; by default "normalise" for a classification and "slack" for a regression,
+        which needs a constant coordinate for the level of its labels. "normalise" appends the intercept and divides by the norm: short rows are
         read more loudly, and the model is linear in the direction of (x, intercept). "slack" appends the intercept and
         sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x.
     intercept : float in [0, 1), optional
@@ -117,7 +118,7 @@ class Protocol:
         classes: Sequence[Label] | None = None,
         label_bounds: Sequence[float] | None = None,
         scale: float | None = None,
-        completion: str = "normalise",
+        completion: str | None = None,
         intercept: float = 0.3,
         degree: int = 1,
         K: int | None = None,
@@ -143,7 +144,8 @@ class Protocol:
         n_expected : int
             Public. About how many reports will be collected.
         degree : {0, 1}, optional
-            By default 0 where the second moments of so few reports would be lost in noise, else 1.
+            By default 1; but 0 for a classification where the second moments of so few reports would be lost in noise.
+            (A regression without second moments knows the mean of its labels, and no more.)
         **rest
             As for the class.
         """
@@ -154,7 +156,7 @@ class Protocol:
             return cls(degree=degree, **rest)
         first = cls(degree=1, **rest)
         v2 = cap.constants(first.epsilon, first.K, first.m, first.b).v2
-        if cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
+        if first.task == "regression" or cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
             return first
         return cls(degree=0, **rest)
 
@@ -356,7 +358,9 @@ class Protocol:
         if self.n_columns > MOST_COLUMNS:
             raise ParameterError(f"the features have {self.n_columns} columns; at most {MOST_COLUMNS} are possible.")
 
-    def _set_row(self, scale: float | None, completion: str, intercept: float) -> None:
+    def _set_row(self, scale: float | None, completion: str | None, intercept: float) -> None:
+        if completion is None:
+            completion = "slack" if self.task == "regression" else "normalise"
         self._set(completion=choice("completion", completion, COMPLETIONS))
         natural = 1.0 if self.features is None else math.sqrt(self.n_features)
         self._set(scale=number("scale", natural if scale is None else scale, at_least=1e-100, at_most=1e100))
