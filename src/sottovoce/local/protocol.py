@@ -68,10 +68,10 @@ class Protocol:
         Public bound on the norm of a row of numbers, which is divided by it. By default 1 for ``n_features``, and for
         ``features`` the largest norm there is, the square root of their number.
     completion : {"normalise", "slack"}, optional
-        How a row x becomes a unit vector; by default "normalise" for a classification and "slack" for a regression,
-        which needs a constant coordinate for the level of its labels. "normalise" appends the intercept and divides by the norm: short rows are
+        How a row x becomes a unit vector. "normalise" appends the intercept and divides by the norm: short rows are
         read more loudly, and the model is linear in the direction of (x, intercept). "slack" appends the intercept and
-        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x.
+        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x. By default "normalise" for a
+        classification and "slack" for a regression, whose level needs a constant coordinate.
     intercept : float in [0, 1), optional
         Weight of the constant column beside the row, 0 for none. Default 0.3.
     degree : {0, 1}, default=1

@@ -14,9 +14,9 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
    of that one (`ridge_by_folds`). The denominator is never taken for less than its share of what is below the edge,
    and its standard error is added, so that a slope that cannot be measured becomes small.
 4. For a regression a wrong level costs more than a wrong slope, and v changes the level where S, and so b, is lost in
-   noise: <l, S v>, l being the part along u, is 0 only for the true S. The share t = min(1, r^2) of what folds find it
-   to be, r the noise edge over .2, is taken off <v, m>, and the standard error counts 1 + r^2/2 times. So the slope goes
-   to 0, and the model to the mean of the labels, as the second moment is lost; where it is well known nothing changes.
+   noise: <l, S v>, l being the part along u, is 0 only for the true S. The share min(1, r^2) of what folds find it to
+   be, r the noise edge over .2, is taken off <v, m>, and the standard error counts 1 + r^4/2 times. As the second
+   moment is lost, the slope goes to 0 and the model to the mean of the labels; where it is well known nothing changes.
 
 Without noise and with alpha = 0 this is the exact solution.
 """
@@ -137,7 +137,7 @@ def ridge_by_folds(
         mixed = min(1.0, ratio) * float(apart.lead @ held.second @ apart.v)
         gain += held.n / estimate.n * (float(apart.v @ held.first) - mixed)
         size += held.n / estimate.n * float(apart.v @ held.second @ apart.v)
-    return parts.lead + _slope(gain, size, parts, estimate, 1.0 + 0.5 * ratio) * parts.v
+    return parts.lead + _slope(gain, size, parts, estimate, 1.0 + 0.5 * ratio**2) * parts.v
 
 
 def first_moment_only(
