@@ -42,7 +42,8 @@ _SEED: Final = 2019
 _MOST_FEATURES: Final = 500
 _USUAL: Final = LOGIT_SPREADS[1]
 _COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
-_DRAWS_OF_A_SEARCH: Final = 4
+_DRAWS_OF_A_SEARCH: Final = (4, 24)  # at least, at most
+_DRAWS_AND_FEATURES: Final = 600
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ def people_needed(
     share = number("share", share, above=0.0, below=1.0)
 
     def enough(n: int) -> bool:
-        row = _one_population(_protocol_for(n, d, epsilon, protocol), n, _USUAL, _DRAWS_OF_A_SEARCH)
+        used = _protocol_for(n, d, epsilon, protocol)
+        least, most = _DRAWS_OF_A_SEARCH
+        row = _one_population(used, n, _USUAL, max(least, min(most, _DRAWS_AND_FEATURES // used.d)))
         return row.accuracy - 0.5 >= share * (row.without_privacy - 0.5)
 
     low, high = 0, len(_COUNTS)
