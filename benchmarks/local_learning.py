@@ -1,9 +1,11 @@
 """Models from one report a person: accuracy, AUC, excess risk and squared error, with the trivial predictor beside.
 
-    python benchmarks/local_learning.py [--seeds 5] [--only synthetic,wire,a9a,blogfeedback] [--docs] [--quick]
+    python benchmarks/local_learning.py [--seeds 5] [--docs] [--quick]
+        [--only synthetic,regression,degree3,wire,a9a,blogfeedback]
 
 Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.simulate`); "wire" sends real reports
-through a real `Aggregator` and compares the moments. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
+through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps them. Synthetic
+people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
 within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the guide.
 """
 
@@ -14,7 +16,7 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr
 from sklearn.metrics import roc_auc_score
 
 from _common import ROOT, a9a, blogfeedback, data_folder, keep, show, write_tables
@@ -134,9 +136,7 @@ def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, A
     plain = float(np.mean((y_test - np.clip(one_test @ np.linalg.lstsq(one, y, rcond=None)[0], *bounds)) ** 2))
     rows, results = [], []
     for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
-        protocol = Protocol(
-            epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds, completion="normalise"
-        )
+        protocol = Protocol(epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds)
         Z = protocol.encode_many(X)
         found = []
         for seed in range(seeds):
@@ -150,9 +150,75 @@ def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, A
     return (("epsilon", "mean squared error", "mean of the labels", "not private"), rows), results
 
 
+def regression_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    """Numbers in [0, 1] whose mean is a quarter: squared errors as shares of that of the mean of the labels."""
+
+    def people(n: int, d: int, seed: int) -> tuple[Any, Any]:
+        X, _ = synthetic(n, d, seed)
+        sizes = 0.5 / np.arange(1, d + 1) / (1.0 / np.arange(1, d + 1)).sum()
+        u = np.random.default_rng(1000).choice([-1.0, 1.0], d) / math.sqrt(d)
+        steepness = 0.15 / math.sqrt(float((u * u * sizes).sum()))
+        noise = 0.1 * np.random.default_rng(seed + 50).standard_normal(n)
+        return X, np.clip(0.25 + steepness * (X @ u) + noise, 0.0, 1.0)
+
+    rows, results = [], []
+    for n, d in ((20_000, 20),) if quick else ((20_000, 20), (20_000, 100), (100_000, 20)):
+        X, y = people(n, d, 1)
+        X_test, y_test = people(20_000, d, 2)
+        trivial = float(np.mean((y_test - y.mean()) ** 2))
+        one, one_test = (np.hstack([part, np.ones((len(part), 1))]) for part in (X, X_test))
+        plain = float(np.mean((y_test - one_test @ np.linalg.lstsq(one, y, rcond=None)[0]) ** 2)) / trivial
+        cells = []
+        for epsilon in (1.0, 2.0, 4.0, 8.0):
+            protocol = Protocol(epsilon=epsilon, n_features=d, task="regression", label_bounds=(0.0, 1.0))
+            Z, found = protocol.encode_many(X), []
+            for seed in range(seeds):
+                rng = np.random.default_rng(seed)
+                signs = np.where(rng.random(n) < y, 1.0, -1.0)
+                model = collect(protocol, Z * signs[:, None], rng).fit()
+                found.append(float(np.mean((model.predict(X_test) - y_test) ** 2)) / trivial)
+            results.append({"data": "regression", "n": n, "d": d, "epsilon": epsilon, "share": found, "plain": plain})
+            cells.append(f"{np.mean(found):.2f} (max {max(found):.2f})")
+        rows.append((f"{n:,}", f"{d}", *cells, f"{plain:.2f}"))
+        print(rows[-1], file=sys.stderr, flush=True)
+    return (("n", "d", "epsilon 1", "epsilon 2", "epsilon 4", "epsilon 8", "not private"), rows), results
+
+
+def degree3_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    """Fit the same kept reports with the quadratic and with the quartic surrogate."""
+    n, d, epsilon = (3000 if quick else 100_000), 10, 4.0
+    X, y = synthetic(n, d, 1)
+    X_test, y_test = synthetic(100_000, d, 2)
+    least = hinge_risk(best_in_ball(X, y), X_test, y_test)
+    protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
+    device = Randomizer(protocol)
+    found: dict[int, list[tuple[float, float, float]]] = {1: [], 3: []}
+    for _ in range(seeds):
+        aggregator = Aggregator(protocol, keep_reports=True)
+        aggregator.add(b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True)))
+        for degree, figures in found.items():
+            started = time.perf_counter()
+            model = aggregator.fit("hinge", degree=degree)
+            seconds = time.perf_counter() - started
+            excess = hinge_risk(model.weights[:d], X_test, y_test) - least
+            figures.append((excess, model.score(X_test, y_test), seconds))
+            print(degree, figures[-1], file=sys.stderr, flush=True)
+    rows = [
+        (
+            f"{degree}", f"{np.mean(figures, axis=0)[0]:.5f} ± {np.std(figures, axis=0)[0]:.5f}",
+            f"{np.mean(figures, axis=0)[1]:.3f}", f"{np.mean(figures, axis=0)[2]:.1f}",
+        )
+        for degree, figures in found.items()
+    ]  # fmt: skip
+    results = [
+        {"data": "degree3", "n": n, "d": d, "epsilon": epsilon, "degree": k, "figures": v} for k, v in found.items()
+    ]
+    return (("degree", "hinge excess", "accuracy", "seconds of a fit"), rows), results
+
+
 def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
     """Compare moments from real reports, and from simulated ones, with those of the people."""
-    n, d = (2000, 5) if quick else (20_000, 10)
+    n, d = (2000, 5) if quick else (100_000, 10)
     X, y = synthetic(n, d, 3)
     rows, results = [], []
     for epsilon in (2.0,) if quick else (1.0, 4.0):
@@ -177,19 +243,31 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
             health = aggregator.health()
             found = [float(np.sqrt(np.mean(z * z))) for z in (first, second)] + [float(np.abs(first).max())]
             found += [float(np.abs(second).max()), health.trace_z, health.index_p]
+            count = len(first) + len(second)
+            found.append(-math.expm1(count * math.log1p(-2.0 * float(ndtr(-max(found[2], found[3]))))))
             results.append({"data": "wire", "way": name, "epsilon": epsilon, "n": n, "d": protocol.d, "figures": found})
-            cells = (f"{found[0]:.2f} / {found[2]:.2f}", f"{found[1]:.2f} / {found[3]:.2f}", f"{health.trace_z:.2f}")
+            cells = (f"{found[0]:.2f} / {found[2]:.2f}", f"{found[1]:.2f} / {found[3]:.2f}", f"{found[6]:.2f}")
+            cells = (*cells, f"{health.trace_z:.2f}")
             p_value = f"{health.index_p:.2f}" if name == "wire" else "-"
             rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, p_value))
             print(rows[-1], f"{seconds:.0f} s", file=sys.stderr, flush=True)
-    head = ("reports", "n", "epsilon", "first: rms / max z", "second: rms / max z", "trace z", "index p")
+    head = (
+        "reports",
+        "n",
+        "epsilon",
+        "first: rms / max z",
+        "second: rms / max z",
+        "p of the largest",
+        "trace z",
+        "index p",
+    )
     return (head, rows), results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="synthetic,wire,a9a,blogfeedback")
+    parser.add_argument("--only", default="synthetic,regression,degree3,wire,a9a,blogfeedback")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
@@ -198,6 +276,8 @@ def main() -> None:
         data_folder()
     made = {
         "synthetic": lambda: synthetic_table(seeds, given.quick),
+        "regression": lambda: regression_table(seeds, given.quick),
+        "degree3": lambda: degree3_table(min(seeds, 3), given.quick),
         "wire": lambda: wire_table(given.quick),
         "a9a": lambda: a9a_table(seeds, given.quick),
         "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),

@@ -39,14 +39,14 @@ def seed_for(k, counter=1):
     return (x - counter * GOLDEN) & MASK
 
 
-def record_protocol(**rest):
+def record_protocol(completion="normalise", **rest):
     features = [
         NumericFeature("age", 17, 90),
         CategoricalFeature("work", ["private", "public", "none"]),
         NumericFeature("hours", 0, 99.5, missing=True),
         CategoricalFeature("école", ["A", "ß"], missing=True),
     ]
-    return Protocol(features=features, **rest)
+    return Protocol(features=features, completion=completion, **rest)
 
 
 def protocols():

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.held_out import folds_of, held_out, quality, share_variance
 from sottovoce.local.moments import MomentEstimate, Moments
-from sottovoce.local.ridge import ridge, ridge_by_folds
+from sottovoce.local.ridge import Layout, mean_only, ridge, ridge_by_folds
 from sottovoce.local.spectrum import clean_spectrum
 
 # E He_k(t) of t ~ N(1.2, 0.8^2)
@@ -159,3 +159,36 @@ def test_quality_of_a_good_and_of_a_useless_model():
     assert (useless.squared_error.value, useless.squared_error.standard_error) == (1.0, 0.0)
     assert useless.explained == 0.0
     assert math.isnan(useless.accuracy_if_normal)
+
+
+def test_a_regression_is_never_much_worse_than_the_mean_and_learns_where_it_can():
+    """Labels far from the middle, rows far from 0: the level is most of the risk, where the incautious fit fails."""
+    rng = np.random.default_rng(9)
+    d, level = 60, 0.3
+    X = rng.standard_normal((20_000, d)) * np.where(np.arange(d) < 2, 0.25, 0.05) + 0.11
+    X = math.sqrt(1 - level**2) * X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    slack = np.sqrt(np.maximum(1 - level**2 - (X * X).sum(axis=1, keepdims=True), 0))
+    Z = np.hstack([X, np.full((len(X), 1), level), slack])
+    mean = np.clip(-0.8 + 0.8 * (X[:, 0] - X[:, 1]), -1, 1)
+    layout = Layout(d + 2, d + 1, d, level)
+
+    def risks(n, cautious, times=12):
+        found = []
+        for _ in range(times):
+            people = rng.integers(0, len(Z), n)
+            s = np.where(rng.random(n) < 0.5 * (1 + mean[people]), 1.0, -1.0)
+            moments = Moments(d + 2).add(reports(Z[people] * s[:, None], rng))
+            estimate = moments.estimate(A[0], A[1])
+            w = ridge_by_folds(estimate, folds_of(moments, A[0], A[1]), None, layout, cautious=cautious)
+            both = [np.mean((np.clip(Z @ v, -1, 1) - mean) ** 2) for v in (w, mean_only(estimate, layout))]
+            found.append((*both, estimate.edge))
+        return np.mean(found, axis=0)
+
+    careful, plain, edge = risks(1200, True)
+    assert edge > 0.35
+    assert careful < 1.15 * plain
+    careless, plain, _ = risks(1200, False)
+    assert careless > 1.4 * plain
+    careful, plain, edge = risks(40_000, True, 4)
+    assert edge < 0.1
+    assert careful < 0.5 * plain

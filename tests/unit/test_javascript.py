@@ -149,6 +149,16 @@ def some_person(draw: st.DrawFn, protocol: Protocol) -> tuple[Any, Any]:
     return (list(record.values()) if draw(st.booleans()) else record), label
 
 
+@pytest.mark.parametrize("completion", ["slack", "normalise"])
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_rows_of_any_size_have_the_same_bits(node: Node, completion: str, scale: float) -> None:
+    protocol = Protocol(n_features=3, completion=completion, scale=scale, epsilon=1.0, K=16, m=3, b=1.0)
+    rows = [[1e300, -1e300, 0.0], [1.7e308] * 3, [1e300, 1e-300, 5e-324], [1e153, 1e155, -1e154], [-0.0, 1e99, 1.0]]
+    encoded = [protocol.encode(row) for row in rows]
+    assert np.isfinite(encoded).all()
+    assert node.ask("encode", text=protocol.to_json(), records=rows) == [bits(z) for z in encoded]
+
+
 @given(data=st.data())
 @settings(max_examples=300)
 def test_random_protocols_and_people(node: Node, data: st.DataObject) -> None:
@@ -419,6 +429,24 @@ def test_both_refuse_a_bad_number(node: Node, label: Any) -> None:
         Randomizer(Protocol.from_json(TEXTS["regression"])).report(PERSON, label)
     with pytest.raises(JavaScriptError, match="DataError: the label must be"):
         node.ask("report", text=TEXTS["regression"], record=PERSON, label=label)
+
+
+@pytest.mark.parametrize("label", [True, False, "1", None, 2, 0.5])
+def test_both_refuse_a_bad_class(node: Node, label: Any) -> None:
+    text = Protocol(n_features=2, classes=(0, 1), epsilon=1.0, K=16, m=3, b=1.0).to_json()
+    with pytest.raises(DataError, match="the label must be one of"):
+        Randomizer(Protocol.from_json(text)).report([0.0, 1.0], label)
+    with pytest.raises(JavaScriptError, match="DataError: the label must be one of"):
+        node.ask("report", text=text, record=[0.0, 1.0], label=label)
+
+
+@pytest.mark.parametrize("row", [["1", 2.0], [True, 2.0], [1.0, None]], ids=str)
+def test_both_refuse_what_is_no_number(node: Node, row: Any) -> None:
+    text = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0).to_json()
+    with pytest.raises(DataError, match="x must be 2 numbers"):
+        Randomizer(Protocol.from_json(text)).report(row, 1)
+    with pytest.raises(JavaScriptError, match=r"DataError: x\[[01]\] must be"):
+        node.ask("report", text=text, record=row, label=1)
 
 
 def test_a_device_has_a_bound_of_its_own(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -215,6 +216,43 @@ def test_rows_that_are_refused(x):
         vector().encode(x)
 
 
+NOT_NUMBERS = [
+    ["1", "2", "3"], [1, 2, "3"], [1, 2, True], [np.True_, 1, 2], [1, 2, None], [1, 2, 10**400], [1, 2, 1j],
+    np.array(["1", "2", "3"]), np.array([True, False, True]), np.array([1, 2, "3"], object),
+    np.array([1, 2, True], object), np.array([1, 2, 3j]), {1, 2, 3}, iter([1, 2, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", NOT_NUMBERS, ids=repr)
+def test_texts_and_truth_values_are_no_numbers(x):
+    with pytest.raises(DataError, match="x must be 3 numbers"):
+        vector().encode(x)
+    if isinstance(x, (list, np.ndarray)):
+        with pytest.raises(DataError, match=r"must (be 3|hold) numbers"):
+            vector().encode_many(np.array([x]) if isinstance(x, np.ndarray) else [[0, 0, 0], x])
+
+
+def test_what_counts_as_a_number():
+    expected = vector().encode([0.5, 0.0, 0.25])
+    for x in ((0.5, 0, 0.25), [np.float32(0.5), np.int8(0), Fraction(1, 4)], np.array([0.5, 0, 0.25], object)):
+        np.testing.assert_array_equal(vector().encode(x), expected)
+        np.testing.assert_array_equal(vector().encode_many([x]), [expected])
+    np.testing.assert_array_equal(vector().encode_many(np.array([[0.5, 0, 0.25]], object)), [expected])
+    with pytest.raises(DataError, match="shape"):
+        vector().encode_many(None)
+
+
+@pytest.mark.parametrize("completion", ["slack", "normalise"])
+def test_rows_that_overflow_keep_their_direction(completion):
+    protocol = vector(completion=completion, scale=1e-100)
+    huge = protocol.encode_many(np.array([[1e300, 0, -1e300], [1e-300, 1e300, 0], [1e200, 1e150, 0]]))
+    root = math.sqrt(0.5)
+    share = math.sqrt(1 - 0.3**2) if completion == "slack" else 1
+    expected = share * np.array([[root, 0, -root], [0, 1, 0], [root, root, 0]])
+    np.testing.assert_allclose(huge[:, :3], expected, rtol=1e-14, atol=1e-99)
+    np.testing.assert_allclose((huge * huge).sum(axis=1), 1, rtol=1e-14)
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), st.sampled_from([0.0, 0.001, 0.3, 0.99]))
 def test_every_row_becomes_a_unit_vector(x, intercept):
     for completion in ("slack", "normalise") if intercept else ("slack",):
@@ -251,8 +289,9 @@ def test_labels():
     named = records(classes=("no", "yes"))
     assert [named.sign_of_class(y) for y in ("no", "yes", np.str_("yes"))] == [-1, 1, 1]
     numbers = records(classes=(0, 1))
-    assert [numbers.sign_of_class(y) for y in (0, 1.0, np.int8(1), True)] == [-1, 1, 1, 1]
-    for protocol, y in ((named, "maybe"), (named, 1), (numbers, "1"), (numbers, math.nan), (numbers, None)):
+    assert [numbers.sign_of_class(y) for y in (0, 1.0, np.int8(1))] == [-1, 1, 1]
+    refused = ((numbers, True), (numbers, False), (numbers, np.True_), (named, "maybe"), (named, 1), (numbers, "1"))
+    for protocol, y in (*refused, (numbers, math.nan), (numbers, None)):
         with pytest.raises(DataError, match="the label must be one of"):
             protocol.sign_of_class(y)
     amount = records(task="regression", label_bounds=(0, 10))

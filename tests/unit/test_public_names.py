@@ -75,6 +75,7 @@ def test_public_names_of_local_reports():
         "NumericFeature",
         "Protocol",
         "Randomizer",
+        "plan_collection",
         "predict_accuracy_range",
     ]
     for name in local.__all__:

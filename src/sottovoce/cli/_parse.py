@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["parse_alpha", "parse_bounds", "parse_by_party", "parse_classes", "parse_sizes"]
+__all__ = ["parse_alpha", "parse_bounds", "parse_by_party", "parse_classes", "parse_numbers", "parse_sizes"]
 
 
 def parse_alpha(option: str, text: str | None) -> float | str | None:
@@ -53,6 +53,23 @@ def parse_bounds(option: str, text: str) -> tuple[float, float]:
     except ValueError:
         raise ParameterError(f"{option} must be two numbers with a comma between them; got {text!r}.") from None
     return bounds(option, values)
+
+
+def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
+    """Return the different numbers of ``1,2,4``.
+
+    Raises
+    ------
+    ParameterError
+        If an item is not a number, one comes twice, or there are more than ``at_most``.
+    """
+    try:
+        values = tuple(float(item) for item in text.split(","))
+    except ValueError:
+        raise ParameterError(f"{option} must be numbers with commas between them; got {text!r}.") from None
+    if len(values) > at_most or len(set(values)) < len(values):
+        raise ParameterError(f"{option} must be at most {at_most} different numbers; got {text!r}.")
+    return values
 
 
 def parse_sizes(option: str, text: str) -> tuple[int, ...]:

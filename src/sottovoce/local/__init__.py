@@ -14,6 +14,7 @@ from sottovoce.local.randomizer import Randomizer
 if TYPE_CHECKING:
     from sottovoce.local.aggregator import Aggregator
     from sottovoce.local.model import LocalModel
+    from sottovoce.local.planning import plan_collection
     from sottovoce.local.prediction import predict_accuracy_range
     from sottovoce.local.surrogate import MarginLoss
 
@@ -25,6 +26,7 @@ __all__ = [
     "NumericFeature",
     "Protocol",
     "Randomizer",
+    "plan_collection",
     "predict_accuracy_range",
 ]
 
@@ -32,6 +34,7 @@ _SERVER: Final = {
     "Aggregator": "aggregator",
     "LocalModel": "model",
     "MarginLoss": "surrogate",
+    "plan_collection": "planning",
     "predict_accuracy_range": "prediction",
 }
 

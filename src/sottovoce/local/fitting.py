@@ -19,7 +19,7 @@ from sottovoce.local.model import LocalModel
 from sottovoce.local.moments import MomentEstimate, Moments
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.quartic import ReportVectors, minimise_quartic, quartic_objective
-from sottovoce.local.ridge import Layout, default_alpha, first_moment_only, ridge, ridge_by_folds
+from sottovoce.local.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.surrogate import AbsoluteMixture, margin_loss
 from sottovoce.privacy.events import PureEvent
 from sottovoce.privacy.guarantee import Guarantee
@@ -93,7 +93,8 @@ def fit_model(
             degree = 0 if first_only else 1
         if degree == 3:
             raise ParameterError("degree must be 0 or 1 for least squares; got 3.")
-        w, fit = _least_squares(estimate, folds, degree, request.alpha, layout)
+        regression = protocol.task == "regression"
+        w, fit = _least_squares(estimate, folds, degree, request.alpha, layout, cautious=regression)
         name, surrogate = LEAST_SQUARES, None
     else:
         if request.alpha is not None:
@@ -121,23 +122,28 @@ def fit_model(
 
 
 def _least_squares(
-    estimate: MomentEstimate, folds: Folds, degree: int, alpha: Any, layout: Layout
+    estimate: MomentEstimate, folds: Folds, degree: int, alpha: Any, layout: Layout, *, cautious: bool
 ) -> tuple[Array, Fit]:
     if degree == 0:
         if alpha is not None:
             raise ParameterError(f"alpha needs degree 1: there is nothing to penalise with degree 0; got {alpha!r}.")
+        if cautious and layout.level is not None:  # without a second moment no slope of a regression is known
+            return mean_only(estimate, layout), lambda rest, _: mean_only(rest, layout)
         return first_moment_only(estimate, folds, layout), lambda rest, inner: first_moment_only(rest, inner, layout)
+
+    def fitted(some: MomentEstimate, inner: Folds, penalty: float | None) -> Array:
+        if not inner:
+            return ridge(some, penalty, layout)
+        return ridge_by_folds(some, inner, penalty, layout, cautious=cautious)
+
     if isinstance(alpha, str):
         if alpha != "held-out":
             raise ParameterError(f"alpha must be a number >= 0, 'held-out' or None; got {alpha!r}.")
         factor = _chosen_factor(folds, layout)
-        w = ridge_by_folds(estimate, folds, factor * default_alpha(estimate), layout)
-        return w, lambda rest, inner: _ridge(rest, inner, factor * default_alpha(rest), layout)
-    return _ridge(estimate, folds, alpha, layout), lambda rest, inner: _ridge(rest, inner, alpha, layout)
-
-
-def _ridge(estimate: MomentEstimate, folds: Folds, alpha: float | None, layout: Layout) -> Array:
-    return ridge_by_folds(estimate, folds, alpha, layout) if folds else ridge(estimate, alpha, layout)
+        return fitted(estimate, folds, factor * default_alpha(estimate)), (
+            lambda rest, inner: fitted(rest, inner, factor * default_alpha(rest))
+        )
+    return fitted(estimate, folds, alpha), lambda rest, inner: fitted(rest, inner, alpha)
 
 
 def _chosen_factor(folds: Folds, layout: Layout) -> float:

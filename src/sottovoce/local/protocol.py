@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Final, Self
 
 import numpy as np
@@ -39,6 +40,7 @@ MOST_CANDIDATES: Final = 65_536  # an index has 16 bits
 MOST_COLUMNS: Final = 100_000
 MOST_NUMBERS: Final = 2**28  # K d: some seconds of work
 MOST_BEND: Final = 16.0
+MOST_SCALED: Final = 1e100  # its square, 100,000 times, is a double
 _MOST_CHARACTERS: Final = 20_000_000
 
 
@@ -65,10 +67,11 @@ class Protocol:
     scale : float, optional
         Public bound on the norm of a row of numbers, which is divided by it. By default 1 for ``n_features``, and for
         ``features`` the largest norm there is, the square root of their number.
-    completion : {"normalise", "slack"}, default="normalise"
+    completion : {"normalise", "slack"}, optional
         How a row x becomes a unit vector. "normalise" appends the intercept and divides by the norm: short rows are
         read more loudly, and the model is linear in the direction of (x, intercept). "slack" appends the intercept and
-        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x.
+        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x. By default "normalise" for a
+        classification and "slack" for a regression, whose level needs a constant coordinate.
     intercept : float in [0, 1), optional
         Weight of the constant column beside the row, 0 for none. Default 0.3.
     degree : {0, 1}, default=1
@@ -115,7 +118,7 @@ class Protocol:
         classes: Sequence[Label] | None = None,
         label_bounds: Sequence[float] | None = None,
         scale: float | None = None,
-        completion: str = "normalise",
+        completion: str | None = None,
         intercept: float = 0.3,
         degree: int = 1,
         K: int | None = None,
@@ -141,7 +144,8 @@ class Protocol:
         n_expected : int
             Public. About how many reports will be collected.
         degree : {0, 1}, optional
-            By default 0 where the second moments of so few reports would be lost in noise, else 1.
+            By default 1; but 0 for a classification where the second moments of so few reports would be lost in noise.
+            (A regression without second moments knows the mean of its labels, and no more.)
         **rest
             As for the class.
         """
@@ -152,7 +156,7 @@ class Protocol:
             return cls(degree=degree, **rest)
         first = cls(degree=1, **rest)
         v2 = cap.constants(first.epsilon, first.K, first.m, first.b).v2
-        if cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
+        if first.task == "regression" or cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
             return first
         return cls(degree=0, **rest)
 
@@ -248,9 +252,11 @@ class Protocol:
     def complete(self, rows: Array) -> Array:
         """Return the unit vectors of many rows of columns: scale, intercept and completion.
 
-        Sums of squares are taken from left to right, so that every program gets the same bits.
+        Sums of squares are taken from left to right, so that every program gets the same bits. What is beyond
+        1e100 after scaling is moved there, so that no square overflows.
         """
-        x = np.asarray(rows, np.float64) / self.scale
+        with np.errstate(over="ignore"):
+            x = np.clip(np.asarray(rows, np.float64) / self.scale, -MOST_SCALED, MOST_SCALED)
         c = self.intercept
         constant = np.full((len(x), 1 if c > 0.0 else 0), c)
         if self.completion == "normalise":
@@ -271,7 +277,11 @@ class Protocol:
         X : array of shape (n, n_features), or sequence of records
         """
         if self.features is None:
-            rows = np.asarray(X, np.float64)
+            rows = np.asarray(X) if hasattr(X, "__array__") else self._rows(X)
+            if rows.dtype.kind == "O" and rows.ndim == 2:
+                rows = self._rows(rows.tolist())
+            if rows.dtype.kind not in "iuf":
+                raise DataError(f"X must hold numbers, neither texts nor truth values; got an array of {rows.dtype}.")
             if rows.ndim != 2 or rows.shape[1] != self.n_features:
                 raise DataError(f"X must be an array of shape (n, {self.n_features}); got {rows.shape}.")
             if not np.isfinite(rows).all():
@@ -287,7 +297,7 @@ class Protocol:
         if isinstance(y, np.generic):
             y = y.item()
         for sign, label in zip((-1.0, 1.0), self.classes, strict=True):
-            if y == label and isinstance(y, str) == isinstance(label, str):
+            if not isinstance(y, bool) and y == label and isinstance(y, str) == isinstance(label, str):
                 return sign
         raise DataError(f"the label must be one of {self.classes!r}; got {y!r}.")
 
@@ -348,7 +358,9 @@ class Protocol:
         if self.n_columns > MOST_COLUMNS:
             raise ParameterError(f"the features have {self.n_columns} columns; at most {MOST_COLUMNS} are possible.")
 
-    def _set_row(self, scale: float | None, completion: str, intercept: float) -> None:
+    def _set_row(self, scale: float | None, completion: str | None, intercept: float) -> None:
+        if completion is None:
+            completion = "slack" if self.task == "regression" else "normalise"
         self._set(completion=choice("completion", completion, COMPLETIONS))
         natural = 1.0 if self.features is None else math.sqrt(self.n_features)
         self._set(scale=number("scale", natural if scale is None else scale, at_least=1e-100, at_most=1e100))
@@ -407,15 +419,22 @@ class Protocol:
     # --- records ----------------------------------------------------------------------------------------------------
 
     def _numbers(self, x: object) -> Array:
-        try:
-            row = np.asarray(x, np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"x must be {self.n_features} numbers; got {type(x).__name__}.") from None
+        wanted = f"x must be {self.n_features} numbers"
+        row = np.asarray(x) if hasattr(x, "__array__") else _listed(x, wanted)
+        if row.dtype.kind == "O" and row.ndim == 1:
+            row = _listed(row.tolist(), wanted)
+        if row.dtype.kind not in "iuf":
+            raise DataError(f"{wanted}, neither texts nor truth values; got an array of {row.dtype}.")
         if row.shape != (self.n_features,):
-            raise DataError(f"x must be {self.n_features} numbers; got an array of shape {row.shape}.")
+            raise DataError(f"{wanted}; got an array of shape {row.shape}.")
         if not np.isfinite(row).all():
             raise DataError("x holds NaN or infinite numbers. Replace them before reporting.")
-        return row
+        return row.astype(np.float64)
+
+    def _rows(self, X: object) -> Array:
+        if isinstance(X, (str, bytes)) or not isinstance(X, Sequence):
+            raise DataError(f"X must be an array of shape (n, {self.n_features}); got {type(X).__name__}.")
+        return np.array([self._numbers(x) for x in X])
 
     def _values(self, x: object) -> list[object]:
         assert self.features is not None
@@ -488,6 +507,19 @@ def _label(value: object) -> Label:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 2**53:
         return int(value) if value == int(value) else value
     raise ParameterError(f"a class must be a text or a number; got {value!r}.")
+
+
+def _listed(x: object, wanted: str) -> Array:
+    """Return a list of numbers as an array; texts and truth values are no numbers, whatever numpy makes of them."""
+    if isinstance(x, (str, bytes)) or not isinstance(x, Sequence):
+        raise DataError(f"{wanted}; got {type(x).__name__}.")
+    for value in x:
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+            raise DataError(f"{wanted}; it holds {value!r}.")
+    try:
+        return np.array([float(value) for value in x])
+    except OverflowError:
+        raise DataError(f"{wanted}; it holds a whole number beyond the doubles.") from None
 
 
 def _sums(squares: Array) -> Array:

@@ -13,6 +13,10 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
    (`ridge`), and <v, S v> is wrong by what v shares with the noise of S; with folds, v from all but one meets m and S
    of that one (`ridge_by_folds`). The denominator is never taken for less than its share of what is below the edge,
    and its standard error is added, so that a slope that cannot be measured becomes small.
+4. For a regression a wrong level costs more than a wrong slope, and v changes the level where S, and so b, is lost in
+   noise: <l, S v>, l being the part along u, is 0 only for the true S. The share min(1, r^2) of what folds find it to
+   be, r the noise edge over .2, is taken off <v, m>, and the standard error counts 1 + r^4/2 times. As the second
+   moment is lost, the slope goes to 0 and the model to the mean of the labels; where it is well known nothing changes.
 
 Without noise and with alpha = 0 this is the exact solution.
 """
@@ -29,10 +33,12 @@ from numpy.typing import NDArray
 from scipy.linalg import null_space
 
 from sottovoce._validation import number
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.cap import EDGE_OF_DEGREE_0
 from sottovoce.local.moments import MomentEstimate
 from sottovoce.local.spectrum import clean_spectrum
 
-__all__ = ["Layout", "default_alpha", "first_moment_only", "ridge", "ridge_by_folds"]
+__all__ = ["Layout", "default_alpha", "first_moment_only", "mean_only", "ridge", "ridge_by_folds"]
 
 Array = NDArray[np.float64]
 
@@ -107,6 +113,8 @@ def ridge_by_folds(
     folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
     alpha: float | None = None,
     layout: Layout | None = None,
+    *,
+    cautious: bool = False,
 ) -> Array:
     """Return coefficients as `ridge` does, with the slope from reports that the directions were not made from.
 
@@ -118,14 +126,18 @@ def ridge_by_folds(
         For each fold, the estimate without it and the one from it alone.
     alpha : float >= 0, or None
     layout : Layout, optional
+    cautious : bool, default=False
+        Step 4 of the module: for a regression.
     """
     parts = _parts(estimate, alpha, layout)
+    ratio = (estimate.edge / EDGE_OF_DEGREE_0) ** 2 if cautious else 0.0
     gain = size = 0.0
     for rest, held in folds:
-        v = _parts(rest, alpha, layout).v
-        gain += held.n / estimate.n * float(v @ held.first)
-        size += held.n / estimate.n * float(v @ held.second @ v)
-    return parts.lead + _slope(gain, size, parts, estimate) * parts.v
+        apart = _parts(rest, alpha, layout)
+        mixed = min(1.0, ratio) * float(apart.lead @ held.second @ apart.v)
+        gain += held.n / estimate.n * (float(apart.v @ held.first) - mixed)
+        size += held.n / estimate.n * float(apart.v @ held.second @ apart.v)
+    return parts.lead + _slope(gain, size, parts, estimate, 1.0 + 0.5 * ratio**2) * parts.v
 
 
 def first_moment_only(
@@ -152,6 +164,15 @@ def first_moment_only(
     if not folds or not math.isfinite(estimate.v2):
         return w
     return min(max(gain, 0.0) / max(size, floor, _TINY), float(estimate.d)) * w
+
+
+def mean_only(estimate: MomentEstimate, layout: Layout) -> Array:
+    """Return coefficients that say the mean of s to everybody, by the constant coordinate of the layout."""
+    if not isinstance(layout.free, int) or layout.level is None:
+        raise ParameterError("layout must have a constant coordinate: without one no model says the same to all.")
+    w = np.zeros(layout.d)
+    w[layout.free] = estimate.first[layout.free] / layout.level**2
+    return w
 
 
 def _parts(estimate: MomentEstimate, alpha: float | None, layout: Layout | None) -> _Parts:
@@ -199,7 +220,7 @@ def _free_direction(S: Array, layout: Layout) -> tuple[Array | None, float]:
     return vectors[:, -1], max(float(values[-1]), _TINY)
 
 
-def _slope(gain: float, size: float, parts: _Parts, estimate: MomentEstimate) -> float:
+def _slope(gain: float, size: float, parts: _Parts, estimate: MomentEstimate, caution: float = 1.0) -> float:
     """Return gain / (size + its standard error): gain / size would be wild where size is lost in its own noise."""
-    error = math.sqrt(estimate.v2 / estimate.n) * float(parts.v @ parts.v)
+    error = caution * math.sqrt(estimate.v2 / estimate.n) * float(parts.v @ parts.v)
     return max(gain, 0.0) / (max(size, parts.floor, _TINY) + error)

@@ -7,6 +7,7 @@ import typer
 from sottovoce.cli.local.collect import collect
 from sottovoce.cli.local.export import export
 from sottovoce.cli.local.fit import fit
+from sottovoce.cli.local.plan import plan
 from sottovoce.cli.local.predict import predict
 from sottovoce.cli.local.protocol import protocol
 from sottovoce.cli.local.randomize import randomize
@@ -23,5 +24,5 @@ def _group() -> None:
     """One locally private report from each device."""
 
 
-for _command in (protocol, tokens, survey, randomize, collect, export, fit, predict):
+for _command in (plan, protocol, tokens, survey, randomize, collect, export, fit, predict):
     local.command()(_command)

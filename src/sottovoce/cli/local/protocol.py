@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,11 +12,9 @@ from sottovoce.cli._options import ForceOption, refuse_options
 from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.cli._rows import confirmed_schema
+from sottovoce.cli.local._features import protocol_arguments
 from sottovoce.exceptions import ParameterError
-from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
-from sottovoce.tables import Schema
-from sottovoce.tables.categorical import CategoricalColumn
-from sottovoce.tables.numeric import NumericColumn
+from sottovoce.local import Protocol
 
 __all__ = ["protocol"]
 
@@ -54,7 +52,7 @@ def protocol(
         refuse_options("is for --n-features: a schema says it", {
             "--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds, "--scale": scale,
         })  # fmt: skip
-        rest = _from_schema(confirmed_schema(schema, target), missing)
+        rest = protocol_arguments(confirmed_schema(schema, target), missing)
     else:
         refuse_options("is for --schema", {"--target": target, "--missing": missing})
         if n_features is None:
@@ -75,25 +73,3 @@ def protocol(
         ("coordinates", str(made.d)),
         ("moments", "first and second" if made.degree else "first only: too few reports for the second"),
     ])  # fmt: skip
-
-
-def _from_schema(schema: Schema, missing: bool) -> dict[str, Any]:
-    features = [_feature(column, missing) for column in schema.feature_columns]
-    if schema.target is None:
-        raise ParameterError("--target is missing: the schema names no column to predict.")
-    if schema.classes is None:
-        return {"features": features, "task": "regression", "label_bounds": schema.label_bounds}
-    if any(isinstance(label, bool) for label in schema.classes):
-        raise ParameterError(f"target {schema.target}: the categories true and false are not supported; write texts.")
-    return {"features": features, "classes": schema.classes}
-
-
-def _feature(column: Any, missing: bool) -> NumericFeature | CategoricalFeature:
-    if isinstance(column, NumericColumn):
-        if column.scale != "linear" or column.bins is not None:
-            raise ParameterError(f"column {column.name!r}: devices know neither bins nor a logarithmic scale.")
-        return NumericFeature(column.name, *column.bounds, missing=missing)
-    assert isinstance(column, CategoricalColumn)
-    if column.aliases or not all(isinstance(category, str) for category in column.categories):
-        raise ParameterError(f"column {column.name!r}: devices know categories that are texts, without aliases.")
-    return CategoricalFeature(column.name, tuple(map(str, column.categories)), missing=missing)

@@ -253,6 +253,7 @@ const MOST_CANDIDATES = 65_536; // an index has 16 bits
 const MOST_COLUMNS = 100_000;
 const MOST_NUMBERS = 2 ** 28; // K d: some seconds of work
 const MOST_BEND = 16;
+const MOST_SCALED = 1e100; // its square, 100,000 times, is a double
 const MOST_CHARACTERS = 20_000_000;
 
 /**
@@ -395,7 +396,7 @@ export class Protocol {
   #complete(z) {
     const n = this.nColumns;
     const c = this.intercept;
-    for (let i = 0; i < n; i += 1) z[i] /= this.scale;
+    for (let i = 0; i < n; i += 1) z[i] = Math.min(Math.max(z[i] / this.scale, -MOST_SCALED), MOST_SCALED);
     if (this.completion === "normalise") {
       z[n] = c;
       const norm = Math.sqrt(sumOfSquares(z, n + 1));

@@ -1,0 +1,113 @@
+"""``sottovoce local plan``: how good a model to expect, from how many people, before anybody is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sottovoce.cli._options import refuse_options
+from sottovoce.cli._output import print_columns
+from sottovoce.cli._parse import parse_numbers
+from sottovoce.cli._rows import confirmed_schema
+from sottovoce.cli.local._features import protocol_arguments
+from sottovoce.cli.local._options import read_protocol
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import Protocol
+
+if TYPE_CHECKING:
+    from sottovoce.local.planning import CollectionPlan
+
+__all__ = ["plan"]
+
+_MOST = 8  # epsilons beside each other
+
+
+def plan(
+    n: Annotated[int, typer.Option("--n", help="How many people would report.")],
+    protocol: Annotated[
+        Path | None, typer.Argument(metavar="[PROTOCOL]", help="Public parameters (JSON) that exist already.")
+    ] = None,
+    d: Annotated[int | None, typer.Option("--d", help="Number of features after encoding.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="Privacy loss of one report; several with commas between them.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="Instead of --d: public facts about the features (TOML).")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="With --schema: the column to predict. Default: that of the schema.")
+    ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="With --schema: features may be missing.")] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
+    from sottovoce.local.planning import plan_collection
+
+    if protocol is not None:
+        refuse_options("cannot be given together with PROTOCOL, which says it", {
+            "--d": d, "--epsilon": epsilon, "--schema": schema, "--target": target, "--missing": missing,
+        })  # fmt: skip
+        plans = [plan_collection(n, protocol=read_protocol(protocol), delta=delta)]
+    else:
+        if epsilon is None:
+            raise ParameterError("--epsilon is missing: give it, or a PROTOCOL.")
+        epsilons = parse_numbers("--epsilon", epsilon, at_most=_MOST)
+        if schema is None:
+            refuse_options("is for --schema", {"--target": target, "--missing": missing})
+            if d is None:
+                raise ParameterError("--d is missing: give it, or --schema, or a PROTOCOL.")
+            plans = [plan_collection(n, d, value, delta=delta) for value in epsilons]
+        else:
+            refuse_options("cannot be given together with --schema, which says it", {"--d": d})
+            rest = protocol_arguments(confirmed_schema(schema, target), missing)
+            chosen = [Protocol.create(epsilon=value, n_expected=n, **rest) for value in epsilons]
+            plans = [plan_collection(n, protocol=each, delta=delta) for each in chosen]
+    if as_json:
+        content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        return
+    _print(n, plans)
+
+
+def _print(n: int, plans: list[CollectionPlan]) -> None:
+    columns = [_cells(each) for each in plans]
+    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    headings = ("", *(f"epsilon {each.protocol.epsilon:g}" for each in plans))
+    print_columns(f"{n:,} people, {plans[0].accuracy.d} features after encoding", headings, rows)
+    exact = ", ".join(f"{row.without_privacy:.3f}" for row in plans[0].accuracy.rows)
+    typer.echo(f"Predicted for a model population, not for your people; without privacy: {exact}.")
+    typer.echo("Useful: 80 % of what is above one half without privacy, where labels follow as usual.")
+    typer.echo("Against the collector the loss is epsilon, with delta = 0. The central epsilon holds only if a trusted")
+    typer.echo(f"party shuffles the reports before anybody sees them; its delta is {plans[0].delta:g}.")
+    if any(each.protocol.degree and each.is_lost_in_noise for each in plans):
+        typer.echo("WARNING: second moments are asked for, and so few reports lose them in noise.")
+    if any(each.protocol.task == "regression" for each in plans):
+        typer.echo("A label that is a number is rounded to one of two bounds: read the line of weak labels.")
+
+
+def _cells(plan: CollectionPlan) -> dict[str, str]:
+    from sottovoce.local.planning import NAMES
+    from sottovoce.local.wire import REPORT_BYTES
+
+    used = plan.protocol
+    people = "beyond 500 million" if plan.n_useful is None else f"{plan.n_useful:,}"
+    return {
+        **{
+            f"accuracy, labels follow {name}": f"{row.accuracy:.3f} +- {row.spread:.3f}"
+            for name, row in zip(NAMES, plan.accuracy.rows, strict=True)
+        },
+        "people for a useful model": people,
+        "moments": "first and second" if used.degree else "first only",
+        "degree; K, m, b": f"{used.degree}; {used.K}, {used.m}, {used.b:g}",
+        "bytes a report": str(REPORT_BYTES),
+        "only if shuffled: central epsilon": (
+            f"{plan.central_epsilon:.3g}" if plan.central_epsilon < used.epsilon else "no better"
+        ),
+    }
