@@ -12,6 +12,7 @@ jobs = [
     ["out_of_core.py", *(["--quick"] if quick else [])],
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["ledger_crashes.py", *(["--quick"] if quick else [])],
+    ["audit_table.py", *(["--only", "Gaussian on a grid,exponential mechanism"] if quick else [])],
     ["alignment.py", *(["--quick"] if quick else [])],
     ["local_reports.py", *(["--quick"] if quick else [])],
     ["local_javascript.py", *(["--quick"] if quick else [])],

@@ -145,7 +145,7 @@ def test_readme_commands_of_several_organisations(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
+    "page", [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))], ids=lambda path: path.name
 )
 def test_links_and_paths_of_the_documentation_exist(page):
     text = page.read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
 from sottovoce.randomness import Streams
 
 __all__ = ["DPLinearEstimator"]
@@ -46,10 +46,11 @@ _VERSION = version("sottovoce")
 _AUTO_ALPHA = "Or give 'auto', which follows the public number of rows."
 _ROWS = 8192  # predicted at a time
 _NOT_COVERED = (
-    "timing, memory and other side channels of the machine that trains",
+    "timing, memory and other side channels of the machine that trains, and whether the fit failed",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
-    "the quality of the machine's floating-point Gaussian beyond double precision",
+    "how exactly floating-point Gaussians follow their law, where any are drawn",
+    FURTHER_LIMITS,
 )
 
 

@@ -22,7 +22,7 @@ from sottovoce.local.quartic import ReportVectors, minimise_quartic, quartic_obj
 from sottovoce.local.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.surrogate import AbsoluteMixture, margin_loss
 from sottovoce.privacy.events import PureEvent
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
 from sottovoce.privacy.shuffling import shuffled_epsilon
 
 __all__ = ["FitRequest", "fit_model", "layout_of"]
@@ -33,10 +33,11 @@ Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
 LEAST_SQUARES: Final = "least squares"
 _FACTORS: Final = (0.1, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the default penalty, for held-out reports to choose from
 _NOT_COVERED: Final = (
-    "that a person took part, and when: a report is sent in the open",
+    "that a person took part, when, and from which address",
     "a second report of the same person with fresh coins: k of them cost k times epsilon",
-    "what the device does besides: its operating system, its network address, its timing",
-    "wrong models by people who send forged reports",
+    "the device itself: its operating system, its random bytes, its timing",
+    "the quality of the model: people who send forged reports can move it",
+    FURTHER_LIMITS,
 )
 
 

@@ -13,7 +13,9 @@ from sottovoce.privacy.accounting import Accountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
-__all__ = ["Guarantee"]
+__all__ = ["FURTHER_LIMITS", "Guarantee"]
+
+FURTHER_LIMITS: Final = "the further limits in docs/known_limits.md"
 
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 1

@@ -21,7 +21,7 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
 from sottovoce.vertical.aligned import AlignedParties
@@ -59,9 +59,14 @@ MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
 
 _VERSION: Final = version("sottovoce")
 _NOT_COVERED: Final = (
-    "timing, memory and other side channels of the machines that train, and the network between them",
+    "timing, memory and other side channels of the machines that train, the network between them, and whether the "
+    "training failed",
+    "parties or a coordinator who do not follow the protocol, beyond what the proof says of them",
     "who takes part, how many people are aligned, and their identifiers",
+    "rows of the same person beyond one",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
+    "how exactly floating-point Gaussians follow their law, where any are drawn",
+    FURTHER_LIMITS,
 )
 _EXACT_OPTIONS: Final = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
 
@@ -319,7 +324,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
             if private
             else (),
-            not_covered=(*(() if private else ("everything: see the mechanism",)), *plan.not_covered, *_NOT_COVERED),
+            not_covered=(*plan.not_covered, *_NOT_COVERED)
+            if private
+            else plan.not_covered or ("everything: no noise was added",),
             parameters={
                 "estimator": type(self).__name__,
                 "mechanism": plan.name,

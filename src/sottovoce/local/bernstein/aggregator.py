@@ -20,7 +20,7 @@ from sottovoce.local.bernstein.randomizer import HEAD, MAGIC
 from sottovoce.local.bernstein.sigm import expected_noise_error, sigm
 from sottovoce.local.bernstein.smoothing import hinge_half
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["BernsteinAggregator", "BernsteinModel", "guarantee"]
@@ -228,10 +228,11 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int) -> Guarantee:
         ),
         not_covered=(
             *((claimed,) if protocol.noise == "printed" else ()),
-            "a person who makes k reports: k of these events, composed",
-            "whether a person took part",
-            "the accuracy of the model: reports of dishonest devices can move it",
-            "everything under 'What no guarantee here covers' in docs/privacy/README.md",
+            "that a person took part, when, and from which address",
+            "a second report of the same person with fresh coins: k of them cost k of these events, composed",
+            "the device itself: its operating system, its random bytes, its timing",
+            "the quality of the model: people who send forged reports can move it",
+            FURTHER_LIMITS,
         ),
         parameters={
             "protocol": protocol.id.hex(),
