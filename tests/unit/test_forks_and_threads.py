@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from _forked import in_child, needs_fork
 from sottovoce._whole_fit import fitted_alone
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
@@ -36,27 +37,6 @@ X = rng.uniform(-0.5, 0.5, (80, 4))
 Y = np.where(X[:, 0] > 0, 1, 0)
 T = np.clip(X[:, 0], -1.0, 1.0)
 RIDGE = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "label_bounds": (-1.0, 1.0)}
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-
-
-def in_child(work):
-    """Return the bytes that ``work()`` returns in a forked child."""
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.write(write, work())
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        answer = pipe.read()
-    assert os.waitpid(child, 0)[1] == 0
-    return answer
 
 
 def at_once(*tasks):

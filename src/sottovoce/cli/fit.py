@@ -167,8 +167,7 @@ def fit(
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     X, y = reader.read(table)
     estimator.fit(X, y)
-    write_or_keep(out, model_to_json(estimator, schema=reader.schema))
-    write_or_keep(receipt, estimator.guarantee_.to_json())
+    write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
     if not quiet:
         print_rows(f"Model {out}", model_rows(estimator, reader.schema))
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
