@@ -71,9 +71,22 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     OSError
-        If the file cannot be written, a full disk included: the old file is untouched, and no new one is left.
+        If the file cannot be written, a full disk included, naming it: the old file is untouched, and no new one is
+        left.
     """
     target = Path(path).resolve()
+    try:
+        with _whole_file(target) as file:
+            yield file
+    except OSError as error:
+        another = error.filename is not None and Path(error.filename).parent != target.parent
+        if error.errno is None or another:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def _whole_file(target: Path) -> Iterator[IO[bytes]]:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

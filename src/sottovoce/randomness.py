@@ -5,12 +5,16 @@ of the operating system. A user's ``random_state`` replaces the key by one that 
 then be repeated, and whoever knows the seed can subtract the noise. The receipt of such a run says so.
 
 Sampling and noise never share a stream, so that a change of the one (another batch size, say) cannot shift the other.
-A `Streams` object is made inside one fit and never outlives it; two processes after a fork therefore never share one.
+A `Streams` object is made inside one fit and never outlives it. A process that forks in the middle of one still shares
+no stream with its child: there every stream gets a new key at once, and a copy of one is refused. Seeded streams go on
+as they are, in both.
 """
 
+import os
 import secrets
+import weakref
 from enum import Enum
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 from randomgen import AESCounter
@@ -20,6 +24,7 @@ from sottovoce.exceptions import ParameterError
 __all__ = ["Purpose", "Streams"]
 
 _MAX_SEED: Final = 2**63
+_KEY_BITS: Final = 128
 
 
 class Purpose(Enum):
@@ -28,6 +33,33 @@ class Purpose(Enum):
     NOISE = 1
     SAMPLING = 2
     SHUFFLING = 3
+
+
+class _PrivateBits(AESCounter):  # type: ignore[misc]
+    """Bits under a key that nobody knows, and that no two holders have."""
+
+    def __init__(self) -> None:
+        super().__init__(key=secrets.randbits(_KEY_BITS))
+        _LIVE.add(self)
+
+    def change_key(self) -> None:
+        """Start anew under a key of the operating system; whatever was buffered is dropped."""
+        self.state = {**AESCounter(key=secrets.randbits(_KEY_BITS)).state, "bit_generator": type(self).__name__}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private random stream cannot be copied or pickled: two holders would draw the same noise.")
+
+
+_LIVE: Final[weakref.WeakSet[_PrivateBits]] = weakref.WeakSet()
+
+
+def _change_keys() -> None:
+    for bits in list(_LIVE):
+        bits.change_key()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_change_keys)
 
 
 class Streams:
@@ -63,7 +95,7 @@ class Streams:
 
     def _bits(self, purpose: Purpose) -> AESCounter:
         if self._seed is None:
-            return AESCounter(key=secrets.randbits(128))
+            return _PrivateBits()
         return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))
 
 

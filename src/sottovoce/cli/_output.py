@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE
@@ -66,23 +66,27 @@ def write_page(path: Path, text: str) -> None:
         ) from None
 
 
-def write_or_keep(path: Path, text: str) -> None:
-    """Write what a fit has paid for; if the disk refuses, keep it in the folder for temporary files and say where.
+def write_or_keep(texts: Mapping[Path, str]) -> None:
+    """Write what a fit has paid for; what the disk refuses is kept in the folder for temporary files.
 
     Raises
     ------
     SottovoceError
-        If ``path`` could not be written; the message says where the text is now.
+        If a file could not be written, after all the others were; the message says where its text is now.
     """
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise SottovoceError(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}") from None
+    failed = []
+    for path, text in texts.items():
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            failed.append(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}")
+    if failed:
+        raise SottovoceError("\n".join(failed))
 
 
 def _keep(path: Path, text: str) -> str:
-    kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
     try:
+        kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
         write_whole(kept, text)
     except OSError:
         sys.stdout.write(text)

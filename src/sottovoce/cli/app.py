@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from importlib.metadata import version
@@ -26,7 +27,7 @@ __all__ = ["app", "main"]
 
 
 class _Commands(typer.core.TyperGroup):
-    """Commands that report an expected error as one plain message, with exit code 2 and without a traceback."""
+    """Commands that report an expected error, or one of the disk, as a plain message, with exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors and warnings go to stderr."""
@@ -36,6 +37,12 @@ class _Commands(typer.core.TyperGroup):
                 return super().invoke(ctx)
             except SottovoceError as error:
                 typer.echo(f"error: {error}", err=True)
+                raise typer.Exit(2) from None
+            except OSError as error:
+                if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is no error
+                    raise
+                place = "" if error.filename is None else f"{error.filename}: "
+                typer.echo(f"error: {place}{error.strerror}", err=True)
                 raise typer.Exit(2) from None
 
 

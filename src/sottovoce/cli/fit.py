@@ -178,8 +178,7 @@ def fit(
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     X, y = reader.read(table)
     estimator.fit(X, y)
-    write_or_keep(out, model_to_json(estimator, schema=reader.schema))
-    write_or_keep(receipt, estimator.guarantee_.to_json())
+    write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:

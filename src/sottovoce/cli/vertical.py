@@ -607,27 +607,28 @@ def _write(out: Path, estimator: VerticalEstimator, facts: Sequence[PartyFacts])
         out.mkdir(exist_ok=True)
     holder = estimator.plan_.facts.label_holder
     common = {"version": 1, "model": estimator.model_, "estimator": type(estimator).__name__}
-    write_or_keep(out / "guarantee.json", estimator.guarantee_.to_json())
+    texts = {"guarantee.json": estimator.guarantee_.to_json()}
     for name, receipt in estimator.party_guarantees_.items():
-        write_or_keep(out / f"{name}.receipt.json", receipt.to_json())
+        texts[f"{name}.receipt.json"] = receipt.to_json()
     features = {party.name: party.feature_names for party in facts}
     for name, part in estimator.parts_.items():
-        write_or_keep(out / f"{name}.part.json", _json({
+        texts[f"{name}.part.json"] = _json({
             "format": "sottovoce-vertical-part", **common, "party": name, "intercept": part.intercept,
             "coefficients": dict(zip(features[name], part.coef.tolist(), strict=True)),
-        }))  # fmt: skip
+        })  # fmt: skip
     labels = {"label_holder": holder} | {
         name: _plain(getattr(estimator, name)) for name in ("classes", "label_bounds") if hasattr(estimator, name)
     }
     scorer: Any = estimator.scorer_
-    write_or_keep(out / "coordinator.json", _json({
+    texts["coordinator.json"] = _json({
         "format": "sottovoce-vertical-coordinator", **common, **labels, "scorer": type(scorer).__name__,
         **{field.name: _plain(getattr(scorer, field.name)) for field in dataclasses.fields(scorer)},
-    }))  # fmt: skip
+    })  # fmt: skip
+    if estimator.history_ is not None:
+        texts["history.csv"] = _history_text(estimator.history_)
+    write_or_keep({out / name: text for name, text in texts.items()})
     if estimator.history_ is None:
         (out / "history.csv").unlink(missing_ok=True)  # that of an older run, with --force
-    else:
-        write_or_keep(out / "history.csv", _history_text(estimator.history_))
 
 
 def _json(content: Mapping[str, Any]) -> str:

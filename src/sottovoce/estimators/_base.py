@@ -330,7 +330,7 @@ def warn_if_classes_were_read(classes: NDArray[Any]) -> None:
         f"classes were read from y ({list(classes)!r}) and are taken to be public knowledge; the receipt says so. "
         "Give classes=[...] to state them.",
         PrivacyWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._base import DPLinearEstimator, warn_if_classes_were_read
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -70,6 +71,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             )
         return tuple(lines)
 
+    @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
 

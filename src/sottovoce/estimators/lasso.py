@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from sottovoce._validation import bounds
+from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._l1_ball import DPBallEstimator
 from sottovoce.estimators._labels import bounded_labels
 from sottovoce.losses import Loss, Squared
@@ -163,6 +164,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
     def _assumptions(self) -> tuple[str, ...]:
         return (f"label_bounds = {self.label_bounds}",)
 
+    @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
 

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import bounds, number
+from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._base import DPLinearEstimator
 from sottovoce.estimators._labels import bounded_labels
 from sottovoce.exceptions import ParameterError
@@ -182,6 +183,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     def _assumptions(self) -> tuple[str, ...]:
         return (f"label_bounds = {self.label_bounds}",)
 
+    @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
 

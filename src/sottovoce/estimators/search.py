@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import MAX_EPSILON, choice, number
+from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._base import (
@@ -255,6 +256,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                     "DPSearchCV."
                 )
 
+    @whole_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Search on X and y.
 

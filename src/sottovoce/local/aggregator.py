@@ -313,7 +313,7 @@ class Aggregator:
                 seeds = np.frombuffer(content, "<u8", kept, middle).astype(np.uint64)
                 indices = np.frombuffer(content, "<u2", kept, middle + 8 * kept).astype(np.uint16)
                 out._kept.append((seeds, indices))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise MessageError(f"the aggregator cannot be read: {error}") from None
         return out
 

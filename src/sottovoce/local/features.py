@@ -145,13 +145,12 @@ _KEYS: Final[dict[str, tuple[type[NumericFeature] | type[CategoricalFeature], se
 
 def feature_from_json(entry: object) -> Feature:
     """Return the feature that an object of the protocol's text describes; nothing unknown is accepted."""
-    if not isinstance(entry, Mapping) or entry.get("type") not in _KEYS:
+    kind_name = entry.get("type") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(kind_name, str) or kind_name not in _KEYS:
         raise ParameterError(f"a feature must be an object of type 'numeric' or 'categorical'; got {entry!r}.")
-    kind, keys = _KEYS[entry["type"]]
+    kind, keys = _KEYS[kind_name]
     if set(entry) != keys:
-        raise ParameterError(
-            f"a {entry['type']} feature must have exactly the keys {sorted(keys)}; got {sorted(entry)}."
-        )
+        raise ParameterError(f"a {kind_name} feature must have exactly the keys {sorted(keys)}; got {sorted(entry)}.")
     return kind(**{key: value for key, value in entry.items() if key != "type"})
 
 

@@ -77,15 +77,23 @@ class ReportStore:
                 f"store {self.folder}: cannot write there: {error.strerror}. No report is made."
             ) from None
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(make())
-                file.flush()
-                os.fsync(file.fileno())
+            self._fill(handle, make())
             with suppress(FileExistsError):  # another program was first: its report is the one
                 os.link(name, path)
             self._settle()
+        except OSError as error:
+            raise ParameterError(
+                f"store {self.folder}: cannot write there: {error.strerror}. No report is sent."
+            ) from None
         finally:
             Path(name).unlink()
+
+    @staticmethod
+    def _fill(handle: int, report: bytes) -> None:
+        with os.fdopen(handle, "wb") as file:
+            file.write(report)
+            file.flush()
+            os.fsync(file.fileno())
 
     def _settle(self) -> None:
         """Bring the new name to the disk too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -48,7 +47,7 @@ def write_survey(protocol: Protocol, folder: str | Path, *, overwrite: bool = Fa
         for path in written:
             check_writable("file", path, overwrite=overwrite)
         for path in page:
-            shutil.copyfile(path, target / path.name)
+            write_whole(target / path.name, path.read_text(encoding="utf-8"))
     write_whole(target / WORDING, json.dumps(wording_of(protocol), indent=2, ensure_ascii=False) + "\n")
     return written
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ __all__ = ["FORMAT", "VERSION", "Schema"]
 
 FORMAT = "sottovoce-schema"
 VERSION = 1
+_PART = r"[^\s.=,\[\]{}#]"
+_LONG_KEY = re.compile(rf"(?<!{_PART})(?:{_PART}+[ \t]*\.[ \t]*){{100}}")
 
 _COLUMN_TYPES: dict[str, type[Column]] = {
     kind.type_name: kind for kind in (NumericColumn, CategoricalColumn, IgnoredColumn)
@@ -200,11 +203,22 @@ class Schema:
         except UnicodeDecodeError:
             raise SchemaError(f"{path}: the schema is no UTF-8 text. Save it as UTF-8.") from None
         try:
+            _refuse_long_keys(text)
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"{path}: not valid TOML: {error}.") from None
+        except RecursionError:
+            raise SchemaError(f"{path}: not a schema: its entries are nested too deeply.") from None
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
+
+
+def _refuse_long_keys(text: str) -> None:
+    """Refuse keys such as a.a.a, thousands of times: the parser takes minutes for a few kilobytes of them."""
+    found = _LONG_KEY.search(text)
+    if found:
+        place = text.count("\n", 0, found.start()) + 1
+        raise SchemaError(f"line {place} has a key of more than 100 parts: this is no schema.")
 
 
 def _column_from_dict(name: str, entries: object) -> Column:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget, whole_number
+from sottovoce._whole_fit import fitted_alone, whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -67,6 +68,10 @@ _NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
     FURTHER_LIMITS,
+)
+_TWO_FITS: Final = (
+    "one of these Party objects takes part in another fit at this moment: the steps of two would mix. Wait for it, or "
+    "give this fit objects of its own, with party.take(range(party.n_rows)); they share the party's budget."
 )
 _EXACT_OPTIONS: Final = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
 
@@ -210,6 +215,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             **options,
         )
 
+    @whole_fit
     def fit(self, parties: Any, y: ArrayLike | None = None) -> Self:
         """Train over the parties' columns.
 
@@ -232,6 +238,11 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If a party refuses, because of its own budget for example, or fails.
         """
         parties = _as_parties(parties)
+        with fitted_alone(*_owned(parties).values(), message=_TWO_FITS):
+            self._fit(parties, y)
+        return self
+
+    def _fit(self, parties: Parties, y: ArrayLike | None) -> None:
         before = parties.uplink_bytes, parties.downlink_bytes
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
@@ -268,7 +279,6 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             name: self._receipt(plan, solution, event, None, seeded, name)
             for name, event in solution.party_events.items()
         }
-        return self
 
     def _take(self, solution: VerticalSolution) -> None:
         """Set what an estimator tells of a solution beside what all do."""

@@ -1,7 +1,9 @@
 """What a party allows to be learnt about one person's row of its columns, and what has been."""
 
 import math
-from typing import Any
+import os
+import threading
+from typing import Any, Self
 
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
@@ -14,7 +16,9 @@ __all__ = ["PartyBudget"]
 class PartyBudget:
     """A party's account: it is charged before anything is computed, and refuses what it does not cover.
 
-    The same account goes with every selection of the party's rows. It lives as long as the process.
+    The same account goes with every selection of the party's rows, and with every copy. It lives as long as the
+    process: after a fork, and in what was unpickled, a limited account refuses everything, because two could not
+    know what the other spends.
 
     Parameters
     ----------
@@ -32,6 +36,8 @@ class PartyBudget:
             self.epsilon = number("budget[0]", epsilon, at_least=0.0)
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
         self._events: list[Event] = []
+        self._process: int | None = os.getpid()
+        self._lock = threading.Lock()
 
     @property
     def spent(self) -> Event:
@@ -49,6 +55,11 @@ class PartyBudget:
         """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
         if not self.is_limited:
             return ""
+        if not self._is_original:
+            return (
+                "its budget is kept by the object that was made with it, and this is a copy in another process: two "
+                "could not know what the other spends. Make the party, with a share of its budget, where it is used"
+            )
         total = compose(*self._events, event)
         cost = accountant_for(total).epsilon(total, self.delta)
         if cost <= self.epsilon * (1.0 + 1e-9):
@@ -58,6 +69,31 @@ class PartyBudget:
             f"epsilon={cost:.6g}"
         )
 
-    def charge(self, event: Event) -> None:
-        """Add ``event``; whoever calls has seen that there is no `shortage`."""
-        self._events.append(event)
+    def charge(self, event: Event) -> str:
+        """Add ``event``, or return why not (see `shortage`); of two requests at once one is first."""
+        if not self.is_limited:
+            self._events.append(event)
+            return ""
+        if not self._is_original:  # a fork may have left the lock held
+            return self.shortage(event)
+        with self._lock:
+            shortage = self.shortage(event)
+            if not shortage:
+                self._events.append(event)
+        return shortage
+
+    @property
+    def _is_original(self) -> bool:
+        return os.getpid() == self._process
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # one organisation, one account
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_process")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock(), _process=None)

@@ -7,6 +7,7 @@ party keeps what it must not tell: features, coefficients, factors. It refuses w
 import json
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,7 +202,7 @@ class Party:
             raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
         self.budget = PartyBudget(budget)
         self._random_state: object = None
-        self._at_home = False
+        self._at_home: set[int] = set()  # threads; a request that comes on another one is charged
         self._penalty = Penalty()
         self._intercept = False
         self._problem: Subproblem | None = None
@@ -212,6 +213,17 @@ class Party:
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the training that is under way: a copy of its noise stream would draw the same noise."""
+        nothing: dict[str, Any] = {
+            "_problem": None,
+            "_worker": None,
+            "_published": None,
+            "_open_noise": None,
+            "_at_home": set(),
+        }
+        return {**vars(self), **nothing}
 
     @property
     def n_rows(self) -> int:
@@ -250,11 +262,12 @@ class Party:
 
         For the party that runs the coordinator and trains on its own columns beside the joint training.
         """
-        self._at_home = True
+        here = threading.get_ident()
+        self._at_home.add(here)
         try:
             yield
         finally:
-            self._at_home = False
+            self._at_home.discard(here)
 
     @contextmanager
     def seeded(self, random_state: object) -> Iterator[None]:
@@ -556,7 +569,7 @@ class Party:
         return Done()
 
     def _score(self, request: Score) -> Scores:
-        if self.budget.is_limited and not self._at_home:
+        if self.budget.is_limited and not self._is_at_home:
             raise _RefusalError(
                 "a score tells about the row that is scored, which its budget does not cover; score other people's "
                 "rows with a party object without a budget"
@@ -576,15 +589,15 @@ class Party:
 
     def _charge(self, event: Event) -> None:
         """Charge the budget before anything is computed, or refuse; what stays at home costs nothing."""
-        if self._at_home:
-            return
-        self._refuse_shortage(event)
-        self.budget.charge(event)
+        if not self._is_at_home:
+            _refuse(self.budget.charge(event))
+
+    @property
+    def _is_at_home(self) -> bool:
+        return threading.get_ident() in self._at_home
 
     def _refuse_shortage(self, event: Event) -> None:
-        shortage = self.budget.shortage(event)
-        if shortage:
-            raise _RefusalError(shortage)
+        _refuse(self.budget.shortage(event))
 
 
 def _positive(name: str, value: float) -> float:

@@ -68,8 +68,7 @@ def fit(
         radius=radius,
         alpha=alpha if alpha in (None, "held-out") else parse_alpha("--alpha", alpha),
     )
-    write_or_keep(out, model.to_json())
-    write_or_keep(receipt, model.guarantee_.to_json())
+    write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
     rows = [
         ("reports", f"{health.n}, and {sum(health.rejected.values())} refused"),

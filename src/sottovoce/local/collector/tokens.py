@@ -80,10 +80,15 @@ class TokenKey:
             If the file exists or cannot be made.
         """
         try:
-            with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-                file.write(secrets.token_hex(_KEY_BYTES) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            try:
+                with os.fdopen(handle, "w") as file:
+                    file.write(secrets.token_hex(_KEY_BYTES) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+            except BaseException:  # a part of a key would pass for one that was damaged later
+                path.unlink()
+                raise
         except OSError as error:
             raise ParameterError(f"token key {path}: cannot make the file: {error.strerror}.") from None
 

@@ -1,0 +1,80 @@
+"""Fits are whole: one at a time on an object, and a fit that ends early leaves the object as it was."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["fitted_alone", "whole_fit"]
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+_BEGIN = threading.Lock()
+_BUSY: Final[dict[int, tuple[object, int]]] = {}  # object and thread by identity; held, so that no other gets it
+
+
+def _forget_other_threads() -> None:
+    """In a child: the fits of threads that do not exist there are over, and so is one that was about to begin."""
+    global _BEGIN
+    _BEGIN = threading.Lock()
+    mine = threading.get_ident()
+    for key, (_, thread) in list(_BUSY.items()):
+        if thread != mine:
+            del _BUSY[key]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
+
+
+@contextmanager
+def fitted_alone(*things: object, message: str) -> Iterator[None]:
+    """Hold these objects for one fit; the same object may be given twice.
+
+    Raises
+    ------
+    ParameterError
+        With ``message``, if another fit holds one of them.
+    """
+    held = {id(thing): (thing, threading.get_ident()) for thing in things}
+    with _BEGIN:
+        if not _BUSY.keys().isdisjoint(held):
+            raise ParameterError(message)
+        _BUSY.update(held)
+    try:
+        yield
+    finally:
+        for key in held:
+            _BUSY.pop(key, None)
+
+
+def whole_fit(fit: _Fit) -> _Fit:
+    """Make a method ``fit`` whole: refused while another runs on the same object, and undone if it ends in an error.
+
+    An interrupt could otherwise leave the classes of the new data beside the coefficients of the old.
+    """
+
+    @wraps(fit)
+    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+        message = (
+            f"this {type(self).__name__} is being fitted already, in another thread or further up. Give each thread an "
+            "estimator of its own: sklearn.base.clone(estimator)."
+        )
+        with fitted_alone(self, message=message):
+            before = dict(vars(self))
+            try:
+                return fit(self, *arguments, **named)
+            except BaseException as error:
+                self.__dict__ = before
+                if "guarantee_" in before:
+                    error.add_note("This estimator still holds the model of its earlier fit, and that model's receipt.")
+                raise
+
+    return cast("_Fit", guarded)

@@ -1,0 +1,312 @@
+"""Forks and threads: no two processes draw the same noise, no two fits mix, no budget is spent twice."""
+
+import contextlib
+import copy
+import math
+import os
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from _forked import in_child, needs_fork
+from sottovoce._whole_fit import fitted_alone
+from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
+from sottovoce.vertical.budget import PartyBudget
+from sottovoce.vertical.messages import (
+    Done,
+    Features,
+    NoisyScores,
+    NoisyStart,
+    NoisyStep,
+    Prepare,
+    SendFeatures,
+)
+from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
+from sottovoce.vertical.noisy_features import FeatureRelease
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.5, 0.5, (80, 4))
+Y = np.where(X[:, 0] > 0, 1, 0)
+T = np.clip(X[:, 0], -1.0, 1.0)
+RIDGE = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "label_bounds": (-1.0, 1.0)}
+
+
+def at_once(*tasks):
+    """Run the tasks in threads, and return their results or errors."""
+    results = [None] * len(tasks)
+
+    def run(place):
+        try:
+            results[place] = tasks[place]()
+        except Exception as error:
+            results[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return results
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+
+@needs_fork
+@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("drawn_before", [0, 1, 1000])
+def test_a_stream_that_is_open_during_a_fork_has_another_key_in_the_child(purpose, drawn_before):
+    held = Streams().generator(purpose)  # the Streams object itself is gone by the fork
+    held.integers(2**32, size=drawn_before, dtype=np.uint32)  # an odd number leaves half a word buffered
+
+    def draw():
+        return held.integers(2**32, size=500, dtype=np.uint32).tobytes()
+
+    theirs, ours = np.frombuffer(in_child(draw), np.uint32), np.frombuffer(draw(), np.uint32)
+    assert len(theirs) == 500
+    assert np.intersect1d(ours, theirs).size <= 2  # equal words by chance: 6e-5 on average
+
+
+@needs_fork
+def test_two_children_of_one_process_differ_and_so_do_their_children():
+    held = Streams().generator(Purpose.NOISE)
+
+    def draw():
+        return held.bytes(32)
+
+    found = {draw(), in_child(draw), in_child(draw), in_child(lambda: in_child(draw)), draw()}
+    assert len(found) == 5
+
+
+@needs_fork
+def test_a_seeded_stream_goes_on_in_both():
+    held = Streams(3).generator(Purpose.NOISE)
+    assert in_child(lambda: held.bytes(32)) == held.bytes(32)
+
+
+def test_a_private_stream_is_not_copied():
+    held = Streams().generator(Purpose.NOISE)
+    for make in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="two holders would draw the same noise"):
+            make(held)
+
+
+@needs_fork
+def test_a_fit_that_is_forked_in_the_middle_releases_other_noise_in_each_process(monkeypatch):
+    """The child goes on with the fit of its parent, as after a fork in a callback."""
+    release, child = GridGaussian.release, []
+
+    def forking(self, ticks, noise):
+        if not child:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child.append(os.fork())
+        return release(self, ticks, noise)
+
+    monkeypatch.setattr(GridGaussian, "release", forking)
+    read, write = os.pipe()
+    code = 1
+    try:
+        model = sv.DPRidge(**RIDGE, solver="adassp").fit(X, T)
+        coef = model.coef_.tobytes()
+        if child[0] == 0:
+            os.write(write, coef)
+            code = 0
+    finally:
+        if child and child[0] == 0:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        theirs = pipe.read()
+    assert os.waitpid(child[0], 0)[1] == 0
+    assert len(theirs) == len(coef)
+    assert not np.isin(np.frombuffer(theirs), np.frombuffer(coef)).any()
+
+
+def stepping_party():
+    """A party in the middle of a training that takes several requests."""
+    party = Party(X, name="a", data_norm=1.0)
+    parties = InProcessParties([party])
+    parties.ask("a", Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
+    parties.ask("a", NoisyStart(1.0, 1.0, 1.0, 1.0, 1.0), Done)
+    step = NoisyStep(np.zeros(80), 1)
+    return party, lambda: np.asarray(parties.ask("a", step, NoisyScores).scores).tobytes()
+
+
+@needs_fork
+def test_a_party_in_the_middle_of_a_training_shares_no_noise_with_its_child():
+    party, step = stepping_party()
+    assert isinstance(party._worker, NoisyAdmmWorker)
+    step()
+    theirs, ours = np.frombuffer(in_child(step)), np.frombuffer(step())
+    assert len(theirs) == 80
+    assert np.mean(theirs == ours) < 0.5
+
+
+def test_a_copy_of_a_party_leaves_the_training_and_its_noise_behind():
+    party, _ = stepping_party()
+    for other in (copy.deepcopy(party), pickle.loads(pickle.dumps(party)), copy.copy(party)):
+        assert other._worker is None
+        assert other._open_noise is None
+        assert other.n_rows == 80
+    assert party._worker is not None
+
+
+@needs_fork
+def test_a_limited_budget_is_not_doubled_by_a_fork_or_a_copy():
+    party = Party(X, name="a", data_norm=1.0, budget=(2.0, 1e-5))
+
+    def send(who):
+        return InProcessParties([who]).ask("a", SendFeatures(0.3), Features)
+
+    def in_words(who):
+        try:
+            send(who)
+        except PartyError as error:
+            return str(error).encode()
+        return b"sent"
+
+    assert b"kept by the object that was made with it" in in_child(lambda: in_words(party))
+    assert b"kept by the object that was made with it" in in_words(pickle.loads(pickle.dumps(party)))
+    assert copy.deepcopy(party).budget is copy.copy(party).budget is party.budget
+    send(copy.deepcopy(party))
+    assert party.spent == FeatureRelease(0.3, nonnegative=False).event  # charged where it was made
+
+
+@needs_fork
+def test_fits_go_on_after_a_fork_in_both_processes():
+    model = sv.DPRidge(**RIDGE).fit(X, T)
+    theirs = in_child(lambda: model.fit(X, T).coef_.tobytes())
+    assert len(theirs) == 32
+    assert theirs != model.fit(X, T).coef_.tobytes()
+
+
+@needs_fork
+def test_a_fit_of_another_thread_does_not_block_its_object_in_a_child():
+    model = sv.DPRidge(**RIDGE, random_state=0)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold():
+        with fitted_alone(model, message="busy"):
+            inside.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(60)
+    try:
+        theirs = in_child(lambda: model.fit(X, T).coef_.tobytes())
+        with pytest.raises(ParameterError, match="this DPRidge is being fitted already"):
+            model.fit(X, T)
+    finally:
+        go_on.set()
+        thread.join()
+    assert theirs == model.fit(X, T).coef_.tobytes()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_estimators_in_two_threads_are_as_one_after_the_other():
+    def make(seed):
+        return sv.DPLogisticRegression(
+            epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[0, 1], random_state=seed, solver="sgd"
+        )
+
+    alone = [make(seed).fit(X, Y).coef_ for seed in range(4)]
+    together = at_once(*(lambda seed=seed: make(seed).fit(X, Y).coef_ for seed in range(4)))
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_private_fits_in_threads_share_no_noise():
+    found = at_once(*(lambda: sv.DPRidge(**RIDGE).fit(X, T).coef_ for _ in range(4)))
+    assert len(np.unique(np.concatenate(found))) == 16
+
+
+def fits_while_fitting(fit, again, monkeypatch):
+    """Run ``fit``; while it runs, run ``again`` in another thread, and return its error."""
+    release, found = GridGaussian.release, []
+
+    def meeting(self, ticks, noise):
+        if not found:
+            found.append(None)
+            found[:] = at_once(again)
+        return release(self, ticks, noise)
+
+    monkeypatch.setattr(GridGaussian, "release", meeting)
+    fit()
+    monkeypatch.undo()
+    return found[0]
+
+
+def test_one_estimator_is_fitted_by_one_thread_at_a_time(monkeypatch):
+    model = sv.DPRidge(**RIDGE)
+    error = fits_while_fitting(lambda: model.fit(X, T), lambda: model.fit(X, T), monkeypatch)
+    assert isinstance(error, ParameterError)
+    assert "Give each thread an estimator of its own: sklearn.base.clone" in str(error)
+    assert model.predict(X).shape == (80,)
+    model.fit(X, T)  # and is free afterwards
+
+
+def test_a_party_takes_part_in_one_fit_at_a_time(monkeypatch):
+    parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm={"b": 1.0})
+    options = {"epsilon": 2.0, "delta": 1e-5, "mechanism": "noisy-features", "labels_public": True}
+    first, second = VerticalLogisticRegression(**options), VerticalLogisticRegression(**options)
+    error = fits_while_fitting(
+        lambda: first.fit(parties, Y), lambda: second.fit(list(parties.parties.values())[1:], Y), monkeypatch
+    )
+    assert isinstance(error, ParameterError)
+    assert "one of these Party objects takes part in another fit" in str(error)
+    others = [party.take(range(80)) for party in parties.parties.values()]
+    mixed = fits_while_fitting(lambda: first.fit(parties, Y), lambda: second.fit(others, Y), monkeypatch)
+    assert mixed is second
+    assert first.decision_function(parties).shape == (80,)
+
+
+def test_being_at_home_in_one_thread_frees_no_request_of_another():
+    party = Party(X, name="a", data_norm=1.0, budget=(0.0, 0.0))
+    parties = InProcessParties([party])
+
+    def send():
+        return parties.ask("a", SendFeatures(0.3), Features)
+
+    with party.at_home():
+        (error,) = at_once(send)
+        assert isinstance(error, PartyError)
+        assert isinstance(send(), Features)
+
+
+def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):
+    budget = PartyBudget((2.0, 1e-5))
+    event, barrier = GaussianEvent(2.5), threading.Barrier(2)
+    assert not budget.shortage(event)
+    shortage = PartyBudget.shortage
+
+    def slow(self, event):
+        answer = shortage(self, event)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            barrier.wait(0.3)  # both would be here at once if nothing kept them apart
+        return answer
+
+    monkeypatch.setattr(PartyBudget, "shortage", slow)
+    answers = at_once(lambda: budget.charge(event), lambda: budget.charge(event))
+    assert sorted(map(bool, answers)) == [False, True]
+    assert budget.spent == event
+
+
+def test_an_exact_vertical_ridge_in_two_threads_with_objects_of_their_own():
+    def fit():
+        parties = split_columns(X, {"a": [0, 1], "b": [2, 3]})
+        return VerticalRidge(epsilon=math.inf).fit(parties, T).decision_function(parties)
+
+    one, two = at_once(fit, fit)
+    np.testing.assert_array_equal(one, two)

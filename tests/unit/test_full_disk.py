@@ -1,0 +1,282 @@
+"""Every writer, on a disk that is full and in a folder that cannot be written to: a clear error, nothing lost."""
+
+import contextlib
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sottovoce as sv
+from _forked import in_child, needs_fork
+from sottovoce.cli._output import write_or_keep
+from sottovoce.estimators.persistence import save_model
+from sottovoce.exceptions import SottovoceError
+from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.exports import write_reports
+from sottovoce.local.store import ReportStore
+from sottovoce.local.survey import write_survey
+from sottovoce.tables import ParquetTable
+
+pytestmark = [needs_fork, pytest.mark.filterwarnings("ignore")]
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.5, 0.5, (80, 30))
+T = np.clip(X[:, 0], -1.0, 1.0)
+PROTOCOL = Protocol(epsilon=2.0, n_features=4)
+FEATURES = Protocol(epsilon=2.0, features=[sv.local.NumericFeature("age", 0, 1)])
+DEVICE = Randomizer(PROTOCOL)
+REPORTS = [DEVICE.report(np.zeros(4), 1) for _ in range(300)]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=1.0, label_bounds=(-1, 1)).fit(X, T)
+
+
+def aggregator():
+    out = Aggregator(PROTOCOL, keep_reports=True)
+    out.add(REPORTS)
+    return out
+
+
+def parquet(folder):
+    source = folder.parent / "source.parquet"
+    pq.write_table(pa.table({f"x{k}": X[:, k] for k in range(30)}), source)
+    return ParquetTable(source)
+
+
+def ledger(folder):
+    book = sv.Ledger(f"sqlite:///{folder.parent / 'budget.db'}")
+    book.create("people", epsilon=10.0, delta=1e-5, unit="a person " + "x" * 2000)
+    return book
+
+
+# name: (file that is written, what prepares, what writes); the preparation happens with room on the disk
+WRITERS = {
+    "model": ("m.json", lambda folder, model: model, lambda model, path: save_model(model, path)),
+    "aggregator": ("a.bin", lambda *_: aggregator(), lambda made, path: made.save(path)),
+    "reports": ("r.reports", lambda *_: None, lambda _, path: write_reports(path, REPORTS, PROTOCOL)),
+    "Parquet reports": ("r.parquet", lambda *_: None, lambda _, path: write_reports(path, REPORTS, PROTOCOL)),
+    "local model": ("l.json", lambda *_: aggregator().fit(), lambda made, path: made.save(path)),
+    "memory map": ("x.npy", lambda folder, _: parquet(folder), lambda table, path: table.to_npy(path)),
+    "ledger export": ("l.jsonl", lambda folder, _: ledger(folder), lambda book, path: book.export(path)),
+}
+each_writer = pytest.mark.parametrize("name", WRITERS)
+
+
+def in_words(work):
+    """Return the error of ``work`` as text; anything but an error of ours or of the system is a bug."""
+    try:
+        work()
+    except SottovoceError as error:
+        return f"{error}".encode()
+    except OSError as error:
+        return f"{error.strerror} {error.filename}".encode()
+    return b"written"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@each_writer
+@pytest.mark.parametrize("room", [0, 700])
+def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_else(name, room, tmp_path, model):
+    file, prepare, write = WRITERS[name]
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / file
+    prepared = prepare(folder, model)
+    (path).write_bytes(b"old")
+    said = in_child(lambda: in_words(lambda: write(prepared, path)), largest_file=room).decode()
+    assert "File too large" in said
+    assert file in said
+    assert contents(folder) == {file: b"old"}
+    path.unlink()
+    in_child(lambda: in_words(lambda: write(prepared, path)), largest_file=room)
+    assert contents(folder) == {}
+    write(prepared, path)
+    assert path.stat().st_size > 700
+
+
+@each_writer
+def test_a_place_that_cannot_be_written_to_is_named(name, tmp_path, model):
+    file, prepare, write = WRITERS[name]
+    (tmp_path / "out").mkdir()
+    prepared = prepare(tmp_path / "out", model)
+    (tmp_path / "no folder").write_text("a file")
+    for parent in (tmp_path / "no folder", tmp_path / "missing", Path("/proc")):
+        said = in_words(lambda parent=parent: write(prepared, parent / file)).decode()
+        assert said != "written"
+        assert str(parent) in said
+
+
+def test_a_report_that_cannot_be_kept_is_not_sent(tmp_path):
+    store = ReportStore(tmp_path / "store")
+    made = []
+
+    def make():
+        made.append(1)
+        return DEVICE.report(np.zeros(4), 1)
+
+    assert (
+        "No report is sent" in in_child(lambda: in_words(lambda: store.once(PROTOCOL, make)), largest_file=0).decode()
+    )
+    assert contents(tmp_path) == {}
+    (tmp_path / "file").write_text("")
+    assert b"No report is made" in in_words(lambda: ReportStore(tmp_path / "file" / "store").once(PROTOCOL, make))
+    assert not made
+    first = store.once(PROTOCOL, make)
+    assert store.once(PROTOCOL, make) == first
+    assert len(made) == 1
+
+
+def test_a_key_of_tokens_is_made_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "key"
+    assert b"cannot make the file" in in_child(lambda: in_words(lambda: TokenKey.make_file(path)), largest_file=10)
+    assert not path.exists()
+    TokenKey.make_file(path)
+    assert len(path.read_text().strip()) >= 32
+
+
+def test_the_survey_page_is_whole_file_by_file(tmp_path):
+    folder = tmp_path / "page"
+    write_survey(FEATURES, folder)
+    whole = contents(folder)
+    said = in_child(lambda: in_words(lambda: write_survey(FEATURES, folder, overwrite=True)), largest_file=3000)
+    assert b"File too large" in said
+    assert contents(folder) == whole
+
+
+def test_a_ledger_on_a_full_disk_refuses_the_charge_and_stays_whole(tmp_path):
+    book = ledger(tmp_path / "out")
+    address = f"sqlite:///{tmp_path / 'budget.db'}"
+    model = sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=1.0, label_bounds=(-1, 1), ledger=address, dataset="people")
+
+    def fit():
+        model.fit(X, T)
+
+    size = (tmp_path / "budget.db").stat().st_size
+    said = in_child(lambda: in_words(fit), largest_file=size // 2)
+    assert said != b"written"
+    assert b"ledger" in said or b"budget.db" in said
+    assert not hasattr(model, "coef_")
+    assert book.verify().ok
+    assert not book.history("people")
+    model.fit(X, T)
+    assert len(book.history("people")) == 1
+
+
+def test_all_that_a_fit_paid_for_is_kept_when_the_disk_is_full(tmp_path, monkeypatch):
+    """One file that is refused does not lose the others."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+    (tmp_path / "no folder").write_text("a file")
+    texts = {
+        tmp_path / "no folder" / "a.json": "first",
+        tmp_path / "b.json": "second",
+        tmp_path / "no folder" / "c.json": "third",
+    }
+    with pytest.raises(SottovoceError) as caught:
+        write_or_keep(texts)
+    assert (tmp_path / "b.json").read_text() == "second"
+    kept = {path.name: path for path in elsewhere.rglob("*.json")}
+    assert {name: path.read_text() for name, path in kept.items()} == {"a.json": "first", "c.json": "third"}
+    assert all(str(path) in str(caught.value) for path in kept.values())
+
+
+def test_what_no_disk_takes_goes_to_stdout(tmp_path):
+    def work():
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            said = in_words(lambda: write_or_keep({tmp_path / "a.json": "precious"}))
+        return said + out.getvalue().encode()
+
+    said = in_child(work, largest_file=0).decode()
+    assert "written to stdout instead" in said
+    assert said.endswith("precious")
+    assert contents(tmp_path) == {}
+
+
+def command(arguments):
+    """Run a command and return exit code and stderr, as bytes."""
+    from typer.testing import CliRunner
+
+    from sottovoce.cli import app
+
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return f"{result.exit_code} {type(result.exception).__name__} {result.stderr}".encode()
+
+
+COMMANDS = {
+    "fit": ["fit", "{people}", "--schema", "{schema}", "--model", "ridge", "--epsilon", "1", "--delta", "1e-5",
+            "--data-norm", "1", "--out", "{out}/m.json"],
+    "predict": ["predict", "{model}", "{people}", "--out", "{out}/p.csv"],
+    "schema": ["schema", "{people}", "--target", "y", "--out", "{out}/s.toml"],
+    "protocol": ["local", "protocol", "--epsilon", "2", "--n-features", "4", "--n-expected", "1000",
+                 "--out", "{out}/p.json"],
+    "randomize": ["local", "randomize", "{protocol}", "{rows}", "--label", "y", "--out", "{out}/r.reports"],
+    "survey": ["local", "survey", "{features}", "--out", "{out}/page"],
+    "export": ["ledger", "export", "--ledger", "{ledger}", "--out", "{out}/l.jsonl"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Files to read from."""
+    folder = tmp_path_factory.mktemp("inputs")
+    pd.DataFrame({"a": X[:, 1], "b": X[:, 2], "y": T}).to_csv(folder / "people.csv", index=False)
+    pd.DataFrame({f"x{k}": X[:9, k] for k in range(4)} | {"y": 1.0}).to_csv(folder / "rows.csv", index=False)
+    (folder / "protocol.json").write_text(PROTOCOL.to_json())
+    (folder / "features.json").write_text(FEATURES.to_json())
+    columns = "".join(f'[columns.{name}]\ntype = "numeric"\nbounds = [-1.0, 1.0]\n' for name in "aby")
+    (folder / "schema.toml").write_text(f'format = "sottovoce-schema"\nversion = 1\ntarget = "y"\n{columns}')
+    named = {name: folder / file for name, file in [("people", "people.csv"), ("rows", "rows.csv")]}
+    named |= {"protocol": folder / "protocol.json", "features": folder / "features.json"}
+    named |= {"schema": folder / "schema.toml", "model": folder / "model.json"}
+    named["ledger"] = f"sqlite:///{folder / 'inner' / '..' / 'budget.db'}"
+    (folder / "inner").mkdir()
+    ledger(folder / "inner")
+    arguments = [str(part).format(**named, out=folder) for part in COMMANDS["fit"]]
+    assert command(arguments).startswith(b"0"), command(arguments)
+    (folder / "m.json").rename(folder / "model.json")
+    return named
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_on_a_full_disk_end_with_a_plain_error(name, tmp_path, places, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = [str(part).format(**places, out=out) for part in COMMANDS[name]]
+    said = in_child(lambda: command(arguments), largest_file=0).decode()
+    assert said.startswith("2 SystemExit error: "), said
+    assert "File too large" in said
+    assert not contents(out)
+    again = command(arguments).decode()
+    assert again.startswith("0 "), again
+    assert contents(out)
+
+
+def test_stdout_on_a_full_disk_ends_with_a_plain_error(places):
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "sottovoce", "show", str(places["model"])],
+        stdout=os.open("/dev/full", os.O_WRONLY),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "error: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
