@@ -5,26 +5,23 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-import typer.core
 
-from sottovoce.cli.audit import audit
-from sottovoce.cli.fit import fit
-from sottovoce.cli.local import local
-from sottovoce.cli.plan import plan
-from sottovoce.cli.predict import predict
-from sottovoce.cli.schema import schema
-from sottovoce.cli.show import show
-from sottovoce.cli.vertical import vertical
+from sottovoce.cli._lazy import LazyGroup
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["app", "main"]
 
 
-class _Commands(typer.core.TyperGroup):
+class _Commands(LazyGroup):
     """Commands that report an expected error as one plain message, with exit code 2 and without a traceback."""
+
+    places: ClassVar = {
+        name: f"sottovoce.cli.{name}"
+        for name in ("fit", "predict", "show", "plan", "schema", "vertical", "local", "audit")
+    }
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors and warnings go to stderr."""
@@ -50,14 +47,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(fit)
-app.command()(predict)
-app.command()(show)
-app.command()(plan)
-app.command()(schema)
-app.add_typer(vertical, name="vertical")
-app.add_typer(local, name="local")
-app.add_typer(audit, name="audit")
 
 
 def _print_version(asked: bool) -> None:
