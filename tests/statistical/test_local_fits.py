@@ -192,3 +192,26 @@ def test_a_regression_is_never_much_worse_than_the_mean_and_learns_where_it_can(
     careful, plain, edge = risks(40_000, True, 4)
     assert edge < 0.1
     assert careful < 0.5 * plain
+
+
+def test_the_careful_slope_is_the_stated_one():
+    """Slopes of two fits of the same direction: their ratio is that of step 4 of the module, share and caution."""
+    rng = np.random.default_rng(10)
+    layout, level = Layout(4, 3, 2, 0.3), 0.3
+    X = rng.uniform(0.1, 0.5, (600, 2))
+    Z = np.hstack([X, np.full((600, 1), level), np.sqrt(1 - level**2 - (X * X).sum(axis=1, keepdims=True))])
+    moments = Moments(4, n_folds=1).add(reports(Z * np.sign(X[:, :1] - 0.2), rng))
+    estimate = moments.estimate(A[0], A[1])
+    folds = [(estimate, estimate)]
+    lead = mean_only(estimate, layout)
+    careless = ridge_by_folds(estimate, folds, None, layout) - lead
+    careful = ridge_by_folds(estimate, folds, None, layout, cautious=True) - lead
+    ratio = (estimate.edge / 0.2) ** 2
+    v = careless / np.linalg.norm(careless)
+    gain, size, mixed = v @ estimate.first, v @ estimate.second @ v, lead @ estimate.second @ v
+    error = math.sqrt(estimate.v2 / estimate.n)
+    assert size > 0.02  # not at its floor
+    assert min(gain, gain - min(1, ratio) * mixed) > 0
+    expected = (gain - min(1, ratio) * mixed) / (size + (1 + 0.5 * ratio**2) * error)
+    np.testing.assert_allclose(careful, expected * v, rtol=1e-9)
+    np.testing.assert_allclose(careless, gain / (size + error) * v, rtol=1e-9)

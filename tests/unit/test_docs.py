@@ -111,10 +111,10 @@ def test_commands_of_the_local_guide_exist():
     text = (ROOT / "docs/guide/local.md").read_text(encoding="utf-8")
     commands = re.findall(r"^sottovoce (local .*?)(?: +#.*)?$", text, re.MULTILINE)
     assert len(commands) >= 7
-    group = get_command(app).commands["local"]
+    group = get_command(app).get_command(None, "local")
     for command in commands:
         _, name, *words = shlex.split(command)
-        known = {option for parameter in group.commands[name].params for option in parameter.opts}
+        known = {option for parameter in group.get_command(None, name).params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, command
 
 

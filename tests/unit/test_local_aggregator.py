@@ -11,7 +11,9 @@ from sottovoce.exceptions import DataError, MessageError, ModelFormatError, Para
 from sottovoce.local import Aggregator, LocalModel, MarginLoss, NumericFeature, Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.fitting import layout_of
+from sottovoce.local.held_out import folds_of
 from sottovoce.local.quartic import ReportVectors, minimise_quartic, quartic_objective
+from sottovoce.local.ridge import ridge_by_folds
 from sottovoce.local.simulate import simulate
 from sottovoce.local.sums import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
@@ -458,3 +460,23 @@ def test_the_layout_follows_the_protocol():
     normal = layout_of(Protocol(epsilon=1.0, n_features=3, completion="normalise"))
     assert (normal.n_used, normal.free) == (4, "top")
     assert REPORT_BYTES == 22
+
+
+def test_a_regression_is_fitted_with_caution_and_knows_the_mean_at_least():
+    rng = np.random.default_rng(3)
+    aggregator = Aggregator(REGRESSION)
+    X = rng.uniform(-0.6, 0.6, (300, 2))
+    aggregator.moments.add(simulate(REGRESSION, -REGRESSION.encode_many(X), rng))  # all labels at the lower bound
+    estimate = aggregator.moments.estimate(*aggregator.constants.A[:2])
+    folds = folds_of(aggregator.moments, *aggregator.constants.A[:2])
+    careful, careless = (
+        ridge_by_folds(estimate, folds, None, layout_of(REGRESSION), cautious=cautious) for cautious in (True, False)
+    )
+    np.testing.assert_array_equal(aggregator.fit().weights, careful)
+    assert np.abs(careful - careless).max() > 1e-6
+    mean = aggregator.fit(degree=0)
+    assert not mean.coef_.any()
+    expected = 15 + 5 * estimate.first[2] / 0.3
+    np.testing.assert_allclose(mean.predict(X), np.clip(expected, 10, 20))
+    few = Protocol.create(n_expected=20, n_features=9, epsilon=1.0, task="regression", label_bounds=(0, 1))
+    assert (few.degree, few.completion) == (1, "slack")

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.tables import Layout
+
+if TYPE_CHECKING:
+    from sottovoce.tables import Layout
 
 __all__ = [
     "AdjacencyOption",

@@ -6,28 +6,23 @@ import errno
 import sys
 import warnings
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-import typer.core
 
-from sottovoce.cli.audit import audit
-from sottovoce.cli.fit import fit
-from sottovoce.cli.ledger import ledger
-from sottovoce.cli.local import local
-from sottovoce.cli.plan import plan
-from sottovoce.cli.predict import predict
-from sottovoce.cli.receipt import receipt
-from sottovoce.cli.schema import schema
-from sottovoce.cli.show import show
-from sottovoce.cli.vertical import vertical
+from sottovoce.cli._lazy import LazyGroup
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["app", "main"]
 
 
-class _Commands(typer.core.TyperGroup):
+class _Commands(LazyGroup):
     """Commands that report an expected error, or one of the disk, as a plain message, with exit code 2."""
+
+    places: ClassVar = {
+        name: f"sottovoce.cli.{name}"
+        for name in ("fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local")
+    }
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors and warnings go to stderr."""
@@ -59,16 +54,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(fit)
-app.command()(predict)
-app.command()(show)
-app.command()(plan)
-app.command()(schema)
-app.add_typer(vertical, name="vertical")
-app.add_typer(ledger, name="ledger")
-app.add_typer(local, name="local")
-app.add_typer(audit, name="audit")
-app.add_typer(receipt, name="receipt")
 
 
 def _print_version(asked: bool) -> None:
