@@ -12,7 +12,18 @@ from sottovoce.cli import app
 
 def test_all_commands_are_listed_in_their_order():
     group = get_command(app)
-    assert group.list_commands(None) == ["fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local"]
+    assert group.list_commands(None) == [
+        "fit",
+        "predict",
+        "show",
+        "plan",
+        "schema",
+        "receipt",
+        "ledger",
+        "audit",
+        "vertical",
+        "local",
+    ]
     local = group.get_command(None, "local")
     assert [local.get_command(None, name).name for name in local.list_commands(None)] == [
         "plan", "protocol", "tokens", "survey", "randomize", "collect", "export", "fit", "predict"
