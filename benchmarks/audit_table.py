@@ -176,6 +176,9 @@ class Notes:
 
     def pytest_runtest_logreport(self, report):
         """Keep outcome and time."""
+        for name, found in report.user_properties if report.when == "call" else ():
+            if name == "epsilon at least":  # a bound of the test's own making
+                self.bounds.setdefault(report.nodeid, []).append(Found(*found, gaussian=False))
         if report.when == "call" or report.outcome != "passed":
             self.outcomes[report.nodeid] = report.outcome
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration

@@ -65,7 +65,7 @@ def scaled_gaussian(monkeypatch):
 
 
 @FACTORS
-def test_choices(factor, monkeypatch):
+def test_choices(factor, monkeypatch, record_property):
     """How often the only column is taken in the direction of the replaced person's entry.
 
     It is a randomised response, so a lower bound on its loss is one on the epsilon of all steps, exactly composed.
@@ -79,7 +79,9 @@ def test_choices(factor, monkeypatch):
         right += sum(worker.select(np.zeros(2))[0] == wanted for _ in range(draws))
     least = float(beta.ppf(1e-3, right, 2 * draws - right + 1))
     one = RandomizedResponseEvent(math.log(least / (1.0 - least)))
-    judge(GaussianAccountant().epsilon(RepeatedEvent(one, steps), DELTA), factor, "choices")
+    bound = GaussianAccountant().epsilon(RepeatedEvent(one, steps), DELTA)
+    record_property("epsilon at least", (bound, draws))  # for benchmarks/audit_table.py
+    judge(bound, factor, "choices")
 
 
 @FACTORS
