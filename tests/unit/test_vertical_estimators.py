@@ -328,7 +328,8 @@ def test_budgets_are_asked_before_the_labels_are_released():
 def test_budgets_add_up_and_stop():
     cost = logistic().fit(parties(), Y).party_guarantees_["party2"].event
     twice = accountant_for(cost).epsilon(compose(cost, cost), 1e-4)
-    group = parties(budget={"party2": (1.01 * twice, 1e-4)})
+    # a filter, sound for trainings that are chosen by earlier results, wants a little more than composition
+    group = parties(budget={"party2": (1.15 * twice, 1e-4)})
     for _ in range(2):
         model = logistic().fit(group, Y)
     assert group.parties["party2"].budget.spent == compose(cost, cost)

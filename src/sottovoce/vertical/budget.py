@@ -3,14 +3,17 @@
 import math
 import os
 import threading
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from sottovoce._validation import number
+from sottovoce._validation import MAX_EPSILON, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import Event, NonPrivateEvent, compose
+from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
+from sottovoce.privacy.filters import PrivacyFilter, Release
 
 __all__ = ["PartyBudget"]
+
+_BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
 
 
 class PartyBudget:
@@ -60,8 +63,9 @@ class PartyBudget:
                 "its budget is kept by the object that was made with it, and this is a copy in another process: two "
                 "could not know what the other spends. Make the party, with a share of its budget, where it is used"
             )
-        total = compose(*self._events, event)
-        cost = accountant_for(total).epsilon(total, self.delta)
+        if isinstance(event, NothingReleased):
+            return ""
+        cost = self._cost(event)
         if cost <= self.epsilon * (1.0 + 1e-9):
             return ""
         return (
@@ -81,6 +85,16 @@ class PartyBudget:
             if not shortage:
                 self._events.append(event)
         return shortage
+
+    def _cost(self, event: Event) -> float:
+        """Return the epsilon that a budget would have to have to cover ``event`` on top of what was spent.
+
+        By a privacy filter: the next training may be chosen by the results of those before it.
+        """
+        if self.epsilon == 0.0:
+            return accountant_for(event).epsilon(event, self.delta)
+        releases = [Release(each, _BASIC_SHARE * self.delta) for each in (*self._events, event)]
+        return PrivacyFilter(epsilon=min(self.epsilon, MAX_EPSILON), delta=self.delta).spent(releases)
 
     @property
     def _is_original(self) -> bool:
