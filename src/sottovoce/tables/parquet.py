@@ -284,6 +284,8 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
             yield file
+    except UnicodeDecodeError:
+        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is no UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
         text = str(error).partition("\n")[0].rstrip(".")
         raise TableError(f"{path}: cannot be read as Parquet: {text}.") from None
