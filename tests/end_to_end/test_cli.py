@@ -565,9 +565,12 @@ def test_a_paid_model_is_kept_when_the_disk_refuses_it(
         write(path, text)
 
     monkeypatch.setattr(_output, "write_whole", full)
-    message = folder.refuses(
-        match=r"model\.json: cannot write the file: No space left on device\. The content was kept in"
+    message = fails(
+        *folder.fit_arguments(),
+        match=r"model\.json: cannot write the file: No space left on device\. The content was kept in",
     )
+    assert not folder.model.exists()
+    assert folder.receipt.exists()  # one file that is refused loses no other
     (kept,) = elsewhere.glob("*/model.json")
     assert str(kept) in message
     assert load_model(kept)[0].guarantee_.epsilon == 1.0
