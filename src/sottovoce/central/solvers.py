@@ -118,7 +118,7 @@ def _choose(
     options: Mapping[str, object] | None,
 ) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
-    if options:
+    if options is not None and (not isinstance(options, Mapping) or options):
         return "scd", "solver_options were given, and without a solver's name they are those of 'scd'"
     information = gaussian_mu(epsilon, delta) * n_samples / math.sqrt(n_models)
     if isinstance(loss, Hinge) and adjacency is not Adjacency.REPLACE_ONE and information < _FEW:

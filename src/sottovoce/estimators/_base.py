@@ -118,12 +118,14 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it.",
         )  # fmt: skip
-        alpha = 0.0 if self.alpha == "auto" else number("alpha", self.alpha, above=0.0, remedy=_AUTO_ALPHA)
+        alpha = 0.0 if self._has_auto_alpha else number("alpha", self.alpha, above=0.0, remedy=_AUTO_ALPHA)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        intercept = number("intercept_scaling", self.intercept_scaling, above=0.0) if self.fit_intercept else 0.0
+        intercept = (
+            number("intercept_scaling", self.intercept_scaling, above=0.0, at_most=1e100) if self.fit_intercept else 0.0
+        )
         adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
-        if self.alpha == "auto":
+        if self._has_auto_alpha:
             alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
         return make_plan(
             self.solver,
@@ -142,6 +144,10 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             options=self.solver_options,
         )
 
+    @property
+    def _has_auto_alpha(self) -> bool:
+        return isinstance(self.alpha, str) and self.alpha == "auto"
+
     def _budget(self, n_samples: int, n_features: int) -> tuple[float, float]:
         """Return epsilon and delta, checked, after the public sizes."""
         whole_number("n_samples", n_samples, at_least=1)
@@ -157,7 +163,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
             )
         if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1)
+            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
         return adjacency, n_samples
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -185,6 +191,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_parameters(self) -> Streams:
         """Check every parameter before the data are looked at, and open the random streams of this fit."""
         self._plan(1, 1, 1)
+        if not isinstance(self.verbose, (int, np.integer, np.bool_)):
+            raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         is_charged(self.ledger, self.dataset)
         return Streams(self.random_state)
 
@@ -249,7 +257,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return what the receipt says of the penalty or constraint."""
         return {
             "alpha": plan.alpha,
-            **({"alpha chosen by auto from": "the number of rows"} if self.alpha == "auto" else {}),
+            **({"alpha chosen by auto from": "the number of rows"} if self._has_auto_alpha else {}),
             "intercept_scaling": plan.intercept,
         }
 

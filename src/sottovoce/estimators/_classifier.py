@@ -23,8 +23,11 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def _public_classes(self) -> NDArray[Any] | None:
         if self.classes is None:
             return None
-        given = list(self.classes) if not isinstance(self.classes, str) else [self.classes]
-        listed = np.unique(np.asarray(given))
+        try:
+            given = list(self.classes) if not isinstance(self.classes, str) else [self.classes]
+            listed = np.unique(np.asarray(given))
+        except (TypeError, ValueError):
+            raise ParameterError(f"classes must be a list of texts or of numbers; got {self.classes!r}.") from None
         if len(listed) != len(given):
             raise ParameterError(f"classes must not repeat a class; got {given!r}.")
         if len(listed) < 2:

@@ -158,7 +158,7 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
         raise
     except SottovoceError as error:
         raise ModelFormatError(f"the model file does not hold together: {error}") from None
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFormatError(
             f"the model file has an entry of the wrong kind: {error}. Train or copy it again."
         ) from None

@@ -349,7 +349,8 @@ class Aggregator:
             for start in range(0, len(view), most):
                 yield bytes(view[start : start + most])
             return
-        if isinstance(reports, str) or not isinstance(reports, Iterable):
+        scalar = isinstance(reports, np.ndarray) and reports.ndim == 0
+        if scalar or isinstance(reports, str) or not isinstance(reports, Iterable):
             raise ParameterError(f"reports must be bytes or an iterable of bytes; got {type(reports).__name__}.")
         waiting: list[bytes] = []
         size = 0

@@ -127,10 +127,17 @@ def _parquet(path: Path, protocol: Protocol) -> Iterator[bytes]:
         with pq.ParquetFile(path) as table:
             if (table.schema_arrow.metadata or {}).get(_KEY) != protocol.to_json().encode():
                 raise TableError(f"{path}: these are no reports of protocol {protocol.id.hex()}. Give their protocol.")
+            found = {name: table.schema_arrow.field(name).type for name in table.schema_arrow.names}
+            if found != {"seed": pa.uint64(), "index": pa.uint16()}:
+                raise TableError(f"{path}: these are no reports: the columns are not seed and index. Export anew.")
             for batch in table.iter_batches(_AT_ONCE, columns=["seed", "index"]):
+                if batch["seed"].null_count or batch["index"].null_count:
+                    raise TableError(f"{path}: the file is damaged: a report is missing. Take an intact copy.")
                 rows = np.zeros(batch.num_rows, _ROW)
                 rows["magic"], rows["id"] = b"LDP1", np.frombuffer(protocol.id, "V8")
                 rows["seed"], rows["index"] = batch["seed"].to_numpy(), batch["index"].to_numpy()
                 yield rows.tobytes()
-    except pa.ArrowException as error:
+    except TableError:
+        raise
+    except (pa.ArrowException, KeyError, ValueError) as error:  # a damaged file can also repeat or mangle a name
         raise TableError(f"{path}: cannot read the table: {error}") from None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number, whole_number
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.local.ball import minimise_in_ball
 from sottovoce.local.cap import CapConstants
 from sottovoce.local.degree import DEGREES, choose_degree
@@ -195,7 +195,7 @@ def _in_ball(
 
 
 def _given_degree(degree: Any) -> int | None:
-    if degree == "auto":
+    if isinstance(degree, str) and degree == "auto":
         return None
     given = whole_number("degree", degree, at_least=0, at_most=3, remedy="Or give 'auto'.")
     if given not in DEGREES:
@@ -204,7 +204,12 @@ def _given_degree(degree: Any) -> int | None:
 
 
 def _public_second(protocol: Protocol, rows: Any) -> Array:
-    Z = protocol.encode_many(rows)
+    try:
+        Z = protocol.encode_many(rows)
+    except SottovoceError:
+        raise
+    except (OverflowError, ValueError, TypeError):
+        raise ParameterError("public_rows must be records of numbers, or of the protocol's features.") from None
     if not len(Z):
         raise ParameterError("public_rows must hold at least one record.")
     return np.asarray(Z.T @ Z / len(Z))

@@ -183,7 +183,7 @@ class LocalModel:
                 guarantee_=Guarantee.from_dict(content["guarantee"]),
                 quality_=_quality(content["quality"]),
             )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise ModelFormatError(f"this is no local model: {error}") from None
 
     def save(self, path: str | Path) -> None:

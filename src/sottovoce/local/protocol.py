@@ -297,7 +297,8 @@ class Protocol:
         if isinstance(y, np.generic):
             y = y.item()
         for sign, label in zip((-1.0, 1.0), self.classes, strict=True):
-            if not isinstance(y, bool) and y == label and isinstance(y, str) == isinstance(label, str):
+            known = isinstance(y, (str, int, float)) and not isinstance(y, bool)
+            if known and y == label and isinstance(y, str) == isinstance(label, str):
                 return sign
         raise DataError(f"the label must be one of {self.classes!r}; got {y!r}.")
 
@@ -321,7 +322,7 @@ class Protocol:
 
     def _set_task(self, task: str | None, loss: str | None) -> None:
         if task is None:
-            task = "regression" if loss == "squared" else "classification"
+            task = "regression" if isinstance(loss, str) and loss == "squared" else "classification"
         task = choice("task", task, TASKS)
         self._set(task=task, loss=choice("loss", LOSSES[task][0] if loss is None else loss, LOSSES[task]))
 
@@ -336,7 +337,10 @@ class Protocol:
             return
         if label_bounds is not None:
             raise ParameterError("label_bounds are for a regression. Give classes for a classification.")
-        labels = (-1, 1) if classes is None else tuple(_label(label) for label in classes)
+        try:
+            labels = (-1, 1) if classes is None else tuple(_label(label) for label in classes)
+        except TypeError:
+            raise ParameterError(f"classes must be two different labels; got {classes!r}.") from None
         if len(labels) != 2 or labels[0] == labels[1]:
             raise ParameterError(f"classes must be two different labels; got {classes!r}.")
         self._set(classes=labels, label_bounds=None)

@@ -48,6 +48,8 @@ class Randomizer:
     """
 
     def __init__(self, protocol: Protocol, *, max_epsilon: float | None = None) -> None:
+        if not isinstance(protocol, Protocol):
+            raise ParameterError(f"protocol must be a Protocol; got {type(protocol).__name__}.")
         if max_epsilon is not None and protocol.epsilon > number("max_epsilon", max_epsilon, above=0.0):
             raise ParameterError(
                 f"the protocol asks for epsilon {protocol.epsilon!r}, more than max_epsilon {max_epsilon!r}: no "

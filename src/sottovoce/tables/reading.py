@@ -204,6 +204,8 @@ def _read_parquet(path: Path) -> Table:
             data = file.read()
     except FileNotFoundError:
         raise TableError(f"{path}: cannot read the file: No such file or directory.") from None
+    except UnicodeDecodeError:
+        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is no UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{path}: cannot be read as Parquet: {_first_line(error)} Give --format if it is of another format."
@@ -223,7 +225,7 @@ def _read_csv(path: Path, layout: Layout, names: Sequence[str] | None, may_lack:
         raise TableError(f"{path}: the file holds no data.")
     line = partial(_line_of_row, path, skip_rows, int(layout.header), partial(_is_csv_data, comment))
     delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
-    first = _cells_of_line(raw, delimiter)
+    first = _cells_of_line(path, raw, delimiter)
     if layout.header:
         names = [name.strip() for name in first]
         raw = raw.partition(b"\n")[2]
@@ -266,10 +268,13 @@ def _parse_csv(path: Path, raw: bytes, names: Sequence[str], delimiter: str, lin
         raise TableError(f"{path}: cannot be read as CSV: {_first_line(error)}") from None
 
 
-def _cells_of_line(raw: bytes, delimiter: str) -> list[str]:
+def _cells_of_line(path: Path, raw: bytes, delimiter: str) -> list[str]:
     """Return the cells of the first line."""
     text = raw.partition(b"\n")[0].rstrip(b"\r").decode()
-    return next(csv.reader([text], delimiter=delimiter))
+    try:
+        return next(csv.reader([text], delimiter=delimiter))
+    except csv.Error as error:
+        raise TableError(f"{path}: the first line cannot be read as CSV: {error}.") from None
 
 
 def _given_names(

@@ -164,7 +164,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                     "first, with sottovoce.vertical.align."
                 )
         remedy = "Or give 'auto', which is 1 / n_samples."
-        alpha = 1.0 / n if self.alpha == "auto" else number("alpha", self.alpha, above=0.0, remedy=remedy)
+        automatic = isinstance(self.alpha, str) and self.alpha == "auto"
+        alpha = 1.0 / n if automatic else number("alpha", self.alpha, above=0.0, remedy=remedy)
         common: dict[str, Any] = {
             "facts": PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
@@ -178,7 +179,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         }
         if math.isinf(epsilon):
             return self._exact_plan(common)
-        if self.l1_ratio != 0.0 or self.coef_bounds is not None or self.solver_options:
+        if self.l1_ratio != 0.0 or self.coef_bounds is not None or _options_given(self.solver_options):
             raise ParameterError(
                 "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
                 "mechanisms have an L2 penalty."
@@ -560,6 +561,12 @@ def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], 
     parts = {name: party.part(model) for name, party in owned.items() if party.keeps(model)}
     local = owned[holder].part(alone(model)) if holder in owned and owned[holder].keeps(alone(model)) else None
     return parts, local
+
+
+def _options_given(given: Any) -> bool:
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(f"solver_options must be a dict or None; got {given!r}.")
+    return bool(given)
 
 
 def _options(given: Mapping[str, Any] | None, mechanism: str) -> dict[str, Any]:

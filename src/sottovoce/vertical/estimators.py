@@ -50,9 +50,12 @@ class VerticalClassifier(ClassifierMixin, VerticalEstimator):  # type: ignore[mi
             except TypeError:
                 raise DataError("y must hold labels of one type, numbers or text, and none may be missing.") from None
         else:
-            if not isinstance(self.classes, (Sequence, np.ndarray)) or isinstance(self.classes, str):
+            if not isinstance(self.classes, (Sequence, np.ndarray)) or isinstance(self.classes, (str, bytes)):
                 raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.")
-            known = np.asarray(self.classes)
+            try:
+                known = np.atleast_1d(np.asarray(self.classes))
+            except ValueError:
+                raise ParameterError(f"classes must be a list, [negative, positive]; got {self.classes!r}.") from None
         if known.shape != (2,) or not known[0] != known[1] or any(label != label for label in known):
             raise ParameterError(f"there must be two classes, and they must differ; got {list(known)!r}.")
         return known

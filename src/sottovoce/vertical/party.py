@@ -187,7 +187,7 @@ class Party:
             table: Any = check_array(
                 X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=f"X of party {name!r}"
             )
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise DataError(str(error)) from None
         self._table: Any = table if isinstance(table, np.ndarray) else sp.csr_array(table)
         self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)
@@ -612,7 +612,10 @@ def _refuse(reason: str) -> None:
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        raise DataError(f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows.") from None
     if array.shape != (n_rows,):
         raise DataError(
             f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."

@@ -1,6 +1,6 @@
 """One table as if several parties held its columns: to try vertical training out, and to simulate it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, cast
 
@@ -46,15 +46,23 @@ def split_columns(
     InProcessParties([Party('party1', 4 rows, 3 features), Party('party2', 4 rows, 2 features)])
     """
     if not hasattr(X, "shape") or len(X.shape) != 2:
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ParameterError("X must be a table; got rows of different lengths.") from None
         if X.ndim != 2:
             raise ParameterError(f"X must be a table; got an array of shape {X.shape}.")
     width = X.shape[1]
     named = list(X.columns) if hasattr(X, "columns") else None
     listed: Any = columns
+    if isinstance(listed, np.ndarray):
+        listed = listed.tolist()
     if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence, np.ndarray)):
         raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
     if isinstance(columns, Mapping):
+        for given in columns.values():
+            if not isinstance(given, Iterable):
+                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
         places = {name: [_place(column, named, width) for column in given] for name, given in columns.items()}
     else:
         sizes = [whole_number("columns", size, at_least=1) for size in columns]
