@@ -223,7 +223,7 @@ NOT_NUMBERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("x", NOT_NUMBERS, ids=repr)
+@pytest.mark.parametrize("x", NOT_NUMBERS, ids=lambda x: type(x).__name__)
 def test_texts_and_truth_values_are_no_numbers(x):
     with pytest.raises(DataError, match="x must be 3 numbers"):
         vector().encode(x)
