@@ -8,9 +8,9 @@ import math
 from collections.abc import Collection
 from numbers import Integral, Real
 
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["MAX_EPSILON", "bounds", "choice", "number", "privacy_budget", "whole_number"]
+__all__ = ["MAX_EPSILON", "bounds", "choice", "number", "privacy_budget", "refuse_masked", "whole_number"]
 
 MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
 
@@ -118,3 +118,14 @@ def _describe(
         if bound is not None
     ]
     return ("a number" if infinite else "a finite number") + (f" {' and '.join(parts)}" if parts else "")
+
+
+def refuse_masked(name: str, values: object) -> None:
+    """Refuse a masked array that hides entries: what lies under the mask would be read as if it were data."""
+    mask = getattr(values, "mask", None)
+    hidden = getattr(mask, "any", None)
+    if type(values).__name__ == "MaskedArray" and hidden is not None and hidden():
+        raise DataError(
+            f"{name} is a masked array that hides entries, and training would read what lies under the mask. Fill them "
+            "with a public constant: values.filled(...)."
+        )

@@ -27,6 +27,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sottovoce.central.kernels.transposed import BLOCK, transposed
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
+from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss
 
 __all__ = ["PerturbedObjective", "gradient_rounding", "minimise"]
@@ -155,6 +156,11 @@ def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
         w, margins, gradient = moved
     step = 1.0 / (objective.penalty + 1.01 * rows.n_samples * objective.loss.smoothness)
     while not np.linalg.norm(gradient) + objective.error(w) <= tolerance:
+        if not np.isfinite(gradient).all():
+            raise DataError(
+                "X holds numbers so near the largest double that products with the weights overflow. Divide the "
+                "columns by public factors before fit."
+            )
         w = w - step * gradient
         margins = rows.margins(w, team)
         gradient = objective.gradient(w, margins)

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce._validation import number, privacy_budget, refuse_masked, whole_number
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
@@ -176,6 +176,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             check_consistent_length(X, y)
             return X, y
         refuse_copy_of_map(X, row_by_row=True)
+        refuse_masked("X", X)
+        refuse_masked("y", y)
         if y is None:
             validate_data(self, X, y, **checks)  # says that y is missing
         X = validate_data(self, X, **checks)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 from sklearn.utils.validation import check_array
 
-from sottovoce._validation import number
+from sottovoce._validation import number, refuse_masked
 from sottovoce.central.parallel import team
 from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.central.rows import make_rows
@@ -183,6 +183,7 @@ class Party:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
         self.name = name
         self.feature_names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+        refuse_masked(f"X of party {name!r}", X)
         try:
             table: Any = check_array(
                 X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=f"X of party {name!r}"

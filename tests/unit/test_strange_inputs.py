@@ -1,0 +1,120 @@
+"""Inputs of odd shapes, types and sizes: a finite model, or an error in words; never a hang, never NaN."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.local import Protocol
+from sottovoce.vertical import Party
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 3))
+Y = np.where(X[:, 0] > 0, 1, 0)
+MAX = np.finfo(np.float64).max
+BUDGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+MODELS = {
+    "logistic": lambda: sv.DPLogisticRegression(data_norm=1.7, classes=[0, 1], **BUDGET),
+    "objective": lambda: sv.DPLogisticRegression(data_norm=1.7, classes=[0, 1], solver="objective", **BUDGET),
+    "svm": lambda: sv.DPLinearSVC(data_norm=1.7, classes=[0, 1], **BUDGET),
+    "ridge": lambda: sv.DPRidge(data_norm=1.7, label_bounds=(0, 1), **BUDGET),
+    "sparse": lambda: sv.DPSparseLogisticRegression(data_bound=1.0, radius=2.0, classes=[0, 1], **BUDGET),
+    "lasso": lambda: sv.DPLasso(data_bound=1.0, radius=2.0, label_bounds=(0, 1), **BUDGET),
+}
+
+
+def with_wide_indices(X):
+    matrix = sp.csr_matrix(X)
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
+    return matrix
+
+
+def read_only(X):
+    copy = X.copy()
+    copy.setflags(write=False)
+    return copy
+
+
+GOOD = {
+    "one row": X[:1],
+    "64-bit indices": with_wide_indices(X),
+    "CSC": sp.csc_matrix(X),
+    "repeated entries": sp.coo_matrix((np.full(4, 0.5), ([0, 0, 1, 2], [0, 0, 1, 2])), shape=(60, 3)),
+    "no entries": sp.csr_matrix((60, 3)),
+    "read-only": read_only(X),
+    "Fortran order": np.asfortranarray(X),
+    "gaps": np.repeat(X, 2, axis=1)[:, ::2],
+    "backwards": X[::-1],
+    "a mask that hides nothing": np.ma.masked_array(X),
+    "objects": X.astype(object),
+    "truth values": X > 0,
+    "half precision": X.astype(np.float16),
+    "long doubles": X.astype(np.longdouble),
+    "bytes": (X * 100).astype(np.int8),
+    "a list": X.tolist(),
+    "denormal": X * 1e-310,
+    "near the largest": X * 1e307,
+    "a million columns": sp.random_array((60, 10**6), density=1e-5, format="csr", rng=RNG),
+}
+BAD = {
+    "no rows": X[:0],
+    "no columns": X[:, :0],
+    "hidden entries": np.ma.masked_array(X, mask=X > 0.9),
+    "words": np.full((60, 3), "a", dtype=object),
+    "complex": X + 1j * X,
+    "one dimension": X[:, 0],
+    "three dimensions": X[None],
+    "a number": 3.0,
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("name", GOOD)
+def test_a_finite_model(kind, name):
+    table = GOOD[name]
+    n = table.shape[0] if hasattr(table, "shape") else len(table)
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "(invalid value|overflow) encountered", RuntimeWarning
+        )  # of sums of huge numbers
+        model = MODELS[kind]().fit(table, Y[:n])
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.epsilon == 1.0
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("name", BAD)
+def test_an_error_in_words(kind, name):
+    with pytest.raises((ValueError, TypeError)) as caught:  # DataError is a ValueError; scikit-learn has its own
+        MODELS[kind]().fit(BAD[name], Y)
+    assert len(str(caught.value)) > 10
+    with pytest.raises((DataError, ParameterError)):
+        Party(BAD[name], name="a")
+
+
+def test_hidden_labels_are_refused():
+    with pytest.raises(DataError, match="y is a masked array that hides entries"):
+        MODELS["ridge"]().fit(X, np.ma.masked_array(Y, mask=X[:, 0] > 0.9))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_largest_numbers_there_are_end_in_a_model_or_an_error(kind):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(invalid value|overflow) encountered", RuntimeWarning)
+        for seed in range(3):
+            try:
+                model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
+            except DataError as error:
+                assert "near the largest double" in str(error)
+            else:
+                assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("rows", [X[:0], X, X * 1e-310, np.full((2, 3), MAX), X.astype(np.float16), X[::-1]])
+def test_devices_encode_odd_rows_as_unit_vectors(rows):
+    vectors = Protocol(epsilon=1.0, n_features=3, K=16, m=3, b=0.0).encode_many(rows)
+    assert vectors.shape[0] == len(rows)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
