@@ -473,3 +473,11 @@ def test_other_bad_input():
         model.local_decision_function(parties())
     with pytest.raises(ParameterError, match="no model of the label holder"):
         model.compare(parties(), Y)
+
+
+def test_a_party_does_not_work_for_ever():
+    party = Party(np.eye(3), name="a", data_bound=1.0)
+    request = TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model")
+    reply = decode(party.handle(request.encode()))
+    assert isinstance(reply, Refused)
+    assert "n_steps is at most 1,000,000" in reply.reason

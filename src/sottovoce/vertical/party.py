@@ -92,6 +92,7 @@ from sottovoce.vertical.subproblem import Subproblem
 __all__ = ["Part", "Party"]
 
 _LOG: Final = logging.getLogger(__name__)
+_MOST_STEPS: Final = 1_000_000  # of one request: a party works for nobody for ever
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 
 Worker = TypeVar("Worker")
@@ -477,6 +478,8 @@ class Party:
             raise _RefusalError(f"{len(request.labels)} labels came for {self.n_rows} rows")
         for name in ("clip", "n_steps", "selection", *(() if isinstance(request, PublishedBallStart) else ("vertex",))):
             _positive(name, getattr(request, name))
+        if request.n_steps > _MOST_STEPS:
+            raise _RefusalError(f"n_steps is at most {_MOST_STEPS:,}; it is {request.n_steps:,}")
         return self.data_bound
 
     def _train_on_ball(self, request: TrainOnBall) -> Chosen:
