@@ -36,7 +36,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, _, _, address = found[0]
-        listener = socket.socket(family, kind)
+        # where the protocol is not named, asyncio leaves small answers to wait 40 ms for an acknowledgement
+        listener = socket.socket(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
         raise ParameterError(f"host {host}: {error.strerror}.") from None
     try:
