@@ -185,6 +185,16 @@ def test_the_one_run_bound_is_the_binomial_one():
     assert one_run_lower_bound(500, 0, 0, delta=0.0) == 0.0
 
 
+def test_the_part_of_delta_in_the_one_run_bound_is_the_published_one():
+    """At the bound, P(B >= v) + 2 m delta max_i P(v - i <= B < v) / i is 1 - confidence; written out with factorials."""
+    m, guesses, right, delta = 100, 30, 27, 1e-3
+    bound = one_run_lower_bound(m, guesses, right, delta=delta, confidence=0.9)
+    heads = 1.0 / (1.0 + math.exp(-bound))
+    law = [math.comb(guesses, k) * heads**k * (1.0 - heads) ** (guesses - k) for k in range(guesses + 1)]
+    slip = max(sum(law[right - i : right]) / i for i in range(1, right + 1))
+    assert sum(law[right:]) + 2 * m * delta * slip == pytest.approx(0.1, rel=1e-9)
+
+
 def test_one_run_refutes_what_is_wrong_and_spares_what_is_right():
     """Randomised response of every coin, as the canaries' coefficients: its epsilon is known."""
     refuted = {0.7: 0, 2.5: 0}
