@@ -186,7 +186,7 @@ def test_the_one_run_bound_is_the_binomial_one():
 
 
 def test_the_part_of_delta_in_the_one_run_bound_is_the_published_one():
-    """At the bound, P(B >= v) + 2 m delta max_i P(v - i <= B < v) / i is 1 - confidence; written out with factorials."""
+    """At the bound, P(B >= v) + 2 m delta max_i P(v - i <= B < v) / i is 1 - confidence, written out."""
     m, guesses, right, delta = 100, 30, 27, 1e-3
     bound = one_run_lower_bound(m, guesses, right, delta=delta, confidence=0.9)
     heads = 1.0 / (1.0 + math.exp(-bound))

@@ -1,9 +1,13 @@
 """The audit's own bounds: below the truth with their confidence, near it with many runs, and never from nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import binomtest, norm
 
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.audit.threshold import OutputSet
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 
@@ -56,3 +60,15 @@ def test_bad_scores(bound):
         bound(good, good, delta=1.0)
     with pytest.raises(ParameterError, match="confidence must be"):
         bound(good, good, delta=0.1, confidence=1.0)
+
+
+def test_the_intervals_are_those_of_clopper_and_pearson():
+    """Each of the two shares may be wrong with half of what confidence leaves."""
+    judged = OutputSet(swapped=False, sign=1.0, threshold=0.5)
+    scores, neighbour = np.repeat([1.0, 0.0], [300, 700]), np.repeat([1.0, 0.0], [20, 980])
+    exact = {"confidence_level": 0.95, "method": "exact"}
+    low, high = binomtest(300, 1000).proportion_ci(**exact).low, binomtest(20, 1000).proportion_ci(**exact).high
+    assert judged.epsilon(scores, neighbour, delta=0.01, confidence=0.95) == pytest.approx(np.log((low - 0.01) / high))
+    shift = norm.ppf(low) - norm.ppf(high)
+    gaussian = replace(judged, gaussian=True).epsilon(scores, neighbour, delta=0.01, confidence=0.95)
+    assert gaussian == pytest.approx(gaussian_epsilon(shift, 0.01))
