@@ -92,7 +92,7 @@ SOLVERS = tuple(
 def number_for(name: str, rng: np.random.Generator) -> Any:
     """Draw a public number, from all doubles or all whole numbers."""
     if name in ("n_public", "block_size") or (name == "batch_size" and rng.random() < 0.5):
-        return rng.choice(np.array(WHOLE_EDGES, dtype=object))
+        return int(rng.choice(np.array(WHOLE_EDGES, dtype=object)))
     if rng.random() < 0.5:
         value = float(rng.choice(EDGES))
     else:
