@@ -118,3 +118,19 @@ def test_devices_encode_odd_rows_as_unit_vectors(rows):
     vectors = Protocol(epsilon=1.0, n_features=3, K=16, m=3, b=0.0).encode_many(rows)
     assert vectors.shape[0] == len(rows)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("value", [1.5, -7.0, 1e300])
+def test_labels_outside_the_bounds_are_clipped_and_the_receipt_says_so(value):
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(-1, 1, (60, 3)), rng.uniform(-1, 1, 60)
+    clipped = y.copy()
+    y[5], clipped[5] = value, np.sign(value)
+
+    def fitted(labels):
+        return sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=2.0, label_bounds=(-1.0, 1.0), random_state=0).fit(
+            X, labels
+        )
+
+    assert np.array_equal(fitted(y).coef_, fitted(clipped).coef_)
+    assert "label_bounds = (-1.0, 1.0) (labels beyond were clipped to them)" in fitted(y).guarantee_.assumptions

@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution
@@ -75,8 +75,8 @@ class ObjectivePlan(Plan):
     def __post_init__(self) -> None:
         for name in ("penalty", "tolerance"):
             if getattr(self, name) is not None:
-                number(name, getattr(self, name), above=0.0)
-        number("smoothing", self.smoothing, above=0.0)
+                magnitude(name, getattr(self, name))
+        magnitude("smoothing", self.smoothing)
         if not (self.loss.is_classification and math.isfinite(self.trained_loss.lipschitz)):
             raise ParameterError(
                 f"solver='objective' needs a loss of bounded slope; the {self.loss.name} loss has none. Use "

@@ -33,7 +33,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
         training. Columns of very different units should be scaled by public factors first.
     label_bounds : (float, float)
-        Public bounds on the labels, in the unit of y. A label outside is an error.
+        Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.
     radius : float, in [1e-100, 1e100]
         Bound on the l1 norm of the coefficients, in the unit of y divided by that of X.
     n_steps : int or None, default None
@@ -76,7 +76,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
     ParameterError
         From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
     DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X, a label outside its bounds.
+        From `fit`, before any noise is drawn: NaN or infinity in X or y.
 
     Notes
     -----
@@ -162,7 +162,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         return 1.0
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds}",)
+        return (f"label_bounds = {self.label_bounds} (labels beyond were clipped to them)",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -173,7 +173,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         X : array, memory map, sparse matrix or data frame of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy unless entries are clipped.
         y : array of shape (n_samples,)
-            Private. Numbers within ``label_bounds``.
+            Private. Numbers; those beyond ``label_bounds`` are clipped to them.
 
         Returns
         -------
