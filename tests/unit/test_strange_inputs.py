@@ -101,16 +101,12 @@ def test_hidden_labels_are_refused():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_the_largest_numbers_there_are_end_in_a_model_or_an_error(kind):
+def test_the_largest_numbers_there_are_end_in_a_model(kind):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(invalid value|overflow) encountered", RuntimeWarning)
         for seed in range(3):
-            try:
-                model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
-            except DataError as error:
-                assert "near the largest double" in str(error)
-            else:
-                assert np.isfinite(model.coef_).all()
+            model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
+            assert np.isfinite(model.coef_).all()
 
 
 @pytest.mark.parametrize("rows", [X[:0], X, X * 1e-310, np.full((2, 3), MAX), X.astype(np.float16), X[::-1]])

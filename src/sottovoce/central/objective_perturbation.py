@@ -179,6 +179,13 @@ class ObjectivePlan(Plan):
         )
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """A secret number of rows that is far larger would be refused, and the refusal seen."""
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            return ()
+        return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
+
+    @property
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return ("the weights: the noisy minimiser of each model",)
@@ -193,10 +200,10 @@ class ObjectivePlan(Plan):
                 "could not be bounded. Raise n_public."
             )
         noise, mechanism = streams.generator(Purpose.NOISE), self.output_mechanism
-        weights = []
+        reachable, weights = rows.within_reach(), []
         for model, y in enumerate(targets):
             linear = self.linear_std * noise.standard_normal(self.n_weights)
-            objective = PerturbedObjective(rows, y, self.trained_loss, self.total_penalty, linear, team)
+            objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, team)
             point = minimise(objective, self.gradient_tolerance)
             released, _ = mechanism.release(to_ticks(point, mechanism.tick), noise)
             weights.append(released)

@@ -10,7 +10,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, dot_four_rows
+from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
 
 __all__ = [
     "BLOCK",
@@ -111,7 +111,7 @@ def _overload_axpy(X, i, f, w):  # type: ignore[no-untyped-def]
 
 
 # Whole ticks. Each entry of f x is cut to +-2^24 and then, toward zero, to a whole number. Both can only shorten the
-# row's term, and the first comes before the cast, so that no number of any size, and no NaN, can make a term longer.
+# row's term, and the first comes before the cast, so that no number of any size, and no NaN, wraps around.
 # The sum is a sum of integers: exact, in any order, on any number of threads. Dense rows are added in 32 bits, which
 # the processor does on whole vectors, and carried over to 64 bits after every block of 64 rows (64 x 2^24 < 2^31);
 # sparse rows go straight to 64 bits.
@@ -122,17 +122,14 @@ _LARGEST_SINGLE_FACTOR = 1e38
 
 @njit(inline="always")
 def whole_ticks(x):  # type: ignore[no-untyped-def]
-    """Cut a number to whole ticks, at most `MOST_TICKS` of either sign; total: NaN counts as a term of 2^24."""
-    below = x if x < MOST_TICKS else MOST_TICKS
-    return np.int64(below if below > -MOST_TICKS else -MOST_TICKS)
+    """Cut a number to whole ticks, at most `MOST_TICKS` of either sign."""
+    return np.int64(cut(x, float(MOST_TICKS)))  # type: ignore[call-arg]
 
 
 @njit(inline="always")
 def shortened(f, factors):  # type: ignore[no-untyped-def]
     """Keep the factor of a row finite in the precision of the array ``factors``; total: NaN becomes a bound."""
-    most = _LARGEST_SINGLE_FACTOR if factors.itemsize == 4 else _LARGEST_FACTOR
-    below = f if f < most else most
-    return below if below > -most else -most
+    return cut(f, _LARGEST_SINGLE_FACTOR if factors.itemsize == 4 else _LARGEST_FACTOR)  # type: ignore[call-arg]
 
 
 # The sparse blocks take the three arrays apart once: done for each row, the counting of references takes half the time.

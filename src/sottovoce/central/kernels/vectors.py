@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["MOST_TICKS", "ROWS", "VECTOR_BYTES", "add_four_rows", "dot_four_rows"]
+__all__ = ["MOST_TICKS", "ROWS", "VECTOR_BYTES", "add_four_rows", "cut", "dot_four_rows"]
 
 ROWS = 4
 VECTOR_BYTES = 64
@@ -68,6 +68,23 @@ class _Rows:
             body(self.builder.mul(loop.index, _integer(self.lanes)), loop.index, False)
         with self.builder.if_then(self.builder.icmp_unsigned("!=", self.rest, _integer(0))):
             body(self.builder.sub(self.width, _integer(self.lanes)), self.whole, True)
+
+
+def _within(builder: Any, value: Any, least: Any, most: Any) -> Any:
+    """Return a number or vector cut to its bounds; the comparisons are ordered, so that NaN becomes a bound too."""
+    below = builder.select(builder.fcmp_ordered("<", value, most), value, most)
+    return builder.select(builder.fcmp_ordered(">", below, least), below, least)
+
+
+@intrinsic
+def cut(typingctx, x, most):  # type: ignore[no-untyped-def]
+    """Return ``x`` within +-``most``, in the precision of ``x``, without a branch; total: NaN becomes a bound."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        limit = context.cast(builder, args[1], signature.args[1], signature.args[0])
+        return _within(builder, args[0], builder.fneg(limit), limit)
+
+    return x(x, most), generate
 
 
 @intrinsic
@@ -131,16 +148,13 @@ def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ign
 
         most, least = (ir.Constant(rows.vector, [sign * float(MOST_TICKS)] * rows.lanes) for sign in (1.0, -1.0))
 
-        def cut(product: Any) -> Any:
-            # ordered comparisons: NaN becomes a bound too, before the cast would make anything of it
-            below = builder.select(builder.fcmp_ordered("<", product, most), product, most)
-            return builder.select(builder.fcmp_ordered(">", below, least), below, least)
-
         def body(offset, number, is_last):  # type: ignore[no-untyped-def]
             place = builder.mul(number, _integer(rows.lanes))
             total = _load(builder, target.data, place, ticks, 4)
             for row in range(ROWS):
-                term = builder.fptosi(cut(builder.fmul(rows.load(row, offset), each[row])), ticks)
+                term = builder.fptosi(
+                    _within(builder, builder.fmul(rows.load(row, offset), each[row]), least, most), ticks
+                )
                 total = builder.add(total, term)
             builder.store(total, _place(builder, target.data, place, ticks)).align = 4
 
