@@ -205,9 +205,10 @@ def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def
             place += 1
             continue
         weight = _group_weight(groups, g, sums, largest, rate)
-        if not weight <= limit:
-            raise ArithmeticError("the bound on a group of columns does not hold")
         _settle_weight(groups, g, weight, shift)
+        if not weight <= limit:  # the bounds rule it out; if rounding did it all the same, the trials begin anew
+            bound = max(bound, groups.weight[g] * shift * _SLACK)
+            continue
         kept, place = _happens(weight / bound, words, place)
         if kept:
             return g, place
