@@ -29,12 +29,12 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         Privacy budget; ``inf`` trains without noise, by projected gradients, and says so in the receipt.
     delta : float, in (0, 1)
         Probability with which the guarantee may fail; choose it well below 1 / n_samples.
-    data_bound : float, in [1e-100, 1e100]
+    data_bound : float, in [1e-50, 1e50]
         Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
         training. Columns of very different units should be scaled by public factors first.
     label_bounds : (float, float)
         Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.
-    radius : float, in [1e-100, 1e100]
+    radius : float, in [1e-50, 1e50]
         Bound on the l1 norm of the coefficients, in the unit of y divided by that of X.
     n_steps : int or None, default None
         Number of steps; more cost more noise each. None follows a measured rule from public facts.
