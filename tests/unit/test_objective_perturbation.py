@@ -257,7 +257,7 @@ def test_squared_loss_is_refused(no_noise):
 
 
 def test_far_more_rows_than_stated_are_refused(no_noise):
-    with pytest.raises(DataError, match=r"X has 300 rows, more than 10 times n_public=20: .* Raise n_public"):
+    with pytest.raises(DataError, match=r"X has 300 rows, more than 200 for n_public=20: .* Raise n_public"):
         logistic(adjacency="add-remove", n_public=20).fit(X, SIGN)
 
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import magnitude, number
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution
+from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution, most_rows
 from sottovoce.central.rows import Rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Loss, SmoothedHinge
@@ -50,7 +50,6 @@ _TOLERANCE: Final = 1e-6
 _TICKS: Final = 2.0**-20  # of the output noise
 _WIDTH: Final = 16.0
 _CURVATURE_SHARE: Final = 0.15
-_MOST_ROWS: Final = 10  # true number of rows over its public stand-in, up to which tau is above the rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +127,7 @@ class ObjectivePlan(Plan):
     @cached_property
     def gradient_tolerance(self) -> float:
         """Norm of the gradient at which the optimiser stops (tau); above all rounding errors, so it is reached."""
-        loss, n = self.trained_loss, self.n_samples * (_MOST_ROWS if self.adjacency is Adjacency.ADD_REMOVE else 1)
+        loss, n = self.trained_loss, most_rows(self.n_samples, self.adjacency)
         linear_norm = self.linear_std * (math.sqrt(self.n_weights) + 9.0)  # exceeded with probability below 1e-17
         at_zero = float(loss.value(np.array(1.0), np.array(0.0)))
         # J(w) <= J(0) bounds |w|; gradient steps may go three times as far
@@ -179,13 +178,6 @@ class ObjectivePlan(Plan):
         )
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """A secret number of rows that is far larger would be refused, and the refusal seen."""
-        if self.adjacency is not Adjacency.ADD_REMOVE:
-            return ()
-        return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
-
-    @property
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return ("the weights: the noisy minimiser of each model",)
@@ -194,10 +186,11 @@ class ObjectivePlan(Plan):
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target as planned."""
-        if rows.n_samples > _MOST_ROWS * self.n_samples:
+        most = most_rows(self.n_samples, self.adjacency)
+        if rows.n_samples > most:
             raise DataError(
-                f"X has {rows.n_samples} rows, more than {_MOST_ROWS} times n_public={self.n_samples}: rounding errors "
-                "could not be bounded. Raise n_public."
+                f"X has {rows.n_samples} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
+                "not be bounded. Raise n_public."
             )
         noise, mechanism = streams.generator(Purpose.NOISE), self.output_mechanism
         reachable, weights = rows.within_reach(), []
