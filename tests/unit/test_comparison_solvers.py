@@ -163,12 +163,12 @@ def test_sgd_under_add_remove_depends_on_the_stand_in_only():
 BAD = [
     ("sgd", {"batch_size": 0.5}, {}, "batch_size must be a finite number >= 1; got 0.5"),
     ("sgd", {"epochs": 0.0}, {}, "epochs must be a finite number > 0 and <= 1e.06; got 0.0"),
-    ("sgd", {"learning_rate": -1.0}, {}, "learning_rate must be a finite number > 0; got -1.0"),
-    ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number > 0; got nan"),
+    ("sgd", {"learning_rate": -1.0}, {}, "learning_rate must be a finite number >= 1e-50 and <= 1e.50; got -1.0"),
+    ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got nan"),
     ("sgd", {"momentum": 0.9}, {}, "no entry 'momentum' for solver='sgd'; it takes 'learning_rate', 'clipping_norm', "),
     ("sgd", {"batch_size": 50}, {"adjacency": "replace-one"}, "got 'replace-one'. Give .*'batch_size': n_samples"),
     ("seq-scd", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
-    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number > 0; got 0.0"),
+    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
     ("seq-scd", {"epochs": 0}, {}, "epochs must be a whole number >= 1; got 0"),
     ("seq-scd", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for solver='seq-scd'"),
     (
@@ -179,7 +179,12 @@ BAD = [
     ),
     ("primal-scd", {"block_size": 0}, {}, "block_size must be a whole number >= 1; got 0"),
     ("primal-scd", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1; got 1.5"),
-    ("primal-scd", {"learning_rate": math.inf}, {}, "learning_rate must be a finite number > 0; got inf"),
+    (
+        "primal-scd",
+        {"learning_rate": math.inf},
+        {},
+        "learning_rate must be a finite number >= 1e-50 and <= 1e.50; got inf",
+    ),
     ("primal-scd", {"batch_size": 3}, {}, "no entry 'batch_size' for solver='primal-scd'; it takes 'learning_rate', "),
 ]
 

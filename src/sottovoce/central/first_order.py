@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude
 from sottovoce.central.scd._common import ScaledPlan, Scales
 
 __all__ = ["FirstOrderPlan"]
@@ -37,9 +37,9 @@ class FirstOrderPlan(ScaledPlan):
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=0.0)
+            magnitude("learning_rate", self.learning_rate)
         if self.clipping_norm is not None:
-            number("clipping_norm", self.clipping_norm, above=0.0)
+            magnitude("clipping_norm", self.clipping_norm)
 
     @property
     def estimates_eigenvalue(self) -> bool:

@@ -16,13 +16,20 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.randomness import Streams
 
-__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution"]
+__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution", "most_rows"]
 
 Progress = Callable[[int, int], None]
 
 # Sensitivities are multiplied by this: it covers the rounding of norms, factors and products, each below 2^-22
 # relative.
 ROUNDING_SLACK: Final = 1.0 + 2.0**-20
+
+_MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
+
+
+def most_rows(n_public: int, adjacency: Adjacency) -> int:
+    """Return the number of rows for which rounding errors are bounded; under add-remove the true number is secret."""
+    return n_public * (_MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else 1)
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,9 @@ class Plan(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Further facts taken as public, for the receipt."""
-        return ()
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            return ()
+        return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
 
     @property
     def n_weights(self) -> int:

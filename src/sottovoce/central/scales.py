@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sottovoce.central.plan import most_rows
 from sottovoce.central.rows import PIECE, Rows
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
 from sottovoce.privacy.adjacency import Adjacency
@@ -61,7 +62,8 @@ def release_largest_eigenvalue(
     width = rows.n_weights
     # Double rounding of a sum over all rows, in the unit of X'X (Higham 2002, section 3.5), with a factor 4 to spare.
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    rounding = 4.0 * (PIECE + n_public / PIECE + width) * 2.0**-53 * n_public
+    n_rows = most_rows(n_public, adjacency)
+    rounding = 4.0 * (PIECE + n_rows / PIECE + width) * 2.0**-53 * n_rows
     if width <= MAX_GRAM:
         exact = float(eigh(gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
         sensitivity = 1.0 + 2.0 * rounding  # of lambda_max, for every adjacency

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution
+from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution, most_rows
 from sottovoce.central.rows import PIECE, Rows
 from sottovoce.central.scales import gram
 from sottovoce.central.scd._common import ScaledPlan
@@ -124,10 +124,11 @@ class SufficientStatisticsPlan(ScaledPlan):
         """Return the mechanism that releases (G_jj, sqrt(2) G_jk), j < k, in ticks; it follows from public facts."""
         sides = self.n_weights + 1
         # Frobenius norm of the rounding of G; a replaced row moves u u' by at most sqrt(2) |u|^2
-        rounding = 8.0 * (PIECE + self.n_samples / PIECE + 8) * 2.0**-53 * self.n_samples * _LENGTH
+        n_rows = most_rows(self.n_samples, self.adjacency)
+        rounding = 8.0 * (PIECE + n_rows / PIECE + 8) * 2.0**-53 * n_rows * _LENGTH
         exact = math.sqrt(self.adjacency.sum_factor) * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
         useful = power_of_two_below(exact / self.mu_steps) * 2.0**-_USEFUL_BITS
-        countable = power_of_two_below(self.n_samples * _LENGTH) * 2.0**-58
+        countable = power_of_two_below(n_rows * _LENGTH) * 2.0**-58
         tick = max(useful, countable)
         return GridGaussian(exact + rounding_norm(sides * (sides + 1) // 2, tick), 1.0 / self.mu_steps, tick)
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._validation import number, privacy_budget, refuse_masked, whole_number
+from sottovoce._validation import magnitude, number, privacy_budget, refuse_masked, whole_number
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
@@ -45,6 +45,7 @@ __all__ = ["DPLinearEstimator"]
 _VERSION = version("sottovoce")
 _AUTO_ALPHA = "Or give 'auto', which follows the public number of rows."
 _ROWS = 8192  # predicted at a time
+_MOST_ROWS = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
 _NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
@@ -113,17 +114,15 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
         epsilon, delta = self._budget(n_samples, n_features)
-        number(
-            "data_norm", self.data_norm, above=0.0,
+        magnitude(
+            "data_norm", self.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it.",
         )  # fmt: skip
-        alpha = 0.0 if self._has_auto_alpha else number("alpha", self.alpha, above=0.0, remedy=_AUTO_ALPHA)
+        alpha = 0.0 if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=_AUTO_ALPHA)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        intercept = (
-            number("intercept_scaling", self.intercept_scaling, above=0.0, at_most=1e100) if self.fit_intercept else 0.0
-        )
+        intercept = magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
         adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
         if self._has_auto_alpha:
             alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
@@ -150,7 +149,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _budget(self, n_samples: int, n_features: int) -> tuple[float, float]:
         """Return epsilon and delta, checked, after the public sizes."""
-        whole_number("n_samples", n_samples, at_least=1)
+        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
         whole_number("n_features", n_features, at_least=1)
         return privacy_budget(self.epsilon, self.delta)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.central.frank_wolfe import FrankWolfePlan
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
@@ -32,13 +32,13 @@ class DPBallEstimator(DPLinearEstimator):
 
     def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
         epsilon, delta = self._budget(n_samples, n_features)
-        bound = number(
-            "data_bound", self.data_bound, at_least=1e-100, at_most=1e100,
+        bound = magnitude(
+            "data_bound", self.data_bound,
             remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
             "Larger entries are clipped to it.",
         )  # fmt: skip
-        radius = number(
-            "radius", self.radius, at_least=1e-100, at_most=1e100,
+        radius = magnitude(
+            "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip

@@ -124,7 +124,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ParameterError
         From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
     DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X, a label outside ``classes`` or its bounds.
+        From `fit`, before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
     AccountingError
         From `fit`, before anything is released: a trial cost more than planned.
 

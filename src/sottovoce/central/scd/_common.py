@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import number
 from sottovoce.central.plan import ROUNDING_SLACK, Plan
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
@@ -20,6 +21,7 @@ __all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
+_SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,14 @@ def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: floa
     """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
 
     Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
+
+    Raises
+    ------
+    ParameterError
+        If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
+        released values, and is never so for parameters within their ranges.
     """
+    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=1.0 / _SMALLEST_CLIP)
     sensitivity = l2_sensitivity * ROUNDING_SLACK
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
