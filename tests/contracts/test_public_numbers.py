@@ -6,6 +6,7 @@ the argument, the same for every table. Or it runs: with the same control flow o
 than its noise allows, and the coefficients are numbers. There is no third case.
 """
 
+import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 import sottovoce as sv
 from _grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, shown, special_row
 from sottovoce.audit import grey_box
+from sottovoce.central.plan import Plan
 
 EDGES = (
     0.0, -1.0, math.nan, math.inf, 5e-324, 1e-320, 1e-310, 2.3e-308, 1e-305, 3e-302, 1e-300, 1e-200, 1e-162, 1e-155,
@@ -52,7 +54,7 @@ class Numbers:
 
 
 _ROWS = ("epsilon", "delta", "data_norm", "alpha", "intercept_scaling", "n_public", "tol")
-_BALL = ("epsilon", "delta", "data_bound", "radius", "n_public")
+_BALL = ("epsilon", "delta", "data_bound", "radius", "n_public", "tol")
 _FIRST_ORDER = ("learning_rate", "clipping_norm")
 _ALL_ROWS = {"batch_size": 1e9, "epochs": 3.0}
 
@@ -92,8 +94,8 @@ SOLVERS = tuple(
 def number_for(name: str, rng: np.random.Generator) -> Any:
     """Draw a public number, from all doubles or all whole numbers."""
     if name in ("n_public", "block_size") or (name == "batch_size" and rng.random() < 0.5):
-        return int(rng.choice(np.array(WHOLE_EDGES, dtype=object)))
-    if rng.random() < 0.5:
+        value: Any = int(rng.choice(np.array(WHOLE_EDGES, dtype=object)))
+    elif rng.random() < 0.5:
         value = float(rng.choice(EDGES))
     else:
         value = 10.0 ** rng.uniform(-323.3, 308.2)
@@ -101,6 +103,12 @@ def number_for(name: str, rng: np.random.Generator) -> Any:
         return 1.0  # a fit without noise promises nothing
     if name == "epochs" and 3.0 < value <= 1e6:
         return 3.0  # accepted, and only long
+    if name == "epsilon" and 30.0 < value <= 1e6:
+        return 30.0  # as well: noise beside a sample, or in an objective, takes long to calibrate
+    if name == "batch_size" and 1.0 <= value < 100.0:
+        return 100.0  # the tables are smaller, so nothing is sampled: every rate would be calibrated for seconds
+    if name == "n_public":
+        return min(value, 2**40) if value <= 2**53 else value  # the same
     return value
 
 
@@ -112,9 +120,13 @@ def drawn(numbers: Numbers, adjacency: str, n: int, rng: np.random.Generator) ->
     }  # fmt: skip
     if not numbers.case.is_bounded:
         given |= {"data_norm": 1.0, "alpha": 1e-3}
-    names = [str(name) for name in rng.choice(numbers.known, size=1 + (rng.random() < 0.4), replace=False)]
+    # for zero-out the number of rows is public, and the row that is missing below is there and contributes nothing
+    known = [name for name in numbers.known if (name, adjacency) != ("n_public", "zero-out")]
+    names = [str(name) for name in rng.choice(known, size=1 + (rng.random() < 0.4), replace=False)]
     for name in names:
         value = number_for(name, rng)
+        if name == "n_public" and value * 10 < n:
+            value = n  # a table of more than ten times n_public rows breaks a fact that was declared about it
         if name in numbers.options:
             given["solver_options"] = {**given["solver_options"], name: value}
         elif name == "label_bounds":
@@ -198,3 +210,50 @@ def trial(numbers: Numbers, adjacency: str, rng: np.random.Generator, seed: int)
     if not found.largest <= 1.0:
         return f"ratio {found.largest!r}", given
     return "", given
+
+
+def _trials(numbers: Numbers) -> int:
+    """Return how many draws; each that is accepted takes seconds to calibrate where an integral says how much noise."""
+    return 10 if numbers.case.name.startswith(("minibatch", "objective", "paper")) else 100
+
+
+@pytest.mark.parametrize(
+    ("numbers", "adjacency"),
+    [
+        pytest.param(numbers, adjacency, id=f"{numbers.case.name}, {adjacency}")
+        for numbers in SOLVERS
+        for adjacency in numbers.case.adjacencies
+    ],
+)
+def test_a_fit_refuses_public_numbers_or_keeps_its_promise(numbers, adjacency):
+    place = [SOLVERS.index(numbers), numbers.case.adjacencies.index(adjacency)]
+    rng = np.random.default_rng(place)
+    wrong = [found for seed in range(_trials(numbers)) if (found := trial(numbers, adjacency, rng, seed))[0]]
+    assert wrong == []
+
+
+def test_every_number_of_an_estimator_is_drawn():
+    """A new constructor parameter or option that is a number belongs here too."""
+    not_numbers = {
+        "adjacency", "classes", "dataset", "fit_intercept", "ledger", "loss", "n_jobs", "random_state", "solver",
+        "solver_options", "verbose", "feature_names", "n_steps", "max_iter", "one_newton_step",
+    }  # fmt: skip
+    for numbers in SOLVERS:
+        given = set(numbers.case.kind().get_params()) - not_numbers
+        assert given <= set(numbers.own), numbers.case.name
+        if not numbers.case.is_bounded:
+            plan = numbers.case.kind(**{
+                "epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "adjacency": numbers.case.adjacencies[0],
+                "n_public": 64, **numbers.case.given,
+            }).plan(64, 3)  # fmt: skip
+            whole = {"n_passes", "clip_labels"}  # work to do, and a choice
+            options = {one.name for one in dataclasses.fields(plan)} - {one.name for one in dataclasses.fields(Plan)}
+            assert options - whole <= {*numbers.options, "epochs", "batch_size"}, numbers.case.name
+
+
+def test_the_contract_can_fail(monkeypatch):
+    """A range that is not checked, and a sensitivity of 0.7 times the clip."""
+    numbers = SOLVERS[0]
+    monkeypatch.setattr("sottovoce.estimators._base.magnitude", lambda name, value, **_: value)
+    rng = np.random.default_rng(0)
+    assert any(trial(numbers, "add-remove", rng, seed)[0] for seed in range(60))
