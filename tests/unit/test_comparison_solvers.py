@@ -228,9 +228,9 @@ def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
 )
 def test_samples_too_rare_for_the_accountant_are_refused_in_words(solver, rare):
     n_public, options = rare["n_public"], {name: value for name, value in rare.items() if name != "n_public"}
-    model = DPLogisticRegression(
-        epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=n_public, solver=solver,
-        solver_options=options,
+    model = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=n_public,
+        solver=solver, solver_options=options,
     )  # fmt: skip
     with pytest.raises(ParameterError, match=r"batch_size and epochs make \d+ steps .* Raise solver_options"):
         model.plan(10, 3)
