@@ -220,3 +220,17 @@ def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
         model.fit(X / 100, SIGN)
     moves = np.abs(np.concatenate([release[:20] for release in seen]))
     assert 0.99e-4 < moves.max() <= 1e-4
+
+
+@pytest.mark.parametrize("solver", ["sgd", "minibatch-scd"])
+@pytest.mark.parametrize(
+    "rare", [{"n_public": 2**53, "batch_size": 1e9}, {"n_public": 10**6, "batch_size": 2.0, "epochs": 10.0}]
+)
+def test_samples_too_rare_for_the_accountant_are_refused_in_words(solver, rare):
+    n_public, options = rare["n_public"], {name: value for name, value in rare.items() if name != "n_public"}
+    model = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=n_public,
+        solver=solver, solver_options=options,
+    )  # fmt: skip
+    with pytest.raises(ParameterError, match=r"batch_size and epochs make \d+ steps .* Raise solver_options"):
+        model.plan(10, 3)

@@ -382,7 +382,7 @@ class ReleasedLabelsPlan:
 
         w = step(beta)
         for _ in range(self.n_steps):
-            at = w.astype(rows.dtype)
+            at = rows.weights(w)
             sums[:] = 0
 
             def one_range(part: int, lo: int, hi: int, block: Rows, soft: NDArray[Any], at: NDArray[Any] = at) -> None:

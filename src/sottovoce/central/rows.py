@@ -86,6 +86,11 @@ class Rows:
             for place, raw in blocks:
                 yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
 
+    def weights(self, w: NDArray[np.float64]) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold."""
+        most = np.finfo(self.dtype).max
+        return np.clip(w, -most, most).astype(self.dtype)
+
     def within_reach(self) -> "Rows":
         """Return the same rows in memory with no entry so large that its product with a weight overflows.
 

@@ -192,7 +192,7 @@ class _Run:
         for step in range(self.n_passes):
             momentum = step / (step + 3.0)
             v, v_before = v + momentum * (v - v_before), v
-            w = (v / alpha_n).astype(rows.dtype)
+            w = rows.weights(v / alpha_n)
             sums[:] = 0
 
             def one_range(

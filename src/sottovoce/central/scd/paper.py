@@ -154,7 +154,7 @@ class PaperPlan(Plan):
                 batch = order[lo : lo + self.size]
                 before, total = a[batch], np.zeros(self.n_weights, np.int64)
                 passes.batch_pass(
-                    rows.kernel, rows.scale, unit, rows.constant, y, a, (v / alpha_n).astype(rows.dtype), 0.0,
+                    rows.kernel, rows.scale, unit, rows.constant, y, a, rows.weights(v / alpha_n), 0.0,
                     self.size / alpha_n, clip, 1.0 / mechanism.tick, self.loss, batch, 0, len(batch), total,
                 )  # fmt: skip
                 moves = np.clip((a[batch] - before) / mechanism.tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
