@@ -239,7 +239,8 @@ def replaying(tape: Tape, *, absent: int | None = None, left_out: int | None = N
     with _in_place(player):
         yield player.replay
     if not player.replay.fault and player.at < len(tape.entries):
-        player.replay.fault = f"{len(tape.entries) - player.at} entries of the tape were not asked for"
+        left = len(tape.entries) - player.at
+        player.replay.fault = f"{left} of {len(tape.entries)} entries of the tape were not asked for"
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,8 @@ class GreyBox:
         How control flow or results differ; empty where they do not.
     refusal : str
         With what both tables were refused, if they were.
+    shown : object
+        What the computation returned; None where it was refused.
     tape : Tape
     replay : Replay
     """
@@ -267,6 +270,7 @@ class GreyBox:
     shift: float
     fault: str
     refusal: str
+    shown: Any
     tape: Tape
     replay: Replay
 
@@ -335,6 +339,7 @@ def grey_box(
         math.hypot(*replay.shifts),
         fault,
         refusal,
+        shown,
         tape,
         replay,
     )
@@ -356,8 +361,10 @@ def _difference(one: Any, other: Any) -> str:
         if len(one) != len(other):
             return f"{len(one)} results became {len(other)}"
         return next((words for pair in zip(one, other, strict=True) if (words := _difference(*pair))), "")
+    if not isinstance(one, np.ndarray) and type(one) is type(other) and one == other:
+        return ""
     first, second = np.asarray(one), np.asarray(other)
-    if first.shape != second.shape or first.tobytes() != second.tobytes():
+    if first.dtype == object or first.shape != second.shape or first.tobytes() != second.tobytes():
         return "the results differ although every release was replayed: something went past the mechanisms"
     return ""
 
