@@ -217,8 +217,9 @@ def test_nothing_is_made_by_reading(tmp_path):
         ("budget.db", "sqlite:///PATH or postgresql"),
         ("sqlite://", "must be kept on disk"),
         ("sqlite:///:memory:", "must be kept on disk"),
-        ("mysql://host/db", "SQLite or PostgreSQL"),
-        ("postgresql+psycopg2://host/db", "SQLite or PostgreSQL"),
+        ("sqlite:///file:x?mode=memory&uri=true", "must be kept on disk"),
+        ("mysql://host/db", "must be a SQLite file"),
+        ("postgresql+psycopg2://host/db", "must be a SQLite file"),
     ],
 )
 def test_bad_addresses(url, message):
