@@ -125,7 +125,7 @@ def cancel(
     record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
     typer.echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
     typer.echo(f"    {record.ended_by}: {record.reason}")
-    typer.echo("That a run failed over its data is an answer about them; whoever saw this one fail got it for nothing.")
+    typer.echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
 
 
 @ledger.command("import")

@@ -1,7 +1,7 @@
 """How a fit charges a ledger: reserve, look at the data, commit.
 
-A charge is given back only where nothing of the data was looked at: whether a fit fails over its data is an answer
-about them, and an answer that costs nothing can be asked again and again.
+A charge is given back only where nothing of the data was looked at: whether a fit fails over its data is an exact
+answer about them, and what costs nothing can be asked again and again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["OpenCharge", "charging", "is_charged"]
 
 _UNUSED: Final = "the run ended before it looked at any value of the data"
 _REMEDY: Final = (
-    "Whether a fit fails over its data is an answer about them, so it is paid for like one. Whoever holds the data can "
-    "check them before a fit, without a ledger: no NaN or infinity in X and y, every label among the public classes, "
-    "one label for each row, every cell as the schema says. If nobody learnt anything from this failure, who answers "
-    "for the data set can decide to give the charge back by hand: sottovoce ledger cancel."
+    "Whether a fit fails over its data is an exact answer about them; that it is charged limits how often it can be "
+    "asked. Whoever holds the data can check them before a fit, without a ledger: no NaN or infinity in X and y, every "
+    "label among the public classes, every cell as the schema says. If nobody learnt anything from this failure, who "
+    "answers for the data set can decide to give the charge back by hand: sottovoce ledger cancel."
 )
 
 
