@@ -82,6 +82,11 @@ class Streams:
         self._seed: int | None = None if random_state is None else _seed_of(random_state)
         self._streams: dict[Purpose, np.random.Generator] = {}
 
+    @property
+    def opened(self) -> bool:
+        """Whether any stream was handed out: from then on noise may have been drawn."""
+        return bool(self._streams)
+
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """Return the stream for ``purpose``; the same object at each call."""
         if purpose not in self._streams:

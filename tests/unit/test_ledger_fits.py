@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -205,6 +207,19 @@ def test_a_failure_over_public_facts_costs_nothing(ledger, kind, name):
     with pytest.raises(ValueError, match=message):
         fails(model.set_params(ledger=ledger, dataset="people"))
     assert ledger.history("people") == []
+
+
+def test_a_table_on_disk_that_has_no_target_or_comes_in_the_wrong_order_costs_nothing(ledger, tmp_path):
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "people.parquet")
+    table = sv.ParquetTable(tmp_path / "people.parquet")
+    with pytest.raises(ParameterError, match="names no target"):
+        sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(table)
+    model = sv.DPLogisticRegression(ledger=ledger, dataset="people", solver="minibatch-scd", **CLASSIFIER)
+    with pytest.raises(ParameterError, match="visits the rows in random order"):
+        model.fit(table, Y)
+    assert ledger.history("people") == []
+    sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(table, T)
+    assert ledger.history("people")[0].state == "committed"
 
 
 def test_an_interrupt_before_the_data_are_looked_at_gives_the_charge_back(ledger, monkeypatch):
@@ -414,6 +429,17 @@ def test_a_receipt_is_imported_once_unless_it_is_said_to_be_of_another_run(ledge
     assert [record.seeded for record in ledger.history("people")] == [False, False, False, True]
     with pytest.raises(LedgerError, match="is committed already"):
         ledger.cancel(seeded.charge, "regret")
+
+
+def test_the_receipt_of_a_run_that_charged_this_ledger_is_not_charged_again(ledger):
+    model = sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(X, T)
+    guarantee, charge = model.guarantee_, model.charge_
+    named = {"ledger": charge.ledger, "dataset": charge.dataset, "charge": charge.charge, "entry": charge.hash}
+    object.__setattr__(guarantee, "charge", named)
+    with pytest.raises(LedgerError, match="charged this ledger itself: entry 2, dataset 'people'"):
+        ledger.import_receipt("people", guarantee)
+    object.__setattr__(guarantee, "charge", {**named, "charge": "of another ledger"})
+    ledger.import_receipt("people", guarantee)
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(ledger, monkeypatch):

@@ -212,7 +212,7 @@ def _dataset_rows(book: Ledger, known: Dataset) -> list[tuple[str, str]]:
     rows = [
         ("budget", f"epsilon {known.epsilon:g} at delta {delta:g}"),
         ("spent", f"epsilon {spent:.6g}"),
-        ("charges", f"{len(charges)}, of which {open_} without an end: running, or crashed (they count)"),
+        ("charges", f"{len(charges)}, of which {open_} without an end: running, failed or killed (they count)"),
         ("neighbours", known.adjacency.statement),
         ("unit", known.unit),
         ("composition", known.composition),

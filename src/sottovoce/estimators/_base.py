@@ -339,6 +339,8 @@ def check_public_sizes(X: Any, y: Any) -> None:
     """Refuse, before anything is charged or read, labels that are missing or that do not fit the number of rows."""
     refuse_copy_of_map(X, row_by_row=True)
     if y is None:
+        if isinstance(X, StreamedTable) and not X.has_labels:
+            X.labels()  # says that there are none
         if not isinstance(X, (StreamedTable, UnreadTable)):
             raise ParameterError("y is missing: give the labels, one for each row of X.")
         return

@@ -264,6 +264,13 @@ class Book:
             budget=(known.epsilon, known.delta), spent=spent, asked=asked,
         )  # fmt: skip
 
+    def check_not_charged(self, charge: str) -> None:
+        """Refuse what this ledger holds a charge for, of whatever data set."""
+        if charge in self._charges and (known := self.charge(charge)).state != "cancelled":
+            raise LedgerError(
+                f"the run of this receipt charged this ledger itself: entry {known.seq}, dataset {known.dataset!r}."
+            )
+
     def check_new_receipt(self, dataset: str, receipt: str) -> None:
         """Refuse a receipt that the data set is charged for already."""
         for known in self.account(dataset).charges.values():

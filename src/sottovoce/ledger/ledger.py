@@ -278,7 +278,7 @@ class Ledger:
         AccountingError
             If the receipt is for an adjacency that does not fit.
         LedgerError
-            If its unit is another one, or if it was imported before.
+            If its unit is another one, if it was imported before, or if the run charged this ledger itself.
         """
         if not isinstance(guarantee, Guarantee):
             raise ParameterError(f"guarantee must be a Guarantee, as in model.guarantee_; got {guarantee!r}.")
@@ -295,6 +295,7 @@ class Ledger:
         body = _reservation(dataset, guarantee.event, guarantee.delta, made_for, guarantee.seeded, facts)
         body["receipt"] = _fingerprint(guarantee)
         ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
+        charged = getattr(guarantee, "charge", None)  # receipts that name the ledger which their run charged
 
         def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
             known = book.account(dataset).dataset
@@ -303,6 +304,8 @@ class Ledger:
                     f"the receipt is about {guarantee.unit!r}, the budget of dataset {dataset!r} about {known.unit!r}. "
                     "If both are the same in other words, say so: same_unit=True (--same-unit)."
                 )
+            if charged is not None:
+                book.check_not_charged(charged["charge"])
             if not another_run:
                 book.check_new_receipt(dataset, body["receipt"])
             book.check_fits(dataset, guarantee.event, made_for, guarantee.delta)
