@@ -176,8 +176,7 @@ def fit(
     )
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    X, y = reader.read(table)
-    estimator.fit(X, y)
+    estimator.fit(reader.open(table))  # values are read after the charge
     write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))

@@ -31,6 +31,7 @@ from sottovoce.central.solvers import automatic_alpha, make_plan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._progress import progress_bar
+from sottovoce.estimators._unread import UnreadTable
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -169,6 +170,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is."""
         # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+        if isinstance(X, UnreadTable):
+            X, y = X.read()
         if isinstance(X, StreamedTable):
             self._check_columns(X, reset=True)
             y = column_or_1d(X.labels() if y is None else y, warn=True)
@@ -198,16 +201,19 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return Streams(self.random_state)
 
     @contextmanager
-    def _charged(self, X: Any, streams: Streams) -> Iterator[OpenCharge]:
-        """Charge the ledger, where there is one, from the public size of X; nothing else of it is read before."""
+    def _charged(self, X: Any, y: Any, streams: Streams) -> Iterator[OpenCharge]:
+        """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
         if not is_charged(self.ledger, self.dataset):
             yield OpenCharge()
             return
         plan = self._plan(*public_size(X), self._n_models_without_data())
+        _check_visits(X, plan)
+        check_public_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-            plan={"estimator": type(self).__name__, **plan.summary()}, has_drawn=lambda: streams.opened,
+            plan={"estimator": type(self).__name__, **plan.summary()},
         ) as charge:  # fmt: skip
+            charge.looking()
             yield charge
 
     def _n_models_without_data(self) -> int:
@@ -218,12 +224,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, streams: Streams, charge: OpenCharge
     ) -> Solution:
         charge.check_plan(plan.event)
-        if isinstance(X, StreamedTable) and not plan.in_order:
-            raise ParameterError(
-                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
-                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
-                "the memory map that it returns serves every solver."
-            )
+        _check_visits(X, plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = self._scaled_rows(X, plan, names, threads)
@@ -331,6 +332,29 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 def public_size(X: Any) -> tuple[int, int]:
     """Return the numbers of rows and columns of a table whose values are not looked at."""
     return _num_samples(X), _num_features(X)
+
+
+def check_public_sizes(X: Any, y: Any) -> None:
+    """Refuse, before anything is charged or read, labels that are missing or that do not fit the number of rows."""
+    refuse_copy_of_map(X, row_by_row=True)
+    if y is None:
+        if isinstance(X, StreamedTable) and not X.has_labels:
+            X.labels()  # says that there are none
+        if not isinstance(X, (StreamedTable, UnreadTable)):
+            raise ParameterError("y is missing: give the labels, one for each row of X.")
+        return
+    if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
+        raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
+    check_consistent_length(X, y)
+
+
+def _check_visits(X: Any, plan: Plan) -> None:
+    if isinstance(X, StreamedTable) and not plan.in_order:
+        raise ParameterError(
+            f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
+            "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
+            "the memory map that it returns serves every solver."
+        )
 
 
 def warn_if_classes_were_read(classes: NDArray[Any]) -> None:

@@ -91,7 +91,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         """
         self._public_classes()  # checked before the data are looked at, as all parameters are
         streams = self._check_parameters()
-        with self._charged(X, streams) as charge:
+        with self._charged(X, y, streams) as charge:
             X, y = self._read_rows(X, y)
             known = self._class_list(y)
             self.classes_ = known

@@ -200,7 +200,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self
         """
         streams = self._check_parameters()
-        with self._charged(X, streams) as charge:
+        with self._charged(X, y, streams) as charge:
             X, y = self._read_rows(X, y)
             targets = bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()
             plan = self._plan(X.shape[0], X.shape[1], 1)

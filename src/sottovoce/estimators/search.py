@@ -22,13 +22,14 @@ from sottovoce.estimators._base import (
     _NOT_COVERED,
     _VERSION,
     DPLinearEstimator,
+    check_public_sizes,
     public_size,
     warn_if_classes_were_read,
 )
 from sottovoce.estimators._classifier import DPLinearClassifier
 from sottovoce.estimators._l1_ball import DPBallEstimator
 from sottovoce.estimators._labels import bounded_labels
-from sottovoce.estimators._scores import release_sum, row_losses, scoring_for
+from sottovoce.estimators._scores import release_sum, row_losses, score_mechanism, scoring_for
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.search_plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
@@ -131,7 +132,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Privacy: adjacency and unit are the estimator's. Statement and proof: ``docs/privacy/search.md``. There is no
-    ``verbose``: progress would show the number of trials. Who can time the search learns about that number.
+    ``verbose``: progress would show the number of trials. **The promise does not hold against anyone who saw when the
+    search began and ended**: the run time tells that number. A ledger does not: it is told that the search was made
+    before the first trial, and knows the day only.
 
     References
     ----------
@@ -274,7 +277,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.plan(1, 1)  # every parameter is checked before the data are looked at
         is_charged(self.ledger, self.dataset)
         streams = Streams(self.random_state)
-        with self._charged(X, streams) as charge:
+        with self._charged(X, y, streams) as charge:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, targets = self._read(X, y)
             plan = self._plan(prototype, X.shape[0], X.shape[1])
@@ -289,18 +292,19 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @contextmanager
-    def _charged(self, X: Any, streams: Streams) -> Iterator[OpenCharge]:
-        """Charge the ledger, where there is one, from the public size of X; nothing else of it is read before."""
+    def _charged(self, X: Any, y: Any, streams: Streams) -> Iterator[OpenCharge]:
+        """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
         if not is_charged(self.ledger, self.dataset):
             yield OpenCharge()
             return
         self.estimator._n_models_without_data()  # the classes must be public
         plan = self._plan(self.estimator, *public_size(X))
+        check_public_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
             plan={"estimator": type(self).__name__, "of": type(self.estimator).__name__, **plan.summary()},
-            has_drawn=lambda: streams.opened,
         ) as charge:  # fmt: skip
+            charge.looking()
             yield charge
 
     def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, NDArray[np.float64]]:
@@ -333,7 +337,13 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         streams: Streams,
         charge: OpenCharge,
     ) -> None:
-        """Run the trials and keep the best one; what the others were leaves this function in no way."""
+        """Run the trials and keep the best one; what the others were leaves this function in no way.
+
+        The ledger hears its last word before the first trial: an entry after the last one, and be it without a time,
+        would tell by its place among other people's entries how long the trials took, and so how many there were.
+        """
+        event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
+        charge.commit(event)
         chance, noise = streams.generator(Purpose.SAMPLING), streams.generator(Purpose.NOISE)
         n_trials = TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)
         trials = []
@@ -343,7 +353,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             trials.append((params, _trial(prototype, params, plan, seed)))
         X_train, y_train = X[~held_out], y[~held_out]
         X_held_out, y_held_out = X[held_out], targets[held_out]
-        best, best_sum, best_params, event = None, -math.inf, {}, plan.event
+        best, best_sum, best_params = None, -math.inf, {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one warning a trial would count them
             for params, trial in trials:
@@ -360,9 +370,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                             f"a trial cost more than the mu={plan.mu!r} of the plan ({part!r}); nothing was released."
                         )
                 if noisy > best_sum:
-                    best, best_sum, best_params, event = trial, noisy, params, plan.event_of(spent)
+                    best, best_sum, best_params = trial, noisy, params
         assert best is not None
-        charge.commit(event)
         self.charge_ = best.charge_ = charge.charge
         n_scored = len(y_held_out) if prototype.n_public is None else plan.n_samples * plan.validation_size
         middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
@@ -407,7 +416,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 *prototype._assumptions(),
             ),
             not_covered=(
-                "the number of trials against anyone who can tell how long the search took or what it used",
+                "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
+                "whoever knows this number can learn more than this epsilon allows",
                 *_NOT_COVERED,
             ),
             parameters={**trial.parameters, **plan.details()},

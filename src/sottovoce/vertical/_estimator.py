@@ -248,19 +248,19 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         is_charged(self.ledger, self.dataset)
-        _check_given(parties, holder, y)
+        own = _check_given(parties, holder, y)
         plan = self._plan(parties, holder)
-        model, begun = secrets.token_hex(8), False
+        _check_length(own if y is None else y, plan.facts.n_samples)
+        model = secrets.token_hex(8)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
             seeded=streams.seeded or any(party.is_seeded for party in _owned(parties).values()),
-            plan=self._public_summary(plan), has_drawn=lambda: begun,
+            plan=self._public_summary(plan),
         ) as charge:  # fmt: skip
+            charge.looking()
             labels = _labels(parties, holder, y)
-            _check_length(labels, plan.facts.n_samples)
             targets, learnt = self._targets(labels)
             with _seeded(parties, streams) as seeded:
-                begun = True  # a party may have sent something before an error
                 solution = plan.solve(parties, targets, model, streams)
             charge.commit(solution.event)
         self.charge_ = charge.charge
@@ -536,9 +536,9 @@ def _labels(parties: Parties, holder: str, y: ArrayLike | None) -> NDArray[Any]:
     return given
 
 
-def _check_length(y: NDArray[Any], n_rows: int) -> None:
-    if y.shape != (n_rows,):
-        raise DataError(f"y must hold one label for each of {n_rows} rows; got the shape {y.shape}.")
+def _check_length(y: ArrayLike, n_rows: int) -> None:
+    if np.shape(y) != (n_rows,):
+        raise DataError(f"y must hold one label for each of {n_rows} rows; got the shape {np.shape(y)}.")
 
 
 @contextmanager
