@@ -6,17 +6,15 @@ solver sees (divided by the public bound, shortened where it exceeds it), and th
 the number ``constant``, added as the last weight when ``constant`` > 0.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, dot_block, factor_block, row_norm, tick_buffer
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch", "shortened"]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
 
 
