@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from _data import data_folder, why_without
+from _noise import forbid_noise
 from _postgres import PostgresServer, running_server, why_not
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -33,6 +34,12 @@ def real_data() -> Callable[..., Path]:
         return folder
 
     return folder_with
+
+
+@pytest.fixture
+def noise_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every opening of noise fail the test, of any mechanism: what is refused must be refused before it."""
+    forbid_noise(monkeypatch)
 
 
 @pytest.fixture(scope="session")

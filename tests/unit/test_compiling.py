@@ -47,7 +47,6 @@ def result_of_kernel(package):
     return [int(word) for word in done.stdout.split()]
 
 
-@pytest.mark.smoke
 def test_an_edit_to_what_a_kernel_calls_or_reads_is_seen(package):
     assert result_of_kernel(package) == [1, 0]
     assert result_of_kernel(package) == [1, 1]  # from the disk
@@ -86,7 +85,6 @@ def test_no_kernel_keeps_machine_code_elsewhere():
             assert "from numba import njit" not in text
 
 
-@pytest.mark.smoke
 def test_kernels_lie_in_the_folder_and_others_do_not():
     before = numba.config.CACHE_DIR
     made = njit(**JIT)(lambda: 1)

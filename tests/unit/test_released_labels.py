@@ -151,14 +151,8 @@ def test_less_noise_with_nonnegative_rows():
     assert flips == sorted(flips)
 
 
+@pytest.mark.usefixtures("noise_is_forbidden")
 class TestRefusals:
-    @pytest.fixture(autouse=True)
-    def no_noise_is_drawn(self, monkeypatch):
-        def refuse(self, ticks, noise):
-            raise AssertionError("noise was drawn")
-
-        monkeypatch.setattr(GridGaussian, "release", refuse)
-
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
