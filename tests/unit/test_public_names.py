@@ -11,7 +11,7 @@ SOURCE = Path(sottovoce.__file__).parent
 
 # each layer may import itself and what stands above it
 LAYERS = [
-    ["exceptions", "_validation", "_files", "_database", "_whole_fit"],
+    ["exceptions", "_validation", "_files", "_database", "_whole_fit", "_compiling"],
     ["losses", "randomness"],
     ["privacy"],
     ["ledger"],
