@@ -56,6 +56,8 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -124,6 +126,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -140,6 +143,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -187,6 +191,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
             self._fit_models(X, [targets], plan, streams, charge)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0]) + self._middle()
+        self._tie_receipt()
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

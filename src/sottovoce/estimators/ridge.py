@@ -71,6 +71,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -144,6 +146,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -162,6 +165,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -215,6 +219,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
             self.least_squares_, self.standard_errors_ = (
                 np.column_stack([coef, intercept]) if self.fit_intercept else coef
             )
+        self._tie_receipt()
         return self
 
     def confidence_intervals(self, level: float = 0.95) -> NDArray[np.float64]:

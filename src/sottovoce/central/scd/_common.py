@@ -1,12 +1,14 @@
 """What the forms of DP-SCD share: the two estimated scales and the mechanism that releases a clipped sum."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import number
 from sottovoce.central.plan import ROUNDING_SLACK, Plan
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
@@ -22,6 +24,12 @@ _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of doub
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
 
 
+# names in the receipt
+_EIGENVALUE: Final = "lambda_max (noisy)"
+_LOCATION: Final = "label location, from the middle of the bounds (noisy)"
+_LABEL: Final = "label scale (noisy)"
+
+
 @dataclass(frozen=True)
 class Scales:
     """Noisy scales of the data, released, and what they cost."""
@@ -33,10 +41,9 @@ class Scales:
 
     def chosen(self, plan: "ScaledPlan") -> dict[str, object]:
         """Return the released values for the receipt."""
-        out: dict[str, object] = {"lambda_max (noisy)": self.eigenvalue} if plan.estimates_eigenvalue else {}
+        out: dict[str, object] = {_EIGENVALUE: self.eigenvalue} if plan.estimates_eigenvalue else {}
         if plan.estimates_labels:
-            out["label location, from the middle of the bounds (noisy)"] = self.location
-            out["label scale (noisy)"] = self.label
+            out |= {_LOCATION: self.location, _LABEL: self.label}
         return out
 
 
@@ -90,6 +97,20 @@ class ScaledPlan(Plan):
                 else ()
             ),
         )
+
+    def scales_of(self, released: Mapping[str, object]) -> Scales:
+        """Return the scales from what a receipt says of them; one that is not estimated is 1."""
+        eigenvalue, location, label = 1.0, 0.0, 1.0
+        if self.estimates_eigenvalue:
+            eigenvalue = number(_EIGENVALUE, released.get(_EIGENVALUE), above=0.0)
+        if self.estimates_labels:
+            location = number(_LOCATION, released.get(_LOCATION))
+            label = number(_LABEL, released.get(_LABEL), above=0.0)
+        return Scales(eigenvalue, location, label, self.scale_events)
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan, and the scales; see `Plan.run`."""
+        return self.event, self.scales_of(released).chosen(self)
 
     def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
         """Release the scales as planned; one that is not estimated is 1, its public bound."""
