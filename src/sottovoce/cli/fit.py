@@ -39,7 +39,7 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import check_output, print_rows, write_or_keep, write_page
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
-from sottovoce.estimators.persistence import model_to_json
+from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
@@ -178,6 +178,7 @@ def fit(
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     X, y = reader.read(table)
     estimator.fit(X, y)
+    estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
     write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))

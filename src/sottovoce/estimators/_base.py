@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, refuse_masked, whole_number
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
@@ -268,7 +269,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _bound_assumption(self) -> str:
         """Return what the receipt says of the public bound on the rows."""
-        return f"data_norm = {self.data_norm} (longer rows were shortened to it)"
+        return f"data_norm = {encode(self.data_norm)} (longer rows were shortened to it)"
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
         """Return what the receipt says of the penalty or constraint."""

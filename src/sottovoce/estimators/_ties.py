@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._plain_data import digest, encode
-from sottovoce.exceptions import ParameterError
+from sottovoce._plain_data import decode, digest, encode
+from sottovoce.exceptions import ModelFormatError, ParameterError
 
-__all__ = ["LEFT_OUT", "arguments_of", "encode_classes", "fitted_values", "model_digest"]
+__all__ = ["LEFT_OUT", "arguments_of", "decode_classes", "encode_classes", "fitted_values", "model_digest"]
 
 # where the budget is kept is nobody's business who gets the model; accept_delta and the rest are public facts
 LEFT_OUT: Final = ("ledger", "dataset")
+_DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 
 
@@ -52,6 +55,17 @@ def encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return the list of classes as plain data; a kind that no model file can hold is written out as text."""
     kind = _KINDS.get(classes.dtype.kind, str(classes.dtype))
     return {"kind": kind, "values": [_plain(name) for name in classes]}
+
+
+def decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
+    """Undo `encode_classes`."""
+    if entry["kind"] not in _DTYPES:
+        raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
+    values = decode(entry["values"])
+    classes: NDArray[Any] = np.array(values, dtype=_DTYPES[entry["kind"]])
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
+    return classes
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds
 from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._l1_ball import DPBallEstimator
@@ -166,7 +167,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         return 1.0
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds}",)
+        return (f"label_bounds = {tuple(encode(self.label_bounds))}",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import decode, encode
 from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._ties import LEFT_OUT, arguments_of, fitted_values
+from sottovoce.estimators._ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
@@ -24,7 +24,7 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
 
-__all__ = ["load_model", "model_from_json", "model_to_json", "save_model"]
+__all__ = ["load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
@@ -32,7 +32,6 @@ _ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
 _UNSTORED: Final = ("random_state", *LEFT_OUT)
-_DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 
 
 def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:
@@ -112,12 +111,28 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
         "estimator": type(estimator).__name__,
         "parameters": arguments_of(estimator),
         "fitted": fitted_values(estimator),
-        "guarantee": estimator.guarantee_.to_dict(),
+        "guarantee": tied_to_schema(estimator.guarantee_, schema).to_dict(),
         "schema": None if schema is None else schema.to_dict(),
     }
     # one line an entry: readable, comparable, and a million coefficients do not become a million lines
     lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
+    """Return the receipt with the text of the schema in it.
+
+    Raises
+    ------
+    ParameterError
+        If it has the text of another one.
+    """
+    if schema is None or receipt.format == 1:
+        return receipt
+    text = schema.to_toml()
+    if receipt.schema not in (None, text):
+        raise ParameterError("schema is not the one that the receipt of this model names: give that one, or None.")
+    return replace(receipt, schema=text)
 
 
 def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
@@ -187,7 +202,7 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
         if isinstance(estimator, DPRidge):
             _set_intervals(estimator, fitted, n_features)
     else:
-        estimator.classes_ = _decode_classes(fitted["classes_"])
+        estimator.classes_ = decode_classes(fitted["classes_"])
         intercept = np.array(intercept, dtype=np.float64)
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         wanted = (n_models, n_features)
@@ -221,16 +236,6 @@ def _set_intervals(estimator: DPRidge, fitted: Mapping[str, Any], n_features: in
                 f"least_squares_ or standard_errors_ has the shape {values.shape} instead of {wanted}: damaged file."
             )
     estimator.least_squares_, estimator.standard_errors_ = both
-
-
-def _decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
-    if entry["kind"] not in _DTYPES:
-        raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
-    values = decode(entry["values"])
-    classes: NDArray[Any] = np.array(values, dtype=_DTYPES[entry["kind"]])
-    if classes.ndim != 1 or len(classes) < 2:
-        raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
-    return classes
 
 
 def _refuse_constant(text: str) -> None:

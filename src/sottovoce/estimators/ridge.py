@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._base import DPLinearEstimator
@@ -185,7 +186,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         return max(high - self._middle(), self._middle() - low)
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds}",)
+        return (f"label_bounds = {tuple(encode(self.label_bounds))}",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:

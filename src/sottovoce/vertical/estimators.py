@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared
@@ -353,7 +354,7 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         return (numbers if limits is None else np.clip(numbers, *limits)), {}
 
     def _assumptions(self) -> tuple[str, ...]:
-        return () if self.label_bounds is None else (f"label_bounds = {self.label_bounds}",)
+        return () if self.label_bounds is None else (f"label_bounds = {tuple(encode(self.label_bounds))}",)
 
     def predict(self, parties: Any) -> Vector:
         """Predict the label of each row; see `decision_function`."""
