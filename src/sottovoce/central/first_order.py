@@ -78,7 +78,7 @@ class FirstOrderPlan(ScaledPlan):
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan, the scales and the clip; see `Plan.run`."""
-        return self.event, self.chosen(self.scales_of(released))
+        return self.with_counts(self.event), self.chosen(self.scales_of(released))
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and what follows from them, for the receipt."""

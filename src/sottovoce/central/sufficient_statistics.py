@@ -165,7 +165,7 @@ class SufficientStatisticsPlan(ScaledPlan):
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
         alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
-        return self.event, self._chosen(self.scales_of(released), alpha)
+        return self.with_counts(self.event), self._chosen(self.scales_of(released), alpha)
 
     def _label_clip_for(self, scales: Scales) -> float:
         assert self.label_bound is not None

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sottovoce._validation import number
 from sottovoce.central.plan import ROUNDING_SLACK, Plan
 from sottovoce.central.rows import Rows
-from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
+from sottovoce.central.scales import number_of_counts, release_label_location_and_scale, release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent
+from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
 __all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
@@ -110,7 +110,17 @@ class ScaledPlan(Plan):
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan, and the scales; see `Plan.run`."""
-        return self.event, self.scales_of(released).chosen(self)
+        return self.with_counts(self.event), self.scales_of(released).chosen(self)
+
+    def with_counts(self, planned: Event) -> Event:
+        """Return a planned event with the noisy counts that the scale of the labels is made of."""
+        if not self.estimates_labels:
+            return planned
+        n_counts = number_of_counts(located=self.intercept > 0.0)
+        counts = RepeatedEvent(GaussianEvent(math.sqrt(n_counts) / self.mu_scale), n_counts)
+        assert isinstance(planned, ComposedEvent)
+        place = self.n_scales - 1  # the labels come last of the scales
+        return ComposedEvent((*planned.events[:place], counts, *planned.events[place + 1 :]))
 
     def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
         """Release the scales as planned; one that is not estimated is 1, its public bound."""

@@ -164,7 +164,7 @@ class AcceleratedPlan(ScaledPlan):
         scales = self.scales_of(released)
         n_passes = self.passes_for(scales.eigenvalue)
         passes = RepeatedEvent(GaussianEvent(self._noise_multiplier(n_passes)), n_passes * self.n_models)
-        return compose(*self.scale_events, passes), self._chosen(scales, n_passes)
+        return self.with_counts(compose(*self.scale_events, passes)), self._chosen(scales, n_passes)
 
     def _noise_multiplier(self, n_passes: int) -> float:
         return math.sqrt(n_passes * self.n_models) / self.mu_steps
