@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from sottovoce._plain_data import digest, encode
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
@@ -101,10 +103,21 @@ def _source(seeded: bool, private: bool) -> str:
     return "a given random_state" if seeded else "the operating system's generator"
 
 
-def digest_of_parts(parts: Mapping[str, Any]) -> str | None:
-    """Return the digest of coefficients and intercepts by party; None where no part is at hand."""
-    if not parts:
-        return None
-    return digest(
-        {name: {"coef": encode(part.coef), "intercept": encode(part.intercept)} for name, part in parts.items()}
-    )
+def digest_of_parts(parts: Mapping[str, Any], scorer: object = None) -> str | None:
+    """Return the digest of the parties' parts of a model, and of what adds up their scores; None for nothing at all."""
+    return digest({"parts": _plain(parts), "scorer": _plain(scorer)}) if parts or scorer is not None else None
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    try:
+        return encode(value)
+    except ParameterError:  # a receipt must not fail after the noise was drawn
+        return repr(type(value))

@@ -351,7 +351,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             private=private,
             proof=plan.proof,
             charge=getattr(self, "charge_", None),
-            model=digest_of_parts(_parts_of(getattr(self, "parts_", {}), party)),
+            model=digest_of_parts(
+                _parts_of(getattr(self, "parts_", {}), party), solution.scorer if party is None else None
+            ),
         )
 
     def _public_facts(self, plan: VerticalPlan) -> dict[str, object]:
