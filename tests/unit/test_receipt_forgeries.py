@@ -168,9 +168,9 @@ FORGERIES = {
     change_assumption: {WORDS}, drop_an_assumption: {WORDS}, release_nothing: {WORDS}, cover_everything: {WORDS},
     cover_preprocessing: {WORDS}, change_unit: {WORDS}, change_mechanism: {WORDS}, change_proof: {WORDS},
     change_accountant: {WORDS}, change_adjacency: {WORDS}, one_count: {EVENT, RUN},
-    quiet_and_small: {EVENT, RUN, WORDS}, quiet_and_tiny: {EVENT, RUN, WORDS}, seed: {WORDS}, add_a_parameter: {WORDS}, rename_the_estimator: {RUN},
-    drop_the_arguments: {RUN}, say_it_was_an_older_version: {WORDS}, more_people: {EVENT, WORDS},
-    promise_and_argument: {EVENT, RUN, WORDS},
+    quiet_and_small: {EVENT, RUN, WORDS}, quiet_and_tiny: {EVENT, RUN, WORDS}, seed: {WORDS},
+    add_a_parameter: {WORDS}, rename_the_estimator: {RUN}, drop_the_arguments: {RUN},
+    say_it_was_an_older_version: {WORDS}, more_people: {EVENT, WORDS}, promise_and_argument: {EVENT, RUN, WORDS},
 }  # fmt: skip
 
 

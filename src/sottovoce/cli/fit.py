@@ -13,6 +13,7 @@ from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     TRAINING,
+    AcceptDeltaOption,
     AdjacencyOption,
     AlphaOption,
     DataBoundOption,
@@ -57,6 +58,7 @@ def fit(
     epsilon: EpsilonOption,
     out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
     delta: DeltaOption = None,
+    accept_delta: AcceptDeltaOption = None,
     schema: Annotated[
         Path | None, typer.Option("--schema", help="Public facts about the columns (TOML), for CSV and Parquet.")
     ] = None,
@@ -160,6 +162,7 @@ def fit(
         options={
             "epsilon": epsilon,
             "delta": delta,
+            "accept_delta": accept_delta,
             **_bounds(model, reader, data_norm=data_norm, data_bound=data_bound),
             "radius": radius,
             "n_steps": n_steps,

@@ -135,7 +135,7 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     kinds = {name: getattr(vertical, name) for name in vertical.__all__ if name.startswith("Vertical")}
     estimator: VerticalEstimator = _made(kinds[parameters["estimator"]], _arguments(parameters))
     if "classes" in parameters:
-        estimator.classes_ = np.array(parameters["classes"], dtype=object)  # type: ignore[attr-defined]
+        estimator.classes_ = np.array(parameters["classes"], dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
     plan = estimator._plan(_stated_parties(described), parameters["label_holder"])
     told = {name: parameters[name] for name in _TOLD if name in parameters}

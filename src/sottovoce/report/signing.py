@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
@@ -122,7 +122,7 @@ def _private_key(path: str | Path) -> Ed25519PrivateKey:
         raise ParameterError(f"{path}: this is not a private key in PEM without a password: {error}") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}. Make one: sottovoce receipt key.")
-    return key
+    return cast("Ed25519PrivateKey", key)
 
 
 def _public_key(path: str | Path) -> Ed25519PublicKey:
@@ -133,7 +133,7 @@ def _public_key(path: str | Path) -> Ed25519PublicKey:
         raise ParameterError(f"{path}: this is not a public key in PEM.") from None
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.")
-    return key
+    return cast("Ed25519PublicKey", key)
 
 
 def _read(path: str | Path) -> bytes:

@@ -24,6 +24,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
 from sottovoce.privacy.receipts import digest_of_parts, make_receipt
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
@@ -81,6 +82,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     epsilon: float | None
     delta: float | None
+    accept_delta: float | None
     mechanism: str
     mechanism_options: Mapping[str, Any] | None
     labels_public: bool
@@ -146,7 +148,10 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If the parties do not hold the same number of rows.
         """
         parties = _as_parties(parties)
-        return self._plan(parties, _label_holder(self.label_holder, parties))
+        plan = self._plan(parties, _label_holder(self.label_holder, parties))
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.facts.n_samples)
+        return plan
 
     def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
@@ -163,6 +168,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                     f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
                     "first, with sottovoce.vertical.align."
                 )
+        if math.isfinite(epsilon):
+            refuse_large_delta(delta, n, self.accept_delta)
         remedy = "Or give 'auto', which is 1 / n_samples."
         automatic = isinstance(self.alpha, str) and self.alpha == "auto"
         alpha = 1.0 / n if automatic else number("alpha", self.alpha, above=0.0, remedy=remedy)
@@ -250,6 +257,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         is_charged(self.ledger, self.dataset)
         _check_given(parties, holder, y)
         plan = self._plan(parties, holder)
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.facts.n_samples)
         model, begun = secrets.token_hex(8), False
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
