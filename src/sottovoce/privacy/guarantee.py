@@ -141,7 +141,7 @@ class Guarantee:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, _texts(name, value, entries))
-        if isinstance(self.format, bool) or self.format not in (_OLDEST, _VERSION):
+        if type(self.format) is not int or self.format not in (_OLDEST, _VERSION):
             raise ParameterError(f"format must be {_OLDEST} or {_VERSION}; got {self.format!r}.")
         ties = ("day", "model", "schema", "charge", "signature")
         if self.format == _OLDEST and any(getattr(self, name) is not None for name in ties):
@@ -231,7 +231,7 @@ class Guarantee:
         if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
             raise ModelFormatError(f"not a receipt: 'format' must be {_FORMAT!r}.")
         format_ = data.get("version")
-        if isinstance(format_, bool) or format_ not in (_OLDEST, _VERSION):
+        if type(format_) is not int or format_ not in (_OLDEST, _VERSION):
             raise ModelFormatError(
                 f"receipt version {format_!r} cannot be read by this version of sottovoce (it reads {_OLDEST} and "
                 f"{_VERSION}): update sottovoce."
@@ -334,7 +334,7 @@ def signature_text(signature: Mapping[str, str] | None) -> str:
 
 
 def _ties(data: Mapping[str, Any]) -> dict[str, Any]:
-    schema = data["schema"]
+    schema, _ = data["schema"], data["checksum"]  # verification compares it; here it only has to be there
     if schema is not None and not isinstance(schema, Mapping):
         raise ParameterError(f"schema must have 'sha256' and 'text', or be null; got {schema!r}.")
     ledger = data["ledger"]

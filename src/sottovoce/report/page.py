@@ -232,8 +232,9 @@ def _belongs(guarantee: Guarantee) -> Markup:
         return section("belongs", "What this receipt belongs to", element("p", words))
     rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *guarantee.ties()]
     words = (
-        "The digest of the model is over its coefficients: the file of another model has another one. The schema, where "
-        "there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known of the key."
+        "The digest of the model is over its coefficients: the file of another model has another one. The schema, "
+        "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
+        "of the key."
     )
     return section(
         "belongs", "What this receipt belongs to", element("p", words), fact_table("Model, schema, day, ledger", rows)
@@ -448,7 +449,7 @@ def _verification(guarantee: Guarantee) -> Markup:
         element(
             "p",
             "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
-            "of a file so that it holds together is caught by a signature alone. No file can show that the public facts "
-            "were public, that the noise was random, or what else was released about the same people.",
+            "of a file so that it holds together is caught by a signature alone. No file can show that the public "
+            "facts were public, that the noise was random, or what else was released about the same people.",
         ),
     )

@@ -127,13 +127,16 @@ def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 
 def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce import vertical
+    from sottovoce.vertical import estimators as dense
     from sottovoce.vertical._estimator import VerticalEstimator
+    from sottovoce.vertical.frank_wolfe import estimators as sparse
     from sottovoce.vertical.messages import Description
     from sottovoce.vertical.plan import VerticalSolution
 
-    kinds = {name: getattr(vertical, name) for name in vertical.__all__ if name.startswith("Vertical")}
-    estimator: VerticalEstimator = _made(kinds[parameters["estimator"]], _arguments(parameters))
+    kinds: dict[str, type[VerticalEstimator]] = {
+        name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
+    }
+    estimator = _made(kinds[parameters["estimator"]], _arguments(parameters))
     if "classes" in parameters:
         estimator.classes_ = np.array(parameters["classes"], dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
