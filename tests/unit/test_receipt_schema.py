@@ -160,7 +160,8 @@ def test_the_schema_is_one_and_names_what_a_receipt_has():
     "change",
     [
         {"version": 1}, {"version": 3}, {"day": "today"}, {"model": "0"}, {"ledger": None}, {"schema": "x"},
-        {"signature": {}}, {"checksum": None}, {"epsilon": -1.0}, {"epsilon": "infinite"}, {"delta": 1.0}, {"adjacency": "person"},
+        {"signature": {}}, {"checksum": None}, {"epsilon": -1.0}, {"epsilon": "infinite"}, {"delta": 1.0},
+        {"adjacency": "person"},
         {"unit": 3}, {"releases": "all"}, {"seeded": 0}, {"parameters": []}, {"approved": True},
         {"event": {"kind": "new"}},
         {"event": {"kind": "gaussian", "noise_multiplier": -1.0}}, {"event": {"kind": "gaussian"}},

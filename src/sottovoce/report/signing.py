@@ -116,8 +116,9 @@ def _library() -> tuple[Any, Any]:
 
 def _private_key(path: str | Path) -> Ed25519PrivateKey:
     ed25519, serialization = _library()
+    text = _read(path)
     try:
-        key = serialization.load_pem_private_key(_read(path), password=None)
+        key = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError) as error:  # TypeError: it is encrypted
         raise ParameterError(f"{path}: this is not a private key in PEM without a password: {error}") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
@@ -127,8 +128,9 @@ def _private_key(path: str | Path) -> Ed25519PrivateKey:
 
 def _public_key(path: str | Path) -> Ed25519PublicKey:
     ed25519, serialization = _library()
+    text = _read(path)
     try:
-        key = serialization.load_pem_public_key(_read(path))
+        key = serialization.load_pem_public_key(text)
     except ValueError:
         raise ParameterError(f"{path}: this is not a public key in PEM.") from None
     if not isinstance(key, ed25519.Ed25519PublicKey):

@@ -127,9 +127,16 @@ def verify_receipt(
     if guarantee is not None and beside is not None:
         checks += compared_with_model(guarantee, beside, own=False)
     if guarantee is not None and public_key is not None:
-        checks.append(checked_signature(guarantee, public_key))
+        checks.append(_signature(opened, guarantee, public_key))
     signed = public_key is not None and checks[-1].passed
     return Verification(opened.kind, guarantee, tuple(checks), _left_open(opened, guarantee, model is not None, signed))
+
+
+def _signature(opened: ReceiptFile, guarantee: Guarantee, public_key: str | Path) -> Check:
+    found = checked_signature(guarantee, public_key)
+    if found.passed and opened.kind == "receipt" and opened.raw != guarantee.to_json().encode("utf-8", "surrogatepass"):
+        return Check("signature", False, "the file is not letter by letter the one that was signed")
+    return found
 
 
 def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: bool, signed: bool) -> tuple[str, ...]:
