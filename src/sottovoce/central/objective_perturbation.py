@@ -192,7 +192,7 @@ class ObjectivePlan(Plan):
                 f"X has {rows.n_samples} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
                 "not be bounded. Raise n_public."
             )
-        noise, mechanism = streams.generator(Purpose.NOISE), self.output_mechanism
+        mechanism, noise = self.output_mechanism, streams.generator(Purpose.NOISE)  # refuses before noise
         reachable, weights = rows.within_reach(), []
         for model, y in enumerate(targets):
             linear = self.linear_std * noise.standard_normal(self.n_weights)

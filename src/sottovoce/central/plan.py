@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -123,6 +123,21 @@ class Plan(ABC):
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return event and `Solution.chosen` of a run that released these values: what a receipt is checked against.
+
+        Parameters
+        ----------
+        released : dict
+            `Solution.chosen` of that run. What follows from others of its values by a rule is computed again.
+
+        Raises
+        ------
+        ParameterError
+            If a value is missing, or is none that a run releases.
+        """
+        return self.event, {}
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "gram", "release_label_location_and_scale", "release_largest_eigenvalue"]
+__all__ = ["MAX_GRAM", "gram", "number_of_counts", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
 MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
@@ -104,6 +104,11 @@ def gram(rows: Rows, extra: NDArray[np.float64] | None = None) -> NDArray[np.flo
     return total
 
 
+def number_of_counts(*, located: bool) -> int:
+    """Return how many noisy counts `release_label_location_and_scale` releases."""
+    return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
+
+
 def release_label_location_and_scale(
     y: NDArray[np.float64], *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
 ) -> tuple[float, float, Event]:
@@ -132,7 +137,7 @@ def release_label_location_and_scale(
     Event
         What it cost.
     """
-    n_counts = _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
+    n_counts = number_of_counts(located=located)
     multiplier = math.sqrt(n_counts) / mu
     counting = GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
 

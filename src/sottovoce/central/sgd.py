@@ -16,7 +16,7 @@ References
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -222,6 +222,10 @@ class PlainSGDPlan(SGDPlan):
     def event(self) -> Event:
         """No protection."""
         return NonPrivateEvent()
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event; nothing else is chosen."""
+        return self.event, {}
 
     @property
     def mechanism(self) -> str:

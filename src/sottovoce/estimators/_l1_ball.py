@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.central.frank_wolfe import FrankWolfePlan
 from sottovoce.central.parallel import Team
@@ -85,7 +86,7 @@ class DPBallEstimator(DPLinearEstimator):
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))
 
     def _bound_assumption(self) -> str:
-        return f"data_bound = {self.data_bound} (entries beyond were clipped to it)"
+        return f"data_bound = {encode(self.data_bound)} (entries beyond were clipped to it)"
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
-        return {"radius": self.radius, "fit_intercept": bool(self.fit_intercept)}
+        return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}

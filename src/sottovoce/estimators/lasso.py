@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds
 from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._l1_ball import DPBallEstimator
@@ -56,6 +57,8 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -124,6 +127,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -140,6 +144,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -162,7 +167,7 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         return 1.0
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds} (labels beyond were clipped to them)",)
+        return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -180,13 +185,14 @@ class DPLasso(RegressorMixin, DPBallEstimator):  # type: ignore[misc]
         self
         """
         streams = self._check_parameters()
-        with self._charged(X, streams) as charge:
+        with self._charged(X, y, streams) as charge:
             X, y = self._read_rows(X, y)
             targets = (bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()) / self._target_unit()
             plan = self._plan(X.shape[0], X.shape[1], 1)
             self._fit_models(X, [targets], plan, streams, charge)
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0]) + self._middle()
+        self._tie_receipt()
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

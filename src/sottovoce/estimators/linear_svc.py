@@ -64,6 +64,8 @@ class DPLinearSVC(DPLinearClassifier):
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -127,6 +129,7 @@ class DPLinearSVC(DPLinearClassifier):
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -145,6 +148,7 @@ class DPLinearSVC(DPLinearClassifier):
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Hinge()

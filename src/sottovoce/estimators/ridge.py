@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._base import DPLinearEstimator
@@ -71,6 +72,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -144,6 +147,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -162,6 +166,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -181,7 +186,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         return max(high - self._middle(), self._middle() - low)
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds} (labels beyond were clipped to them)",)
+        return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -200,7 +205,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self
         """
         streams = self._check_parameters()
-        with self._charged(X, streams) as charge:
+        with self._charged(X, y, streams) as charge:
             X, y = self._read_rows(X, y)
             targets = bounded_labels(y, self._bounds(), type(self).__name__) - self._middle()
             plan = self._plan(X.shape[0], X.shape[1], 1)
@@ -216,6 +221,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
             self.least_squares_, self.standard_errors_ = (
                 np.column_stack([coef, intercept]) if self.fit_intercept else coef
             )
+        self._tie_receipt()
         return self
 
     def confidence_intervals(self, level: float = 0.95) -> NDArray[np.float64]:

@@ -51,6 +51,8 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -134,6 +137,7 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Logistic()

@@ -5,19 +5,19 @@ Columns are kept in groups of about sqrt(d). `Groups` holds, for each group, upp
 by the exact value when the draw needs that. The draw itself uses exact weights, so bounds decide about time alone.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.passes import clipped
 from sottovoce.central.kernels.rows import shortened, whole_ticks
 from sottovoce.losses.base import slope
 
 __all__ = ["Groups", "SPARE", "change_rows", "draw_column", "draw_group", "note_changes"]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _COINS = 2.0**53
 _LEAST = -700.0  # as in the exponential mechanism: no weight is below exp(-700) times the largest
 _FLOOR = 1e-250  # far above a whole group of such weights

@@ -4,18 +4,15 @@ They release the interpreter lock, work on the rows lo to hi of their arguments,
 ranges, and add to ``total`` in whole ticks, so that the sum is exact in any order.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.passes import clipped, predict
 from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, shortened, tick_buffer, whole_ticks
 from sottovoce.losses.base import slope
 
 __all__ = ["batch_gradient", "gradient"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(inline="always")

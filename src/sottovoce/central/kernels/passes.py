@@ -6,11 +6,10 @@ solver sees (divided by the public bound, shortened where it exceeds it), and th
 the number ``constant``, added as the last weight when ``constant`` > 0.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import (
     BLOCK,
     add_block,
@@ -26,8 +25,6 @@ from sottovoce.central.kernels.rows import (
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(**_JIT)

@@ -3,11 +3,10 @@
 Both go row after row, each seeing what the rows before it did, so neither is split over threads.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.passes import clipped
 from sottovoce.central.kernels.rows import (
     BLOCK,
@@ -22,8 +21,6 @@ from sottovoce.central.kernels.rows import (
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["sequential_batch", "sgd_epoch"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(**_JIT)
