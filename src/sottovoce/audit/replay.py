@@ -40,7 +40,7 @@ from sottovoce._validation import number
 from sottovoce.central import objective_perturbation, sampling
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import passes, sequential
-from sottovoce.central.newton import PerturbedObjective
+from sottovoce.central.newton import PerturbedObjective, minimise
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -522,12 +522,14 @@ class _Player(_Tap):
     def sample(self, n: int, rate: float, honest: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         entry: Sample = self._next(Sample, "a Poisson sample")
         if entry.rate != rate or entry.n_rows - n not in (0, 1):
-            raise self._fault(f"a sample of {n} rows at rate {rate!r} where the tape has {entry.n_rows}, {entry.rate!r}")
+            raise self._fault(
+                f"a sample of {n} rows at rate {rate!r} where the tape has {entry.n_rows}, {entry.rate!r}"
+            )
         if entry.n_rows == n:
             return entry.rows.copy()
         absent = n if self._absent is None else self._absent
         rows = entry.rows[entry.rows != absent]
-        return rows - (rows > absent)
+        return np.where(rows > absent, rows - 1, rows)
 
     def drawn(self, method: str, arguments: str, make: Callable[[], Any]) -> Any:
         entry: Draw = self._next(Draw, f"a draw by {method}")
@@ -562,7 +564,7 @@ def _in_place(tap: _Tap) -> Iterator[None]:
 def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
     gaussian, select, response = GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release
-    sparse, minimise, poisson = SparseScores.select, objective_perturbation.minimise, sampling.poisson_sample
+    sparse, poisson = SparseScores.select, sampling.poisson_sample
     one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
 
     def released(self: GridGaussian, ticks: NDArray[np.int64], noise: Any) -> Any:
@@ -609,8 +611,10 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield SparseScores, "select", selected_among_sparse
     yield RandomizedResponse, "release", answered
     yield Streams, "generator", stream
-    yield objective_perturbation, "minimise", lambda objective, tolerance: tap.minimum(
-        objective, lambda: minimise(objective, tolerance)
+    yield (
+        objective_perturbation,
+        "minimise",
+        lambda objective, tolerance: tap.minimum(objective, lambda: minimise(objective, tolerance)),
     )
     for name, module in list(sys.modules.items()):  # wherever it was imported by name
         if name.startswith("sottovoce.") and getattr(module, "poisson_sample", None) is poisson:
