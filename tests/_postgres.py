@@ -69,10 +69,10 @@ class PostgresServer:
             check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as,
         )  # fmt: skip
 
-    def start(self) -> None:
+    def start(self, fsync: str = "on") -> None:
         """Start it and wait until it answers."""
         settings = {
-            "listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "on", "max_connections": "120",
+            "listen_addresses": "", "unix_socket_directories": self.folder, "fsync": fsync, "max_connections": "120",
         }  # fmt: skip
         options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
@@ -114,14 +114,14 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def running_server() -> Iterator[PostgresServer]:
+def running_server(fsync: str = "on") -> Iterator[PostgresServer]:
     """Make and start a server; it is stopped and its folder removed at the end."""
     # a short path: that of a Unix socket has 107 characters at most
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         server = PostgresServer(folder)
         try:
-            server.start()
+            server.start(fsync)
             yield server
         finally:
             server.stop()

@@ -11,6 +11,7 @@ from dp_accounting.rdp import rdp_privacy_accountant as theirs
 from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
+from sottovoce.estimators.search_plan import SearchPlan
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import (
     GaussianAccountant,
@@ -22,6 +23,7 @@ from sottovoce.privacy.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import (
     ComposedEvent,
     GaussianEvent,
@@ -283,3 +285,32 @@ def test_nesting_inside_a_trial_does_not_matter():
     other = RepeatAndSelectEvent(RepeatedEvent(ComposedEvent((ComposedEvent(parts[::-1]),)), 1), 5.0, 1.0)
     assert flatten(one) == flatten(other)
     assert RENYI.epsilon(ComposedEvent((one, other)), 1e-5) == RENYI.epsilon(RepeatedEvent(one, 2), 1e-5)
+
+
+def test_what_a_number_of_trials_that_is_known_would_cost():
+    """The figures of docs/privacy/search.md: the noisy score of the best of K trials, K known or seen beside it."""
+    plan = SearchPlan(
+        epsilon=1.0, delta=1e-6, adjacency=Adjacency.ZERO_OUT, n_iter=10.0, distribution="geometric",
+        scoring="accuracy", score_bound=1.0, validation_size=0.2, n_samples=1000, n_features=2,
+    )  # fmt: skip
+    x = np.linspace(-10.0, 12.0, 20_001)
+    step, one, other = x[1] - x[0], norm(plan.mu), norm(0.0)
+
+    def densities(k):
+        return k * one.pdf(x) * one.cdf(x) ** (k - 1), k * other.pdf(x) * other.cdf(x) ** (k - 1)
+
+    def epsilon(law):
+        pairs = [(weight, *densities(k)) for k, weight in law.items()]
+
+        def surplus(guess):
+            sums = [
+                [weight * step * np.maximum(a - math.exp(guess) * b, 0.0).sum() for a, b in ((p, q), (q, p))]
+                for weight, p, q in pairs
+            ]
+            return max(np.sum(sums, axis=0)) - plan.delta
+
+        return brentq(surplus, 0.0, 20.0, xtol=1e-6)
+
+    assert [epsilon({k: 1.0}) for k in (1, 10, 30, 100)] == pytest.approx([0.64, 1.75, 2.56, 3.61], abs=0.005)
+    geometric = {k: 0.1 * 0.9 ** (k - 1) for k in range(1, 150)}
+    assert epsilon(geometric) == pytest.approx(2.29, abs=0.005)

@@ -9,6 +9,16 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 
 FACTS = ["--n-features", "2", "--data-norm", "1", "--classes", "-1,1"]
+SCHEMA = """format = "sottovoce-schema"
+version = 1
+target = "sick"
+[columns.age]
+type = "numeric"
+bounds = [0, 100]
+[columns.sick]
+type = "categorical"
+categories = ["no", "yes"]
+"""
 
 
 @pytest.fixture
@@ -99,3 +109,97 @@ def test_wrong_use_of_an_existing_ledger(url, tmp_path, monkeypatch):
     assert "ledger is missing" in fit("one.json", "--dataset", "people").stderr
     assert "--ledger is missing" in run("ledger", "verify").stderr
     assert not (tmp_path / "one.json").exists()
+
+
+def history():
+    return json.loads(run("ledger", "history", "--dataset", "people", "--json").stdout)
+
+
+def broken_table(tmp_path, kind):
+    """Write a table with one cell that breaks what is publicly known of it; return the arguments of `fit`."""
+    if kind == "csv":
+        rows = ["age,sick", *["30,no", "60,yes"] * 100, "41,perhaps"]
+        (tmp_path / "people.csv").write_text("\n".join(rows) + "\n")
+        (tmp_path / "schema.toml").write_text(SCHEMA)
+        return ["people.csv", "--schema", "schema.toml"], "'perhaps'"
+    text = (tmp_path / "rows.libsvm").read_text()
+    line, message = {
+        "label": ("7 1:0.1", "the label 7 is not among the classes"),
+        "number": ("1 1:x", "is not index:value"),
+        "index": ("1 3:0.1", "above the number of features"),
+        "infinity": ("1 1:inf", "the value of feature 1 is inf"),
+    }[kind]
+    (tmp_path / "broken.libsvm").write_text(f"{text}{line}\n")
+    return ["broken.libsvm", *FACTS, "--format", "libsvm"], message
+
+
+@pytest.mark.parametrize("kind", ["csv", "label", "number", "index", "infinity"])
+def test_a_cell_that_breaks_what_is_public_costs_the_charge_and_the_message_says_so(url, tmp_path, kind):
+    create()
+    table, message = broken_table(tmp_path, kind)
+    spend = ["--model", "logistic", "--epsilon", 0.6, "--delta", 1e-6, "--dataset", "people", "--out", "one.json"]
+    failed = run("fit", *table, *spend)
+    assert failed.exit_code == 2 and message in failed.stderr
+    assert "counts as spent" in failed.stderr and "sottovoce ledger cancel" in failed.stderr
+    assert [(charge["state"], charge["plan"]["n_samples"]) for charge in history()] == [("reserved", 201)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "the file is empty"), ("age,sick\n", "no row of data"), ("age,ill\n1,no\n", "no column 'sick'"),
+     ("age,sick\n1,no,1\n", "3 cells instead of 2")],
+)  # fmt: skip
+def test_a_file_that_is_no_such_table_costs_nothing(url, tmp_path, content, message):
+    create()
+    (tmp_path / "people.csv").write_text(content)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    spend = ["--model", "logistic", "--epsilon", 0.6, "--delta", 1e-6, "--dataset", "people", "--out", "one.json"]
+    failed = run("fit", "people.csv", "--schema", "schema.toml", *spend)
+    assert failed.exit_code == 2 and message in failed.stderr and "counts as spent" not in failed.stderr
+    assert history() == []
+
+
+def test_a_charge_is_cancelled_by_hand(url, tmp_path):
+    create()
+    table, _ = broken_table(tmp_path, "label")
+    spend = ["--model", "logistic", "--epsilon", 0.6, "--delta", 1e-6, "--dataset", "people", "--out", "one.json"]
+    run("fit", *table, *spend)
+    (open_,) = history()
+    assert "--reason" in run("ledger", "cancel", open_["entry"]).stderr
+    done = run("ledger", "cancel", open_["entry"], "--reason", "only the keeper saw it fail")
+    assert done.exit_code == 0, done.stderr
+    assert "cancelled by hand" in done.stdout and "only the keeper saw it fail" in done.stdout
+    (after,) = history()
+    assert (after["state"], after["by_hand"], after["reason"]) == ("cancelled", True, "only the keeper saw it fail")
+    assert json.loads(run("ledger", "show", "--json").stdout)[0]["spent"] == 0.0
+    table = " ".join(run("ledger", "history", "--dataset", "people").stdout.split())
+    assert "cancelled by hand, by" in table
+    for charge, message in ((open_["charge"], "is cancelled already"), ("17", "charge '17' is not in this ledger")):
+        again = run("ledger", "cancel", charge, "--reason", "again")
+        assert again.exit_code == 2 and message in again.stderr
+
+
+def test_receipts_of_before_are_imported(url, tmp_path, monkeypatch):
+    monkeypatch.delenv("SOTTOVOCE_LEDGER")
+    assert fit("old.json").exit_code == 0
+    monkeypatch.setenv("SOTTOVOCE_LEDGER", url)
+    create()
+    imported = run("ledger", "import", "old.receipt.json", "--dataset", "people")
+    assert imported.exit_code == 0, imported.stderr
+    assert "imported. Spent now: epsilon 0." in imported.stdout and "head " in imported.stdout
+    (charge,) = history()
+    assert (charge["state"], charge["plan"]["epsilon"]) == ("committed", 0.6) and len(charge["receipt"]) == 64
+    assert "imported from its receipt" in " ".join(run("ledger", "history", "--dataset", "people").stdout.split())
+    # the model file holds the same receipt
+    again = run("ledger", "import", "old.json", "--dataset", "people")
+    assert again.exit_code == 2 and "charged for this receipt already, by entry 2" in again.stderr
+    another = ("ledger", "import", "old.json", "--dataset", "people", "--another-run")
+    assert run(*another).exit_code == 0
+    beyond = run(*another)
+    assert beyond.exit_code == 2 and "this run would bring it to epsilon=1." in beyond.stderr
+    unit = ["--dataset", "patients", "--epsilon", 1, "--delta", 1e-6, "--unit", "a patient"]
+    assert run("ledger", "create", *unit).exit_code == 0
+    refused = run("ledger", "import", "old.json", "--dataset", "patients")
+    assert refused.exit_code == 2 and "the budget of dataset 'patients' about 'a patient'" in refused.stderr
+    assert run("ledger", "import", "old.json", "--dataset", "patients", "--same-unit").exit_code == 0
+    assert run("ledger", "verify").exit_code == 0

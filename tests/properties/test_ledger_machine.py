@@ -10,11 +10,13 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from sottovoce.exceptions import BudgetError
+from sottovoce.exceptions import BudgetError, LedgerError
 from sottovoce.ledger import Ledger, verify_export
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, RandomizedResponseEvent, RepeatedEvent, compose
 from sottovoce.privacy.filters import COMPOSITIONS, PrivacyFilter, Release
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.reading import fingerprint
 
 SELECTIONS = RepeatedEvent(BoundedRangeEvent(0.1), 3)
 EVENTS = [
@@ -40,6 +42,7 @@ class Machine(RuleBasedStateMachine):
         self.ledger = Ledger(self.url)
         self.rules = {}
         self.counted = {}  # by data set: charge -> release
+        self.imported = {}  # by data set: fingerprints of receipts
         self.states = {}
         self.heads = []
 
@@ -54,6 +57,7 @@ class Machine(RuleBasedStateMachine):
         self.ledger.create(name, epsilon=epsilon, delta=delta, composition=composition)
         self.rules[name] = PrivacyFilter(epsilon, delta, composition)
         self.counted[name] = {}
+        self.imported[name] = set()
         return name
 
     @rule(target=charges, dataset=datasets, event=st.sampled_from(EVENTS), delta=st.sampled_from([0.0, 1e-7, 1e-6]))
@@ -76,10 +80,30 @@ class Machine(RuleBasedStateMachine):
             self.ledger.commit(charge, self.counted[charge.dataset][charge.charge].event)
             self.states[charge.charge] = "committed"
 
-    @rule(charge=consumes(charges))
-    def cancel(self, charge):
+    @rule(dataset=datasets, event=st.sampled_from(EVENTS), delta=st.sampled_from([0.0, 1e-6]), twice=st.booleans())
+    def import_receipt(self, dataset, event, delta, twice):
+        receipt = Guarantee(
+            epsilon=accountant_for(event).epsilon(event, delta), delta=delta, adjacency="zero-out", unit="a row",
+            mechanism="", releases=(), event=event, assumptions=(), not_covered=(), seeded=False, accountant="",
+            proof="", version="0",
+        )  # fmt: skip
+        wanted = [*self.counted[dataset].values(), Release(event, delta)]
+        known = fingerprint(receipt) in self.imported[dataset] and not twice
+        fits = self.rules[dataset].admits(wanted)
+        try:
+            charge = self.ledger.import_receipt(dataset, receipt, same_unit=True, another_run=twice)
+        except LedgerError as error:
+            assert known or (isinstance(error, BudgetError) and not fits)
+            return
+        assert fits and not known
+        self.imported[dataset].add(fingerprint(receipt))
+        self.counted[dataset][charge.charge] = wanted[-1]
+        self.states[charge.charge] = "committed"
+
+    @rule(charge=consumes(charges), by_hand=st.booleans())
+    def cancel(self, charge, by_hand):
         if charge is not None:
-            self.ledger.cancel(charge, "nothing was drawn")
+            self.ledger.cancel(charge.charge if by_hand else charge, "nothing was drawn")
             del self.counted[charge.dataset][charge.charge]
             self.states[charge.charge] = "cancelled"
 
@@ -121,7 +145,9 @@ class Machine(RuleBasedStateMachine):
         if not getattr(self, "rules", None):
             return
         fresh = Ledger(self.url)
-        assert {record.charge: record.state for name in self.rules for record in fresh.history(name)} == self.states
+        records = [record for name in self.rules for record in fresh.history(name)]
+        assert {record.charge: record.state for record in records} == self.states
+        assert all(len(record.at) == 10 and record.ended_at in (None, record.at) for record in records)
         for name, budget in self.rules.items():
             releases = list(self.counted[name].values())
             for ledger in (fresh, self.ledger):

@@ -179,9 +179,15 @@ def test_nan_and_infinity(make, y, sparse, value):
         make().fit(sp.csr_array(bad) if sparse else bad, y)
 
 
-def test_label_outside_its_bounds():
-    with pytest.raises(DataError, match=r"outside label_bounds=\(0, 2\)"):
-        lasso(label_bounds=(0.0, 2.0)).fit(X, Y)
+def test_labels_outside_their_bounds_are_clipped():
+    def coef(y):
+        return lasso(label_bounds=(0.0, 2.0), random_state=0).fit(X, y).coef_
+
+    assert Y.max() > 2.0
+    assert np.array_equal(coef(Y), coef(np.clip(Y, 0.0, 2.0)))
+
+
+def test_labels_that_are_not_numbers():
     with pytest.raises(DataError, match="y must hold numbers for DPLasso"):
         lasso().fit(X, CLASS)
 

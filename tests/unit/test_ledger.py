@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import threading
 from copy import deepcopy
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
 import pytest
@@ -62,7 +63,7 @@ def test_the_life_of_a_charge(ledger):
     assert (record.state, record.event, record.who, record.seq) == ("reserved", EVENT, "tester", charge.seq)
     assert record.plan == {"n_samples": 100, "epsilon": "inf"}
     assert record.code == f"sottovoce {version('sottovoce')}"
-    assert record.at.endswith("+00:00") and record.is_private
+    assert (record.at, record.ended_at) == (datetime.now(UTC).date().isoformat(), None) and record.is_private
     end = ledger.commit(charge, EVENT)
     assert ledger.head() == end.hash != charge.hash
     (record,) = ledger.history("people")
@@ -82,8 +83,10 @@ def test_a_cancelled_charge_is_given_back(ledger):
     assert [(record.state, record.reason) for record in ledger.history("people")] == [
         ("cancelled", "no noise was drawn")
     ]
-    with pytest.raises(LedgerError, match="is cancelled already"):
+    with pytest.raises(AccountingError, match=r"was cancelled \(no noise was drawn\) while .* Do not use"):
         ledger.commit(charge, EVENT)
+    with pytest.raises(LedgerError, match="is cancelled already"):
+        ledger.cancel(charge, "again")
     assert Ledger(ledger.url).spent("people") == (0.0, 1e-6)
     assert ledger.verify().ok
 
@@ -217,8 +220,9 @@ def test_nothing_is_made_by_reading(tmp_path):
         ("budget.db", "sqlite:///PATH or postgresql"),
         ("sqlite://", "must be kept on disk"),
         ("sqlite:///:memory:", "must be kept on disk"),
-        ("mysql://host/db", "SQLite or PostgreSQL"),
-        ("postgresql+psycopg2://host/db", "SQLite or PostgreSQL"),
+        ("sqlite:///file:x?mode=memory&uri=true", "must be kept on disk"),
+        ("mysql://host/db", "must be a SQLite file"),
+        ("postgresql+psycopg2://host/db", "must be a SQLite file"),
     ],
 )
 def test_bad_addresses(url, message):
@@ -550,27 +554,40 @@ def test_a_process_that_forks_uses_its_own_connection(lite):
     assert len(lite.history("people")) == 2 and lite.verify().ok
 
 
-def charged(ledger, has_drawn, event=EVENT):
-    return charging(
-        ledger, "people", event, delta=1e-6, adjacency=Adjacency.ZERO_OUT, seeded=False, plan={}, has_drawn=has_drawn
-    )
+def charged(ledger, event=EVENT):
+    return charging(ledger, "people", event, delta=1e-6, adjacency=Adjacency.ZERO_OUT, seeded=False, plan={})
 
 
-def test_an_error_before_the_noise_cancels_and_one_after_it_does_not(lite):
-    with pytest.raises(KeyError), charged(lite, lambda: False):
+def states(ledger):
+    return [record.state for record in ledger.history("people")]
+
+
+def test_an_error_gives_the_charge_back_only_before_the_data_were_looked_at(lite):
+    with pytest.raises(KeyError) as caught, charged(lite):
         raise KeyError("no row was read")
-    with pytest.raises(KeyError) as caught, charged(lite, lambda: True):
-        raise KeyError("in the middle")
-    assert "counts as spent" in caught.value.__notes__[0]
-    with pytest.raises(KeyboardInterrupt), charged(lite, lambda: True):
-        raise KeyboardInterrupt
-    with charged(lite, lambda: True) as held:
+    assert not hasattr(caught.value, "__notes__")
+    for error in (KeyError("in the middle"), KeyboardInterrupt(), MemoryError()):
+        with pytest.raises(type(error)) as caught, charged(lite, GaussianEvent(50.0)) as held:
+            held.looking()
+            raise error
+        (note,) = caught.value.__notes__
+        assert "counts as spent" in note and "check them before a fit" in note and "sottovoce ledger cancel" in note
+    with charged(lite) as held:
+        held.looking()
         held.commit(EVENT)
-    assert [record.state for record in lite.history("people")] == ["cancelled", "reserved", "reserved", "committed"]
+    assert states(lite) == ["cancelled", *["reserved"] * 3, "committed"]
+    assert lite.history("people")[0].reason == "the run ended before it looked at any value of the data"
+
+
+def test_a_run_that_was_committed_is_never_given_back(lite):
+    with pytest.raises(KeyError) as caught, charged(lite) as held:
+        held.commit(EVENT)
+        raise KeyError("after it")
+    assert "counts as spent" in caught.value.__notes__[0] and states(lite) == ["committed"]
 
 
 def test_a_fit_that_is_paid_for_survives_a_ledger_that_is_gone(lite, tmp_path):
-    with charged(lite, lambda: True) as held:
+    with charged(lite) as held:
         (tmp_path / "budget.db").rename(tmp_path / "away.db")
         with pytest.warns(sv.exceptions.PrivacyWarning, match="its end could not be recorded"):
             held.commit(EVENT)
@@ -579,9 +596,76 @@ def test_a_fit_that_is_paid_for_survives_a_ledger_that_is_gone(lite, tmp_path):
 
 
 def test_a_plan_that_changed_after_the_charge_stops_before_the_noise(lite):
-    with pytest.raises(AccountingError, match="changed after it was charged"), charged(lite, lambda: False) as held:
+    with pytest.raises(AccountingError, match="changed after it was charged"), charged(lite) as held:
         held.check_plan(GaussianEvent(9.0))
     assert lite.spent("people")[0] == 0.0
+
+
+def test_a_charge_is_given_back_by_hand_and_the_ledger_says_so(ledger):
+    first, second = (ledger.reserve("people", EVENT, **FIT) for _ in range(2))
+    keeper = Ledger(ledger.url, who="keeper")
+    keeper.cancel(first.charge, "power cut before the file was opened")
+    ledger.cancel(second, "the run itself")
+    by_hand, by_run = ledger.history("people")
+    assert (by_hand.state, by_hand.by_hand, by_hand.who, by_hand.ended_by) == ("cancelled", True, "tester", "keeper")
+    assert by_hand.reason == "power cut before the file was opened" and not by_run.by_hand
+    for name, message in ((first.charge, "is cancelled already"), ("none", "is not in this ledger")):
+        with pytest.raises(LedgerError, match=message):
+            keeper.cancel(name, "again")
+    done = ledger.commit(ledger.reserve("people", EVENT, **FIT), EVENT)
+    with pytest.raises(LedgerError, match="is committed already"):
+        keeper.cancel(done.charge, "regret")
+    assert ledger.verify().ok
+
+
+def test_the_result_of_a_run_whose_charge_was_cancelled_meanwhile_is_not_handed_out(lite):
+    with pytest.raises(AccountingError, match="was cancelled"), charged(lite) as held:
+        held.looking()
+        lite.cancel(held.charge.charge, "taken for dead")
+        held.commit(EVENT)
+    assert states(lite) == ["cancelled"]
+
+
+class Clock:
+    """A clock that goes on by itself, in place of that of the ledger."""
+
+    def __init__(self, monkeypatch, start="2026-11-22T23:59:59.999999+00:00"):
+        self.time = datetime.fromisoformat(start)
+        monkeypatch.setattr("sottovoce.ledger.ledger.datetime", self)
+
+    def now(self, zone):
+        self.time += timedelta(microseconds=1)
+        return self.time.astimezone(zone)
+
+
+def test_no_time_is_finer_than_a_day_and_the_end_of_a_charge_has_that_of_its_start(lite, monkeypatch, tmp_path):
+    clock = Clock(monkeypatch, "2026-11-22T12:34:56.789012+00:00")
+    committed, cancelled = (lite.reserve("people", EVENT, **FIT) for _ in range(2))
+    clock.time += timedelta(days=3)
+    lite.commit(committed, EVENT)
+    lite.cancel(cancelled, "nothing was read")
+    lite.reserve("people", EVENT, **FIT)
+    assert [(record.at, record.ended_at) for record in lite.history("people")] == [
+        *[("2026-11-22", "2026-11-22")] * 2, ("2026-11-25", None),
+    ]  # fmt: skip
+    lite.export(tmp_path / "all.jsonl")
+    entries = [json.loads(line)["entry"] for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert all(len(entry["at"]) == len("2026-11-22") for entry in entries)
+    assert "12:34" not in json.dumps(entries) and "789012" not in json.dumps(entries)
+
+
+def test_entries_of_earlier_versions_with_finer_times_are_still_read(lite, monkeypatch, tmp_path):
+    before = "2026-10-01T08:30:00.123456+00:00"
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "_day", lambda self, charge: before)
+        old, open_ = (lite.reserve("people", EVENT, **FIT) for _ in range(2))
+        lite.commit(old, EVENT)
+    lite.commit(open_, EVENT)
+    assert [(record.at, record.ended_at) for record in lite.history("people")] == [
+        (before, before), (before, "2026-10-01"),
+    ]  # fmt: skip
+    head = lite.export(tmp_path / "all.jsonl")
+    assert lite.verify(head).ok and verify_export(tmp_path / "all.jsonl", expected_head=head).ok
 
 
 def test_without_sqlalchemy_the_remedy_is_named(monkeypatch, tmp_path):

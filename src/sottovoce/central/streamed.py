@@ -37,6 +37,11 @@ class StreamedTable(ABC):
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, in order."""
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the table names its target; `labels` says what to do if not."""
+        return True
+
     @abstractmethod
     def labels(self) -> NDArray[Any]:
         """Return the target of each row."""

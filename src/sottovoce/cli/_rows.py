@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from sottovoce.estimators._unread import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import Encoder, Layout, LibsvmTable, Schema, Table, read_libsvm, read_table
+from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table, read_libsvm, read_table
 
 __all__ = ["Labels", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
 
@@ -47,6 +48,9 @@ class RowReader(Protocol):
     @property
     def label_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the labels, for a regression."""
+
+    def open(self, path: Path) -> UnreadTable:
+        """Return the table in a file, of which only lines and columns were looked at, and no value."""
 
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
@@ -94,12 +98,19 @@ class SchemaRows:
         """The bounds of the target."""
         return self.encoder.schema.label_bounds
 
+    def open(self, path: Path) -> UnreadTable:
+        """Return the table in a file; its columns are there."""
+        table, schema = self._open(path, may_lack=None), self.encoder.schema
+        for name in (*(column.name for column in schema.feature_columns), str(schema.target)):
+            table.cells(name)  # says which columns there are
+        note_unused(table, schema.column_names)
+        return UnreadTable(
+            (table.n_rows, self.n_features), lambda: (self.encoder.features(table), self.encoder.labels(table))
+        )
+
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return encoded rows, and labels."""
-        table = self._open(path, may_lack=None)
-        X, y = self.encoder.features(table), self.encoder.labels(table)
-        note_unused(table, self.encoder.schema.column_names)
-        return X, y
+        return self.open(path).read()
 
     def read_features(self, path: Path) -> Any:
         """Return encoded rows."""
@@ -131,14 +142,22 @@ class SparseRows:
         """None: there are no columns to describe."""
         return
 
+    def open(self, path: Path) -> UnreadTable:
+        """Return the table in a file."""
+        text = LibsvmText.open(path, skip_rows=self.skip_rows)
+        return UnreadTable((text.n_rows, self.n_features), lambda: self._read(text))
+
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows as CSR, and labels: the classes as they were given, or numbers."""
-        table = read_libsvm(path, n_features=self.n_features, skip_rows=self.skip_rows)
-        return table.X, self._labels(table)
+        return self.open(path).read()
 
     def read_features(self, path: Path) -> Any:
         """Return rows as CSR."""
         return read_libsvm(path, n_features=self.n_features, skip_rows=self.skip_rows).X
+
+    def _read(self, text: LibsvmText) -> tuple[Any, Labels]:
+        table = text.table(self.n_features)
+        return table.X, self._labels(table)
 
     def _labels(self, table: LibsvmTable) -> Labels:
         if self.classes is not None:

@@ -31,7 +31,7 @@ class _Commands(LazyGroup):
             try:
                 return super().invoke(ctx)
             except SottovoceError as error:
-                typer.echo(f"error: {error}", err=True)
+                typer.echo("\n".join((f"error: {error}", *getattr(error, "__notes__", ()))), err=True)
                 raise typer.Exit(2) from None
             except OSError as error:
                 if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is no error

@@ -1,4 +1,4 @@
-"""``sottovoce ledger``: privacy budgets on disk; create, show, history, verify, export."""
+"""``sottovoce ledger``: privacy budgets on disk; create, show, history, cancel, import, verify, export."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import typer
 from sottovoce._files import check_writable
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli._output import print_columns, print_rows
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
+from sottovoce.report import read_receipt
 
 __all__ = ["ledger"]
 
@@ -103,8 +104,50 @@ def history(url: UrlOption, dataset: DatasetOption, as_json: JsonOption = False)
     if as_json:
         typer.echo(json.dumps([_charge_json(charge) for charge in charges], indent=2, allow_nan=False))
         return
-    headings = ("entry", "when (UTC)", "who", "state", "private", "what")
+    headings = ("entry", "day (UTC)", "who", "state", "private", "what")
     print_columns(f"Charges of {dataset}", headings, (_charge_row(charge) for charge in charges))
+
+
+@ledger.command()
+def cancel(
+    url: UrlOption,
+    charge: Annotated[
+        str, typer.Argument(help="Number of the entry that `ledger history` shows, or the name of the charge.")
+    ],
+    reason: Annotated[
+        str,
+        typer.Option("--reason", help="For the record: why nobody learnt anything from this run. No data in it."),
+    ],
+) -> None:
+    """Give back a charge whose run is over and told nobody anything. A decision about privacy: never automate it."""
+    book = Ledger(url)
+    name = _named(book, charge)
+    record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
+    typer.echo(f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:")
+    typer.echo(f"    {record.ended_by}: {record.reason}")
+    typer.echo("That a run failed over its data is an answer about them: whoever saw this one fail got it for nothing.")
+
+
+@ledger.command("import")
+def import_(
+    url: UrlOption,
+    dataset: DatasetOption,
+    receipt: Annotated[
+        Path, typer.Argument(help="Receipt, model file or page of a run that no ledger was charged for.")
+    ],
+    same_unit: Annotated[
+        bool, typer.Option("--same-unit", help="The receipt's unit is that of the data set, in other words.")
+    ] = False,
+    another_run: Annotated[
+        bool, typer.Option("--another-run", help="An equal receipt was imported, of another run.")
+    ] = False,
+) -> None:
+    """Charge a run of before by its receipt. Do so for all old receipts before the first new fit."""
+    book = Ledger(url)
+    made = book.import_receipt(dataset, read_receipt(receipt), same_unit=same_unit, another_run=another_run)
+    spent, delta = book.spent(dataset)
+    typer.echo(f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}")
+    typer.echo(f"head {made.hash}")
 
 
 @ledger.command()
@@ -147,6 +190,15 @@ def export(
     typer.echo(f"head {Ledger(url).export(out)}")
 
 
+def _named(book: Ledger, charge: str) -> str:
+    """Return the name of a charge that is given by its name or by the number of its entry."""
+    for dataset in book.datasets():
+        for known in book.history(dataset):
+            if charge in (known.charge, str(known.seq)):
+                return known.charge
+    raise LedgerError(f"charge {charge!r} is not in this ledger. `sottovoce ledger history` shows the entries.")
+
+
 def _remaining(book: Ledger, known: Dataset) -> float | None:
     """Return what one more Gaussian fit can have; None where the budget has no delta, or nothing can be said."""
     return book.remaining(known.name) if known.delta > 0.0 else None
@@ -160,11 +212,11 @@ def _dataset_rows(book: Ledger, known: Dataset) -> list[tuple[str, str]]:
     rows = [
         ("budget", f"epsilon {known.epsilon:g} at delta {delta:g}"),
         ("spent", f"epsilon {spent:.6g}"),
-        ("charges", f"{len(charges)}, of which {open_} without an end: running, or crashed (they count)"),
+        ("charges", f"{len(charges)}, of which {open_} without an end: running, failed or killed (they count)"),
         ("neighbours", known.adjacency.statement),
         ("unit", known.unit),
         ("composition", known.composition),
-        ("created", f"{known.created_at} by {known.created_by}"),
+        ("created", f"{known.created_at[:10]} by {known.created_by}"),
     ]
     if remaining is not None:
         rows.insert(2, ("remains", f"epsilon {remaining:.6g} for one more fit of Gaussian releases at delta {delta:g}"))
@@ -197,7 +249,11 @@ def _dataset_json(book: Ledger, known: Dataset) -> dict[str, object]:
 def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
     private = "yes" if charge.is_private else "NO: seeded" if charge.seeded else "NO: unprotected"
     what = str(charge.plan.get("estimator", "")) or "a charge"
-    return (str(charge.seq), charge.at[:19], charge.who, charge.state, private, f"{what}\n{describe(charge.event)}")
+    if charge.receipt is not None:
+        what += ", imported from its receipt"
+    if charge.by_hand:
+        what += f"\ncancelled by hand, by {charge.ended_by}: {charge.reason}"
+    return (str(charge.seq), charge.at[:10], charge.who, charge.state, private, f"{what}\n{describe(charge.event)}")
 
 
 def _charge_json(charge: ChargeRecord) -> dict[str, object]:
@@ -209,7 +265,10 @@ def _charge_json(charge: ChargeRecord) -> dict[str, object]:
         "who": charge.who,
         "code": charge.code,
         "ended_at": charge.ended_at,
+        "ended_by": charge.ended_by,
         "reason": charge.reason,
+        "by_hand": charge.by_hand,
+        "receipt": charge.receipt,
         "delta": charge.delta,
         "adjacency": charge.adjacency.value,
         "private": charge.is_private,

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sottovoce._validation import choice, number
+from sottovoce._validation import choice, magnitude
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import Rows
@@ -22,8 +22,9 @@ from sottovoce.estimators.ridge import DPRidge
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["release_sum", "row_losses", "scoring_for"]
+__all__ = ["release_sum", "row_losses", "score_mechanism", "scoring_for"]
 
 _CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
 _REGRESSION: Final = ("neg_mean_squared_error",)
@@ -48,7 +49,7 @@ def scoring_for(
             raise ParameterError(f"score_bound must be None for scoring='accuracy'; got {score_bound!r}.")
         return name, 1.0
     if score_bound is not None:
-        return name, number("score_bound", score_bound, above=0.0)
+        return name, magnitude("score_bound", score_bound)
     if isinstance(estimator, DPRidge):
         low, high = estimator._bounds()
         return name, 0.25 * (high - low) ** 2
@@ -87,6 +88,11 @@ def row_losses(
     return np.clip(np.where(np.isnan(loss), bound, loss), 0.0, bound)
 
 
+def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases the score of a trial; what it costs is known before any data are read."""
+    return sum_mechanism(adjacency, 1.0, noise_multiplier)
+
+
 def release_sum(
     losses: NDArray[np.float64],
     bound: float,
@@ -106,7 +112,7 @@ def release_sum(
     GaussianEvent
         What it cost.
     """
-    mechanism = sum_mechanism(adjacency, 1.0, noise_multiplier)
+    mechanism = score_mechanism(adjacency, noise_multiplier)
     terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)
     ticks = np.trunc(terms / mechanism.tick).astype(np.int64).sum(keepdims=True)
     noisy, event = mechanism.release(ticks, noise)

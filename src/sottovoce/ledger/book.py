@@ -4,8 +4,10 @@ The body of each kind of entry:
 
 * ``ledger`` (the first one): ``format``, ``version``, ``ledger`` (a random name);
 * ``create``: ``dataset``, ``epsilon``, ``delta``, ``adjacency``, ``unit``, ``composition``, ``allow_nonprivate``;
-* ``reserve``: ``dataset``, ``charge`` (a random name), ``event``, ``delta``, ``adjacency``, ``seeded``, ``plan``;
-* ``commit``: ``dataset``, ``charge``, ``event``; ``cancel``: ``dataset``, ``charge``, ``reason``.
+* ``reserve``: ``dataset``, ``charge`` (a random name), ``event``, ``delta``, ``adjacency``, ``seeded``, ``plan``, and
+  ``receipt`` (a fingerprint) if it was imported;
+* ``commit``: ``dataset``, ``charge``, ``event``; ``cancel``: ``dataset``, ``charge``, ``reason``, and ``by_hand``
+  (true) if it was not the run itself that gave the charge back.
 
 A charge counts from its reservation on, with the event that was reserved, unless it is cancelled. The same code reads a
 database before each charge, verifies it, and verifies an export.
@@ -51,7 +53,9 @@ class Dataset:
         The rule by which charges add up; see `sottovoce.privacy.filters`.
     allow_nonprivate : bool
         Whether charges without any protection are recorded, outside the sum, rather than refused.
-    created_at, created_by : str
+    created_at : str
+        The day, in UTC.
+    created_by : str
     """
 
     name: str
@@ -94,10 +98,16 @@ class ChargeRecord:
     plan : dict
         Public facts of the run.
     at, who, code : str
-        When, by whom, by which version.
+        On which day (entries of earlier versions may have a finer time), by whom, by which version.
     ended_at : str or None
+        The same day again, whenever the run ended: how long a search took would tell its secret number of trials.
+    ended_by : str or None
     reason : str or None
         Of a cancellation.
+    by_hand : bool
+        It was cancelled by somebody who named it, not by the run that held it.
+    receipt : str or None
+        Fingerprint of the receipt, if the charge was imported from one.
     seq : int
         Number of the entry that reserved it.
     """
@@ -115,7 +125,10 @@ class ChargeRecord:
     who: str
     code: str
     ended_at: str | None
+    ended_by: str | None
     reason: str | None
+    by_hand: bool
+    receipt: str | None
     seq: int
 
     @property
@@ -204,6 +217,10 @@ class Book:
             raise LedgerError(f"charge {charge!r} is not in this ledger.")
         return self._accounts[self._charges[charge]].charges[charge]
 
+    def day_of(self, charge: str) -> str | None:
+        """Return the day on which a charge was reserved, None before that."""
+        return self.charge(charge).at[:10] if charge in self._charges else None
+
     def spent(self, dataset: str) -> float:
         """Return the epsilon that is spent, at the budget's delta."""
         return self.account(dataset).spent()
@@ -247,6 +264,23 @@ class Book:
             budget=(known.epsilon, known.delta), spent=spent, asked=asked,
         )  # fmt: skip
 
+    def check_not_charged(self, charge: str) -> None:
+        """Refuse what this ledger holds a charge for, of whatever data set."""
+        if charge in self._charges and (known := self.charge(charge)).state != "cancelled":
+            raise LedgerError(
+                f"the run of this receipt charged this ledger itself: entry {known.seq}, dataset {known.dataset!r}."
+            )
+
+    def check_new_receipt(self, dataset: str, receipt: str) -> None:
+        """Refuse a receipt that the data set is charged for already."""
+        for known in self.account(dataset).charges.values():
+            if known.receipt == receipt and known.state != "cancelled":
+                raise LedgerError(
+                    f"dataset {dataset!r} is charged for this receipt already, by entry {known.seq} of "
+                    f"{known.at[:10]}. If it is the receipt of another run, equal to the last letter, say so: "
+                    "another_run=True (--another-run)."
+                )
+
     def check_open(self, charge: str) -> None:
         """Refuse a charge that has ended."""
         record = self.charge(charge)
@@ -259,12 +293,17 @@ class Book:
         Raises
         ------
         LedgerError
-            If the charge is not open.
+            If the charge was committed before.
         AccountingError
-            If the event costs more; the reservation stays as it is.
+            If the event costs more; the reservation stays as it is. Or if the charge was cancelled by hand meanwhile.
         """
-        self.check_open(charge)
         record = self.charge(charge)
+        if record.state == "cancelled":
+            raise AccountingError(
+                f"charge {charge!r} of dataset {record.dataset!r} was cancelled ({record.reason}) while its run went "
+                "on: nobody pays for the result. Do not use it."
+            )
+        self.check_open(charge)
         known = self._accounts[record.dataset].dataset
         released = _release(known.adjacency, event, record.adjacency, record.delta)
         reserved = _release(known.adjacency, record.event, record.adjacency, record.delta)
@@ -355,7 +394,10 @@ class Book:
             who=entry.who,
             code=entry.code,
             ended_at=None,
+            ended_by=None,
             reason=None,
+            by_hand=False,
+            receipt=None if body.get("receipt") is None else str(body["receipt"]),
             seq=entry.seq,
         )
         if charge.is_protected:
@@ -374,10 +416,12 @@ class Book:
         charge = account.charges[body["charge"]]
         if charge.state != "reserved":
             raise LedgerIntegrityError(f"charge {charge.charge!r} was {charge.state} before.")
+        ended = replace(charge, ended_at=entry.at, ended_by=entry.who)
         if entry.kind == "commit":
-            ended = replace(charge, state="committed", committed_event=_event(body["event"]), ended_at=entry.at)
+            ended = replace(ended, state="committed", committed_event=_event(body["event"]))
         else:
-            ended = replace(charge, state="cancelled", reason=str(body["reason"]), ended_at=entry.at)
+            by_hand = body.get("by_hand", False) is not False
+            ended = replace(ended, state="cancelled", reason=str(body["reason"]), by_hand=by_hand)
             account.tally = None  # it counts no more
         account.charges[charge.charge] = ended
 

@@ -1,10 +1,15 @@
-"""How a fit charges a ledger: reserve before the data are read, commit after the noise, cancel if none was drawn."""
+"""How a fit charges a ledger: reserve, look at the data, commit.
+
+A charge is given back only where nothing of the data was looked at: whether a fit fails over its data is an exact
+answer about them, and what costs nothing can be asked again and again.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError, ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge, Ledger
@@ -12,6 +17,14 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
 
 __all__ = ["OpenCharge", "charging", "is_charged"]
+
+_UNUSED: Final = "the run ended before it looked at any value of the data"
+_REMEDY: Final = (
+    "Whether a fit fails over its data is an exact answer about them; that it is charged limits how often it can be "
+    "asked. Whoever holds the data can check them before a fit, without a ledger: no NaN or infinity in X and y, every "
+    "label among the public classes, every cell as the schema says. If nobody learnt anything from this failure, who "
+    "answers for the data set can decide to give the charge back by hand: sottovoce ledger cancel."
+)
 
 
 class OpenCharge:
@@ -21,12 +34,19 @@ class OpenCharge:
     ----------
     charge : Charge or None
         The last entry about it.
+    looked : bool
+        Whether any value of the data may have been looked at.
     """
 
     def __init__(self, ledger: Ledger | None = None, charge: Charge | None = None, event: Event | None = None) -> None:
         self._ledger = ledger
         self.charge = charge
+        self.looked = False
         self._event = event
+
+    def looking(self) -> None:
+        """Say that values of the data are looked at from now on: the charge stays, however the run ends."""
+        self.looked = True
 
     def check_plan(self, event: Event) -> None:
         """Refuse to go on, before any noise, if the plan is not the one that was charged.
@@ -42,12 +62,13 @@ class OpenCharge:
             )
 
     def commit(self, event: Event) -> None:
-        """Record what the fit released.
+        """Record what the fit releases.
 
         Raises
         ------
         AccountingError
-            If it cost more than was reserved: the result must not be used.
+            If it costs more than was reserved, or if somebody cancelled the charge meanwhile: the result must not be
+            used.
         """
         if self._ledger is None or self.charge is None:
             return
@@ -94,7 +115,6 @@ def charging(
     adjacency: Adjacency,
     seeded: bool,
     plan: Mapping[str, object],
-    has_drawn: Callable[[], bool],
 ) -> Iterator[OpenCharge]:
     """Hold a reservation while a fit runs.
 
@@ -104,14 +124,12 @@ def charging(
     dataset : str or None
     event, delta, adjacency, seeded, plan
         As for `Ledger.reserve`.
-    has_drawn : callable
-        Tells whether noise may have been drawn, or anything have been released. Asked if the fit fails: if not, the
-        reservation is cancelled; else it stays as spent.
 
     Yields
     ------
     OpenCharge
-        To be committed before the result is handed out.
+        To be told before the values of the data are looked at, and to be committed before the result is handed out.
+        A run that fails before both gives the reservation back.
     """
     if not is_charged(ledger, dataset):
         yield OpenCharge()
@@ -123,11 +141,12 @@ def charging(
     try:
         yield held
     except BaseException as error:
-        if not has_drawn() and held.charge == charge:
-            try:
-                book.cancel(charge, "the fit ended before any noise was drawn")
-            except LedgerError as another:
-                error.add_note(f"The charge could not be cancelled, and counts as spent: {another}")
+        kept = f"Charge {charge.charge} of dataset {dataset!r} counts as spent: "
+        if held.looked or held.charge != charge:
+            error.add_note(f"{kept}the values of the data were looked at. {_REMEDY}")
         else:
-            error.add_note(f"Noise may have been drawn: charge {charge.charge} of dataset {dataset!r} counts as spent.")
+            try:
+                book.cancel(charge, _UNUSED)
+            except LedgerError as another:
+                error.add_note(f"{kept}it could not be cancelled. {another}")
         raise

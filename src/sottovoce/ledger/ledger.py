@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import secrets
 import socket
@@ -26,6 +27,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.privacy.guarantee import Guarantee
 
 __all__ = ["Charge", "Ledger"]
 
@@ -234,17 +236,7 @@ class Ledger:
         made_for = Adjacency.parse(adjacency)
         if not isinstance(seeded, bool):
             raise ParameterError(f"seeded must be True or False; got {seeded!r}.")
-        charge = secrets.token_hex(16)
-        body = {
-            "dataset": dataset,
-            "charge": charge,
-            "event": event.to_dict(),
-            "delta": delta,
-            "adjacency": made_for.value,
-            "seeded": seeded,
-            "plan": {str(key): _plain(value) for key, value in (plan or {}).items()},
-        }
-        canonical_json(body)
+        body = _reservation(dataset, event, delta, made_for, seeded, plan or {})
 
         def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
             book.check_fits(dataset, event, made_for, delta)
@@ -254,7 +246,72 @@ class Ledger:
         with self._lock:
             self._catch_up(self._store.read(self._book.n_entries))
             self._book.check_fits(dataset, event, made_for, delta)
-        return self._charge(charge, self._append(bodies))
+        return self._charge(body["charge"], self._append(bodies))
+
+    def import_receipt(
+        self, dataset: str, guarantee: Guarantee, *, same_unit: bool = False, another_run: bool = False
+    ) -> Charge:
+        """Charge an earlier run that no ledger was charged for, by its receipt.
+
+        Import all old receipts before the first new fit: what was admitted without them is not taken back.
+
+        Parameters
+        ----------
+        dataset : str
+        guarantee : Guarantee
+            The receipt. It is believed: whether it is that of the model is for `sottovoce receipt verify` to say.
+        same_unit : bool, default False
+            The receipt's unit and that of the data set are the same in other words.
+        another_run : bool, default False
+            Import it although an equal receipt was imported: two runs with the same parameters can have equal ones.
+
+        Returns
+        -------
+        Charge
+            Committed.
+
+        Raises
+        ------
+        BudgetError
+            If it does not fit, naming what it would bring the data set to. A budget is never exceeded, not even to
+            record what has happened: then the budget does not cover that run, and people should be told so.
+        AccountingError
+            If the receipt is for an adjacency that does not fit.
+        LedgerError
+            If its unit is another one, if it was imported before, or if the run charged this ledger itself.
+        """
+        if not isinstance(guarantee, Guarantee):
+            raise ParameterError(f"guarantee must be a Guarantee, as in model.guarantee_; got {guarantee!r}.")
+        for name, value in (("same_unit", same_unit), ("another_run", another_run)):
+            if not isinstance(value, bool):
+                raise ParameterError(f"{name} must be True or False; got {value!r}.")
+        made_for = Adjacency.parse(guarantee.adjacency)
+        facts = {
+            "estimator": guarantee.parameters.get("estimator"),
+            "epsilon": guarantee.epsilon,
+            "unit": guarantee.unit,
+            "receipt of": f"sottovoce {guarantee.version}",
+        }
+        body = _reservation(dataset, guarantee.event, guarantee.delta, made_for, guarantee.seeded, facts)
+        body["receipt"] = _fingerprint(guarantee)
+        ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
+        charged = getattr(guarantee, "charge", None)  # receipts that name the ledger which their run charged
+
+        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+            known = book.account(dataset).dataset
+            if not same_unit and known.unit != guarantee.unit:
+                raise LedgerError(
+                    f"the receipt is about {guarantee.unit!r}, the budget of dataset {dataset!r} about {known.unit!r}. "
+                    "If both are the same in other words, say so: same_unit=True (--same-unit)."
+                )
+            if charged is not None:
+                book.check_not_charged(charged["charge"])
+            if not another_run:
+                book.check_new_receipt(dataset, body["receipt"])
+            book.check_fits(dataset, guarantee.event, made_for, guarantee.delta)
+            return [("reserve", body), ("commit", ended)]
+
+        return self._charge(body["charge"], self._append(bodies))
 
     def commit(self, charge: Charge, event: Event) -> Charge:
         """Record the end of a run, with the event that it really had.
@@ -283,13 +340,15 @@ class Ledger:
 
         return self._charge(record.charge, self._append(bodies))
 
-    def cancel(self, charge: Charge, reason: str) -> Charge:
-        """Give back a reservation of a run that drew no noise and released nothing.
+    def cancel(self, charge: Charge | str, reason: str) -> Charge:
+        """Give back a reservation of a run that told nobody anything: no result, and no failure over the data.
 
         Parameters
         ----------
-        charge : Charge
-            From `reserve`.
+        charge : Charge or str
+            From `reserve`; or its name, as in `history`, which is recorded as done by hand. That is a decision about
+            privacy for whoever answers for the data set, after the run has ended; nothing may take it automatically,
+            because whether a run failed over the data is itself an answer about the data.
         reason : str
             For the record; it must not depend on the data.
 
@@ -298,10 +357,11 @@ class Ledger:
         LedgerError
             If the charge is not open.
         """
-        record = self._known(charge)
+        record = self._now().charge(charge) if isinstance(charge, str) else self._known(charge)
         if not isinstance(reason, str) or not reason.strip():
             raise ParameterError(f"reason must be a string that is not empty; got {reason!r}.")
-        body = {"dataset": record.dataset, "charge": record.charge, "reason": reason}
+        by_hand = {"by_hand": True} if isinstance(charge, str) else {}
+        body = {"dataset": record.dataset, "charge": record.charge, "reason": reason, **by_hand}
 
         def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
             book.check_open(record.charge)
@@ -418,15 +478,47 @@ class Ledger:
                 return entries[-1]
         raise LedgerError(f"the ledger {self._store.url} is written by somebody who does not wait: try again later.")
 
+    def _day(self, charge: str | None) -> str:
+        """Return the stamp of an entry: the day in UTC, and for the end of a charge the day on which it began.
+
+        A finer one would tell how long a search took, and so its secret number of trials; so would the day of the end,
+        after a midnight.
+        """
+        began = None if charge is None else self._book.day_of(charge)
+        return began or datetime.now(UTC).date().isoformat()
+
     def _entries(self, bodies: list[tuple[str, dict[str, Any]]]) -> list[Entry]:
         entries: list[Entry] = []
         seq, head = self._book.n_entries, self._book.head
-        at, who = datetime.now(UTC).isoformat(timespec="microseconds"), self.who or _user()
+        who = self.who or _user()
         for kind, body in bodies:
+            at = self._day(body.get("charge"))
             entry = Entry(seq=seq, previous=head, kind=kind, at=at, who=who, code=_CODE, body=body)
             entries.append(entry)
             seq, head = seq + 1, entry.hash
         return entries
+
+
+def _reservation(
+    dataset: str, event: Event, delta: float, adjacency: Adjacency, seeded: bool, plan: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return the body of an entry that reserves a charge with a new name."""
+    body = {
+        "dataset": dataset,
+        "charge": secrets.token_hex(16),
+        "event": event.to_dict(),
+        "delta": delta,
+        "adjacency": adjacency.value,
+        "seeded": seeded,
+        "plan": {str(key): _plain(value) for key, value in plan.items()},
+    }
+    canonical_json(body)
+    return body
+
+
+def _fingerprint(guarantee: Guarantee) -> str:
+    """Return the hash of the receipt's file, which its page shows too."""
+    return hashlib.sha256(guarantee.to_json().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _checked_name(dataset: object) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import LedgerError
 
 if TYPE_CHECKING:
@@ -96,47 +96,30 @@ class Store:
 
     def __init__(self, url: str, timeout: float) -> None:
         sa = _alchemy()
-        try:
-            parsed = sa.engine.make_url(url)
-        except sa.exc.ArgumentError:
-            raise LedgerError(
-                "a ledger is given as sqlite:///PATH or postgresql://USER@HOST/DATABASE; this is neither. (For an "
-                "absolute path there are four slashes: sqlite:////var/lib/budget.db.)"
-            ) from None
-        if parsed.drivername in ("postgresql", "postgres"):
-            parsed = parsed.set(drivername="postgresql+psycopg")
+        parsed = parse_address(url, name="a ledger", error=LedgerError)
         self.kind = parsed.get_backend_name()
-        self._path: Path | None = None
-        self._timeout = timeout
-        self._is_there = False
-        arguments: dict[str, Any]
-        self.url = parsed.render_as_string(hide_password=True)
-        if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-            if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
-                raise LedgerError(f"a ledger must be kept on disk: give a file, sqlite:///PATH; got {self.url!r}.")
-            self._path = Path(parsed.database).absolute()  # also after a change of the working folder
-            parsed = parsed.set(database=str(self._path))
-            arguments = {"timeout": timeout}
-            options: dict[str, Any] = {}
-        elif parsed.drivername == "postgresql+psycopg":
-            if find_spec("psycopg") is None:
-                raise LedgerError('PostgreSQL needs a driver: pip install "sottovoce[ledger]".')
-            arguments = {"connect_timeout": max(2, int(timeout))}
-            options = {"isolation_level": "READ COMMITTED"}  # each statement sees what was there before it
-        else:
-            raise LedgerError(f"a ledger is kept in SQLite or PostgreSQL (by psycopg); got {self.url!r}.")
         self.url = parsed.render_as_string(hide_password=True)
         self.address = parsed.render_as_string(hide_password=False)
         self.collision: type[Exception] = sa.exc.IntegrityError
-        self._engine = sa.create_engine(parsed, poolclass=sa.pool.NullPool, connect_args=arguments, **options)
-        if self._path is not None:
-            sa.event.listen(self._engine, "connect", _own_transactions)
+        self._path = Path(str(parsed.database)) if self.kind == "sqlite" else None
+        self._timeout = timeout
+        self._is_there = False
+        self._engine = open_engine(
+            parsed, error=LedgerError, extra="ledger", timeout=timeout, poolclass=sa.pool.NullPool,
+            pragma="PRAGMA synchronous = EXTRA",  # not only the file but the folder, before a commit ends
+            server=r"-c default_transaction_isolation=read\ committed",  # each statement sees what was there before it
+        )  # fmt: skip
 
     def create(self) -> None:
         """Make the table and its guards, where they are not there yet."""
         if self._path is not None and not self._path.parent.is_dir():
             raise LedgerError(f"{self.url}: the folder {self._path.parent} does not exist. Make it first.")
-        with self._connected(create=True) as connection, self._locked(connection):
+        if self._path is not None:
+            try:
+                make_private_file(self._path)
+            except OSError as error:
+                raise LedgerError(f"{self.url}: cannot make the file: {error.strerror}.") from None
+        with self._writer() as connection:
             for statement in _SQLITE if self._path is not None else _POSTGRESQL:
                 connection.exec_driver_sql(statement)
 
@@ -149,10 +132,9 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Be the only writer; what was appended is on disk when the block ends, and is not there if it fails."""
-        with self._connected() as connection:
+        with self._writer() as connection:
             self._check_table(connection)
-            with self._locked(connection):
-                yield Transaction(connection)
+            yield Transaction(connection)
 
     def missing_guards(self) -> set[str]:
         """Return the triggers that should refuse changes and are not there."""
@@ -162,13 +144,13 @@ class Store:
             return wanted - {str(name) for (name,) in connection.exec_driver_sql(statement)}
 
     @contextmanager
-    def _connected(self, *, create: bool = False) -> Iterator[sa.Connection]:
+    def _connected(self, **options: object) -> Iterator[sa.Connection]:
         sa = _alchemy()
-        if self._path is not None and not create and not self._path.exists():
+        if self._path is not None and not self._path.exists():
             raise LedgerError(self._missing())  # connecting would leave an empty file
         try:
             with self._engine.connect() as connection:
-                yield connection
+                yield connection.execution_options(**options)
         except (sa.exc.IntegrityError, LedgerError):
             raise
         except sa.exc.SQLAlchemyError as error:
@@ -179,30 +161,21 @@ class Store:
             ) from None
 
     @contextmanager
-    def _locked(self, connection: sa.Connection) -> Iterator[None]:
-        if self._path is not None:
-            connection.exec_driver_sql("PRAGMA synchronous=EXTRA")  # not only the file but the folder, before it ends
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:
-            # a transaction that the read before may have begun would not hold the lock from its start
-            connection.rollback()
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(1000 * self._timeout)}ms'")
-            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-        try:
-            yield
-        except BaseException:
-            self._end(connection, "ROLLBACK")
-            raise
-        self._end(connection, "COMMIT")
+    def _writer(self) -> Iterator[sa.Connection]:
+        """Connect with the writer's lock held; SQLite takes it as the transaction begins."""
+        with self._connected(**{WRITES: True}) as connection:
+            if self._path is None:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(1000 * self._timeout)}ms'")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            try:
+                yield connection
+            except BaseException:
+                self._end(connection, "ROLLBACK")
+                raise
+            self._end(connection, "COMMIT")
 
     def _end(self, connection: sa.Connection, how: str) -> None:
-        if self._path is not None:
-            connection.exec_driver_sql(how)
-        elif how == "COMMIT":
-            connection.commit()
-        else:
-            connection.rollback()
+        (connection.commit if how == "COMMIT" else connection.rollback)()
 
     def _check_table(self, connection: sa.Connection) -> None:
         if self._is_there:
@@ -221,11 +194,6 @@ class Store:
 def _rows(connection: sa.Connection, after: int) -> list[Row]:
     statement = f"SELECT seq, previous, hash, entry FROM {_TABLE} WHERE seq >= :after ORDER BY seq"
     return [tuple(row) for row in connection.execute(_alchemy().text(statement), {"after": after})]
-
-
-def _own_transactions(connection: Any, _: Any) -> None:
-    """Leave BEGIN and COMMIT to this module: the driver would begin later, and without the writer's lock."""
-    connection.isolation_level = None
 
 
 def _alchemy() -> Any:

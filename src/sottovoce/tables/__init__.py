@@ -7,7 +7,7 @@ from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.parquet import ParquetTable
-from sottovoce.tables.reading import FORMATS, LibsvmTable, file_format, read_libsvm, read_table
+from sottovoce.tables.reading import FORMATS, LibsvmTable, LibsvmText, file_format, read_libsvm, read_table
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 
@@ -19,6 +19,7 @@ __all__ = [
     "IgnoredColumn",
     "Layout",
     "LibsvmTable",
+    "LibsvmText",
     "NumericColumn",
     "ParquetTable",
     "Schema",

@@ -124,6 +124,11 @@ class ParquetTable(StreamedTable):
         """Name of the column that `labels` reads."""
         return self._target
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the table was made with a target."""
+        return self._target is not None
+
     def labels(self) -> npt.NDArray[Any]:
         """Read the target column into memory.
 

@@ -32,7 +32,7 @@ from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
 
-__all__ = ["FORMATS", "LibsvmTable", "file_format", "read_libsvm", "read_table"]
+__all__ = ["FORMATS", "LibsvmTable", "LibsvmText", "file_format", "read_libsvm", "read_table"]
 
 FORMATS = ("csv", "parquet", "libsvm")
 
@@ -155,6 +155,53 @@ class LibsvmTable:
     line: Callable[[int], str]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LibsvmText:
+    """A LIBSVM text file of which the lines were counted, and no number was read yet.
+
+    Attributes
+    ----------
+    path : Path
+    skip_rows : int
+        Lines that were skipped at the start.
+    n_rows : int
+    """
+
+    path: Path
+    skip_rows: int
+    n_rows: int
+    _raw: bytes
+
+    @classmethod
+    def open(cls, path: str | Path, *, skip_rows: int = 0) -> LibsvmText:
+        """Read the lines of a file; parameters and errors as for `read_libsvm`, but for those of a line."""
+        path = Path(path)
+        raw = _skip_lines(_read_text(path), skip_rows, path)
+        n_rows = sum(map(_is_libsvm_data, raw.split(_NEWLINE)))
+        if n_rows == 0:
+            raise TableError(f"{path}: the file holds no row of data.")
+        return cls(path, skip_rows, n_rows, raw)
+
+    def table(self, n_features: int) -> LibsvmTable:
+        """Return the numbers; see `read_libsvm`."""
+        path, raw = self.path, self._raw
+        line = partial(_line_of_row, path, self.skip_rows, 0, _is_libsvm_data)
+        try:
+            X, y = load_svmlight_file(io.BytesIO(raw), n_features=n_features, zero_based=False)
+        except (ValueError, OverflowError) as error:
+            raise _first_bad_libsvm_line(path, raw, n_features, self.skip_rows, error) from None
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32 if X.nnz < 2**31 else np.int64)
+        for values, rows_of in ((X.data, lambda entry: np.searchsorted(X.indptr, entry, side="right") - 1), (y, int)):
+            bad = np.flatnonzero(~np.isfinite(values))
+            if bad.size:
+                row = int(rows_of(bad[0]))
+                what = "label" if values is y else f"value of feature {X.indices[bad[0]] + 1}"
+                raise TableError(
+                    f"{path}, {line(row)}: the {what} is {values[bad[0]]:g}. Remove the row, or write a number."
+                )
+        return LibsvmTable(X, y, str(path), line)
+
+
 def read_libsvm(path: str | Path, *, n_features: int, skip_rows: int = 0) -> LibsvmTable:
     """Read LIBSVM text: ``label index:value index:value ...``, indices from 1 and ascending.
 
@@ -172,25 +219,7 @@ def read_libsvm(path: str | Path, *, n_features: int, skip_rows: int = 0) -> Lib
     TableError
         If the file is missing, empty, binary, truncated, or a line is no LIBSVM text; naming the first such line.
     """
-    path = Path(path)
-    raw = _skip_lines(_read_text(path), skip_rows, path)
-    line = partial(_line_of_row, path, skip_rows, 0, _is_libsvm_data)
-    try:
-        X, y = load_svmlight_file(io.BytesIO(raw), n_features=n_features, zero_based=False)
-    except (ValueError, OverflowError) as error:
-        raise _first_bad_libsvm_line(path, raw, n_features, skip_rows, error) from None
-    if X.shape[0] == 0:
-        raise TableError(f"{path}: the file holds no row of data.")
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32 if X.nnz < 2**31 else np.int64)
-    for values, rows_of in ((X.data, lambda entry: np.searchsorted(X.indptr, entry, side="right") - 1), (y, int)):
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            row = int(rows_of(bad[0]))
-            what = "label" if values is y else f"value of feature {X.indices[bad[0]] + 1}"
-            raise TableError(
-                f"{path}, {line(row)}: the {what} is {values[bad[0]]:g}. Remove the row, or write a number."
-            )
-    return LibsvmTable(X, y, str(path), line)
+    return LibsvmText.open(path, skip_rows=skip_rows).table(n_features)
 
 
 def _read_parquet(path: Path) -> Table:

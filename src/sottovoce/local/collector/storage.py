@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from sqlalchemy import Engine, Insert, func, insert, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from sottovoce.exceptions import StorageError
-from sottovoce.local.collector._database import WRITES, describe, open_engine
+from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
+from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local.collector._tables import METADATA, PROTOCOLS, REFUSALS, REPORTS, SCHEMA, SCHEMA_VERSION
 
 __all__ = ["Outcome", "ReportStore", "Row"]
 
 _LOOKED_UP: Final = 500  # values in one IN (...)
 _FETCHED: Final = 10_000  # reports in memory at a time
+_BUSY_SECONDS: Final = 30  # to wait for another writer of a file
+_CONNECT_SECONDS: Final = 5
+_STATEMENT_MILLISECONDS: Final = 30_000
 
 
 class _Protocol(Protocol):
@@ -50,28 +55,35 @@ class ReportStore:
     Parameters
     ----------
     database : str
-        See `open_engine`.
+        ``sqlite:///FILE`` or the path of a file, or ``postgresql://USER:PASSWORD@HOST/NAME``.
     protocol : Protocol
     create : bool
-        Whether tables and the protocol are added where they are missing.
+        Whether tables and the protocol are added where they are missing, and a SQLite file is made; a PostgreSQL
+        database is never made.
 
     Raises
     ------
+    ParameterError
+        If this names no such database.
     StorageError
-        If the database cannot be reached, has tables of another version, or lacks what ``create=False`` needs.
+        If the database cannot be reached, would lose what it commits, has tables of another version, or lacks what
+        ``create=False`` needs.
     """
 
     def __init__(self, database: str, protocol: _Protocol, *, create: bool = False) -> None:
-        self._engine: Engine = open_engine(database, create=create)
+        address = database if "://" in database else f"sqlite:///{database}"
+        url = parse_address(address, name="--database", error=ParameterError)
+        name = url.render_as_string(hide_password=True)
+        self._engine: Engine = _open(url, name, create=create)
         self._writer = self._engine.execution_options(**{WRITES: True})
         self._id = protocol.id
         try:
             if create:
                 self._create(protocol)
-            self._check(describe(database))
+            self._check(name)
         except SQLAlchemyError as error:
             self.close()
-            raise StorageError(f"--database {describe(database)}: {_cause(error)}.") from None
+            raise StorageError(f"--database {name}: {_cause(error)}.") from None
         except StorageError:
             self.close()
             raise
@@ -199,6 +211,34 @@ class ReportStore:
             raise StorageError(
                 f"--database {name}: it has no reports of protocol {self._id.hex()}; it has those of {', '.join(ids)}."
             )
+
+
+def _open(url: URL, name: str, *, create: bool) -> Engine:
+    """Return an engine whose database is there; a SQLite file is made if it may be."""
+    if url.get_backend_name() == "sqlite":
+        path = Path(str(url.database))
+        try:
+            if create:
+                make_private_file(path)
+        except OSError as error:
+            raise StorageError(f"--database {path}: cannot make the file: {error.strerror}.") from None
+        if not path.is_file():
+            raise StorageError(f"--database {path}: no such file. Start the collector once to make it.")
+        pragma = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
+        return open_engine(url, error=StorageError, extra="collector", timeout=_BUSY_SECONDS, pragma=pragma)
+    engine = open_engine(
+        url, error=StorageError, extra="collector", timeout=_CONNECT_SECONDS, pragma="",
+        server=f"-c statement_timeout={_STATEMENT_MILLISECONDS}", pool_pre_ping=True, pool_timeout=_CONNECT_SECONDS,
+    )  # fmt: skip
+    try:
+        engine.connect().close()
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise StorageError(
+            f"--database {name}: cannot connect ({type(error).__name__}). Check that the server runs, and the user, "
+            "the password and the name of the database."
+        ) from None
+    return engine
 
 
 def _cause(error: SQLAlchemyError) -> str:
