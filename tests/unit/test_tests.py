@@ -21,11 +21,11 @@ def test_no_function_draws_from_a_generator_of_its_module(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     shared = set()
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            called = ast.unparse(node.value.func)
-            shared |= (
-                names_used(node, ast.Store) if called.endswith(("default_rng", "RandomState", "Random")) else set()
-            )
+        called = (
+            ast.unparse(node.value.func) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else ""
+        )
+        if called.endswith(("default_rng", "RandomState", "Random")):
+            shared |= names_used(node, ast.Store)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             own = {argument.arg for argument in function.args.args} | names_used(function, ast.Store)
