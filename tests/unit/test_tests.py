@@ -9,6 +9,7 @@ from _data import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+MAKERS = ("default_rng", "RandomState", "Random")
 
 
 def names_used(tree, context):
@@ -21,11 +22,9 @@ def test_no_function_draws_from_a_generator_of_its_module(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     shared = set()
     for node in tree.body:
-        called = (
-            ast.unparse(node.value.func) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else ""
-        )
-        if called.endswith(("default_rng", "RandomState", "Random")):
-            shared |= names_used(node, ast.Store)
+        match node:
+            case ast.Assign(value=ast.Call(func=called)) if ast.unparse(called).endswith(MAKERS):
+                shared |= names_used(node, ast.Store)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             own = {argument.arg for argument in function.args.args} | names_used(function, ast.Store)
