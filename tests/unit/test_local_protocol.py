@@ -29,7 +29,7 @@ def records(**rest):
 EXAMPLES = [
     vector(),
     vector(epsilon=1e-3, intercept=0.0, scale=1e-5, classes=("no", "yes"), loss="hinge", degree=0),
-    vector(loss="squared", label_bounds=(-1e300, 1e-300)),
+    vector(loss="squared", label_bounds=(-1e50, 1e-300)),
     records(classes=(0, 1.5)),
     records(task="regression", label_bounds=(0, 1), completion="slack", b=0.1 + 0.2),
 ]
