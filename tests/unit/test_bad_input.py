@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.exceptions import AccountingError, DataError, ParameterError, PrivacyWarning
 
 pytestmark = pytest.mark.usefixtures("noise_is_forbidden")
 
@@ -207,3 +207,15 @@ def test_a_refused_fit_leaves_an_earlier_model_as_it_was(monkeypatch):
 def test_random_state_is_checked_before_the_data_are_read():
     with pytest.raises(ParameterError, match="random_state"):
         classifier(random_state=1.5).fit("not a table", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"solver": "minibatch-scd", "delta": 1e-40}, "epsilon=1.0 at delta=1e-40 cannot be met"),
+        ({"solver": "objective", "solver_options": {"tolerance": 1e-30}}, "tolerance must be .*Less drowns"),
+    ],
+)
+def test_what_no_noise_can_meet_is_refused_before_a_label_is_read(changed, message):
+    with pytest.raises((AccountingError, ParameterError), match=message):
+        classifier(**changed).fit(X, ["not", "labels"])

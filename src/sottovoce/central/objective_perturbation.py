@@ -157,6 +157,10 @@ class ObjectivePlan(Plan):
         """For each model the exact minimiser, and the noisy distance from it."""
         return _event(self.curvature_ratio, self.n_models, self.noise_multiplier)
 
+    def settle(self) -> None:
+        """Compute tolerance and output noise too."""
+        _ = self.event, self.output_mechanism
+
     def details(self) -> dict[str, object]:
         """Return the penalty, the noise and the tolerance."""
         return {

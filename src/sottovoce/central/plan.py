@@ -118,6 +118,16 @@ class Plan(ABC):
     def event(self) -> Event:
         """What the run will cost at most; the run's own events are checked against it."""
 
+    def settle(self) -> None:
+        """Compute all that the noise follows from, or refuse: a plan that cannot be met fails before data are read.
+
+        Raises
+        ------
+        ParameterError or AccountingError
+            From public facts alone.
+        """
+        _ = self.event
+
     @abstractmethod
     def solve(
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress

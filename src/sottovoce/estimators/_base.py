@@ -215,10 +215,13 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
         if not is_charged(self.ledger, self.dataset):
             private = self.epsilon is not None and math.isfinite(self.epsilon)
+            if private:
+                self._settle(X)
             with fit_without_ledger(X, lambda: streams.opened) if private else nullcontext():
                 yield OpenCharge()
             return
         plan = self._plan(*public_size(X), self._n_models_without_data())
+        plan.settle()
         _check_visits(X, plan)
         check_public_sizes(X, y)
         with charging(
@@ -227,6 +230,17 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ) as charge:  # fmt: skip
             charge.looking()
             yield charge
+
+    def _settle(self, X: Any) -> None:
+        """Refuse what no noise can meet before a value is looked at, where public sizes and classes are known."""
+        if getattr(self, "classes", ()) is None:
+            return
+        try:
+            sizes = public_size(X)
+        except (TypeError, ValueError):  # not a table, nor is one without rows: refused where they are read, in words
+            return
+        if min(sizes) > 0:
+            self._plan(*sizes, self._n_models_without_data()).settle()
 
     def _n_models_without_data(self) -> int:
         """Return the number of binary models from constructor parameters alone."""
