@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,20 @@ from sklearn.preprocessing import normalize
 
 from sottovoce.tables import Encoder, Schema, read_table
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+import _data
+
 ROOT = Path(__file__).parent
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
 def data_folder() -> Path:
     """Return the folder of real data, or leave with what to do."""
-    folder = os.environ.get("SOTTOVOCE_DATA")
-    if not folder:
-        sys.exit("set SOTTOVOCE_DATA to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
-    return Path(folder)
+    folder = _data.data_folder()
+    if folder is None:
+        sys.exit(f"set {_data.VARIABLE} to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
+    return folder
 
 
 def a9a(seed: int) -> tuple[Any, ...]:

@@ -1,9 +1,12 @@
 """Run all benchmark scripts; ``--quick`` takes small sizes and few seeds. Each prints a table and writes JSON."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from _data import data_folder, why_without
 
 quick = "--quick" in sys.argv
 here = Path(__file__).parent
@@ -26,7 +29,7 @@ jobs = [
     ["local_learning.py", "--only", "synthetic,wire", *(["--quick"] if quick else [])],
     ["ridge_solvers.py", "--only", "synthetic", *(["--seeds", "1", "--sizes", "1000"] if quick else [])],
 ]
-if os.environ.get("SOTTOVOCE_DATA"):
+if data_folder() is not None:
     jobs.append(["accuracy.py", "--seeds", "3" if quick else "10", *(["--only", "a9a,phishing"] if quick else [])])
     jobs.append(["figures.py", *(["--quick"] if quick else [])])
     jobs.append(["vertical_flaws.py", *(["--only", "a9a"] if quick else [])])
@@ -37,6 +40,6 @@ if os.environ.get("SOTTOVOCE_DATA"):
     jobs.append(["vertical_private.py", *(["--quick"] if quick else [])])
     jobs.append(["local_learning.py", "--only", "a9a,blogfeedback", *(["--quick"] if quick else [])])
 else:
-    print("SOTTOVOCE_DATA is not set: the benchmarks on real data are skipped")
+    print(f"{why_without()}: the benchmarks on it are skipped")
 for job in jobs:
     subprocess.run([sys.executable, str(here / job[0]), *job[1:]], check=True)

@@ -8,7 +8,6 @@ peers.py), neither private; how a pass grows with rows, columns, entries and thr
 """
 
 import argparse
-import os
 import tempfile
 import time
 import tracemalloc
@@ -25,6 +24,7 @@ from sklearn.svm import LinearSVC
 import peers
 import sottovoce as sv
 from _common import a9a, keep, show
+from _data import why_without
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
@@ -172,13 +172,14 @@ def main() -> None:
 
     rows = []
     tables = {f"random {n:,} x 1,000, 20 a row": sparse_matrix(n, 1000, 20)}
-    if os.environ.get("SOTTOVOCE_DATA"):
+    without = why_without("a9a.bz2", "a9a.t.bz2")
+    if without is None:
         A, b, *_ = a9a(0)
         A = sp.csr_array(A.astype(np.float32))
         A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
         tables["a9a"] = A, b
     else:
-        print("SOTTOVOCE_DATA is not set: a9a is left out")
+        print(f"{without}: a9a is left out")
     for name, (S, labels) in tables.items():
         for threads in (1, 2):
             for loss, seconds in seconds_of_passes(S, labels, threads, repeats).items():

@@ -6,7 +6,6 @@ the raw UCI Adult census through the command line, where the environment variabl
 """
 
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,10 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from sottovoce.estimators.persistence import save_model
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from _data import data_folder, why_without
 
 OUT = Path("demo")
 CONSOLE = Console(width=118)
@@ -76,9 +79,9 @@ def _run(*arguments: object) -> None:
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     digits()
-    data = os.environ.get("SOTTOVOCE_DATA")
-    if data:
-        adult(Path(data))
+    data = data_folder()
+    if data is None:
+        CONSOLE.print(f"{why_without('adult.data and adult.test')}: the Adult part is skipped")
     else:
-        CONSOLE.print("SOTTOVOCE_DATA is not set: the Adult part is skipped")
+        adult(data)
     CONSOLE.print(f"models and receipts: {', '.join(str(path) for path in sorted(OUT.glob('*.json')))}")

@@ -2,7 +2,8 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BLAS would only get in their way
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -10,12 +11,35 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BL
 import pytest
 from hypothesis import settings
 
+from _data import data_folder, why_without
+from _noise import forbid_noise
 from _postgres import PostgresServer, running_server, why_not
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[..., Path]:
+    """Return the folder of real data for the files that a test names; skips where one of them is not there."""
+
+    def folder_with(*files: str) -> Path:
+        reason = why_without(*files)
+        if reason is not None:
+            pytest.skip(reason)
+        folder = data_folder()
+        assert folder is not None
+        return folder
+
+    return folder_with
+
+
+@pytest.fixture
+def noise_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every opening of noise fail the test, of any mechanism: what is refused must be refused before it."""
+    forbid_noise(monkeypatch)
 
 
 @pytest.fixture(scope="session")

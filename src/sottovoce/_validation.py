@@ -10,9 +10,29 @@ from numbers import Integral, Real
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["MAX_EPSILON", "bounds", "choice", "number", "privacy_budget", "refuse_masked", "whole_number"]
+__all__ = [
+    "LARGEST",
+    "MAX_EPSILON",
+    "MIN_DELTA",
+    "MIN_EPSILON",
+    "SMALLEST",
+    "bounds",
+    "choice",
+    "magnitude",
+    "number",
+    "privacy_budget",
+    "refuse_masked",
+    "whole_number",
+]
 
 MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
+MIN_EPSILON = 1e-9  # less hides everything, and its noise is beyond what can be counted in whole ticks
+MIN_DELTA = 1e-300  # less cannot be told from 0 in double precision
+
+# Public numbers that have a unit or a size. Private computations multiply and divide a few of them, and the squares of
+# such products must neither overflow nor vanish: a sensitivity that is computed as 0 protects nobody.
+SMALLEST = 1e-50
+LARGEST = 1e50
 
 
 def number(
@@ -53,6 +73,15 @@ def number(
     return out
 
 
+def magnitude(name: str, value: object, *, remedy: str = "") -> float:
+    """Return a positive number with a unit (a bound, a penalty, a rate) within `SMALLEST` and `LARGEST`, or refuse it.
+
+    Every public number of a private computation that scales data, noise or steps is checked here, by estimators, plans
+    and parties alike.
+    """
+    return number(name, value, at_least=SMALLEST, at_most=LARGEST, remedy=remedy)
+
+
 def whole_number(
     name: str, value: object, *, at_least: int | None = None, at_most: int | None = None, remedy: str = ""
 ) -> int:
@@ -83,7 +112,7 @@ def choice(name: str, value: object, allowed: Collection[str], *, remedy: str = 
 
 
 def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]:
-    """Return ``value`` as a pair (low, high) of finite floats with low < high, or refuse it."""
+    """Return ``value`` as a pair (low, high) with low < high, of a size and a width that `magnitude` takes."""
     tail = f" {remedy}" if remedy else ""
     if value is None:
         raise ParameterError(f"{name} is missing: give a pair (low, high).{tail}")
@@ -91,10 +120,11 @@ def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]
         first, second = tuple(value)  # type: ignore[arg-type, var-annotated]
     except (TypeError, ValueError):
         raise ParameterError(f"{name} must be a pair (low, high); got {value!r}.{tail}") from None
-    low = number(f"{name}[0]", first, remedy=remedy)
-    high = number(f"{name}[1]", second, remedy=remedy)
+    low = number(f"{name}[0]", first, at_least=-LARGEST, at_most=LARGEST, remedy=remedy)
+    high = number(f"{name}[1]", second, at_least=-LARGEST, at_most=LARGEST, remedy=remedy)
     if not low < high:
         raise ParameterError(f"{name} must satisfy low < high; got ({low!r}, {high!r}).{tail}")
+    magnitude(f"{name}[1] - {name}[0]", high - low, remedy=remedy)
     return low, high
 
 
@@ -102,11 +132,13 @@ def privacy_budget(epsilon: object, delta: object) -> tuple[float, float]:
     """Return epsilon and delta of a training; an infinite epsilon is one without noise, and needs no delta."""
     finite = "Use epsilon=inf to train without privacy."
     budget = number("epsilon", epsilon, above=0.0, infinite=True, remedy=finite)
-    if MAX_EPSILON < budget < math.inf:
-        raise ParameterError(f"epsilon must be at most {MAX_EPSILON:g} or infinite; got {epsilon!r}. {finite}")
+    if not (MIN_EPSILON <= budget <= MAX_EPSILON or math.isinf(budget)):
+        raise ParameterError(
+            f"epsilon must be within [{MIN_EPSILON:g}, {MAX_EPSILON:g}], or infinite; got {epsilon!r}. {finite}"
+        )
     if math.isinf(budget):
         return budget, 0.0 if delta is None else number("delta", delta, at_least=0.0, below=1.0)
-    return budget, number("delta", delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
+    return budget, number("delta", delta, at_least=MIN_DELTA, below=1.0, remedy="Choose it well below 1 / n_samples.")
 
 
 def _describe(

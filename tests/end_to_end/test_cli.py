@@ -626,13 +626,10 @@ def test_a_closed_pipe_ends_quietly(folder: Folder) -> None:
 
 # ----------------------------- real data
 
-DATA = os.environ.get("SOTTOVOCE_DATA")
 
-
-@pytest.mark.skipif(DATA is None, reason="SOTTOVOCE_DATA does not name a folder with the UCI Adult files")
-def test_adult_from_its_raw_files(tmp_path: Path) -> None:
+def test_adult_from_its_raw_files(tmp_path: Path, real_data: Callable[..., Path]) -> None:
     examples = Path(__file__).parents[2] / "examples"
-    data = Path(str(DATA))
+    data = real_data("adult.data.bz2", "adult.test.bz2")
     model = tmp_path / "adult.json"
     passes(
         "fit", data / "adult.data.bz2", "--schema", examples / "adult.toml", "--model", "svm",

@@ -26,6 +26,7 @@ FIELDS = {
     "accountant": "exact Gaussian DP",
     "proof": "docs/privacy/page.md",
     "version": "0.1.0",
+    "format": 1,  # by hand: no run has such words
     "parameters": {"solver": "scd"},
 }
 CARD = 'name = "Readmission"\nintended_use = "a call"\n'

@@ -3,9 +3,6 @@
 All seeds are fixed. The attacks succeed with probability 1 up to rounding, except where a failure rate is given.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.linalg import orth
@@ -19,17 +16,14 @@ from sottovoce.audit.published_vertical_noise import (
 )
 from sottovoce.vertical.published_noise import PublishedNoise
 
-DATA = os.environ.get("SOTTOVOCE_DATA")
 STD = 100.0
 TRIES = 25
 
-pytestmark = pytest.mark.skipif(DATA is None, reason="SOTTOVOCE_DATA does not name a folder with a9a.bz2")
-
 
 @pytest.fixture(scope="module")
-def block():
+def block(real_data):
     """The second party of the paper's experiment: columns 66 to 123."""
-    X, _ = load_svmlight_file(str(Path(str(DATA)) / "a9a.bz2"), n_features=123)
+    X, _ = load_svmlight_file(str(real_data("a9a.bz2") / "a9a.bz2"), n_features=123)
     return X.toarray()[:, 66:]
 
 

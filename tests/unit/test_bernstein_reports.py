@@ -125,12 +125,9 @@ def test_norm_is_at_most_one_where_rounding_hides_it(monkeypatch):
         ([0.1, 0.2, 0.3], [1, 1], "one label"),
     ],
 )
-def test_records_that_are_refused_before_any_draw(x, y, match):
-    def drawn(size):
-        raise AssertionError("noise was drawn")
-
+def test_records_that_are_refused_before_any_draw(x, y, match, noise_is_forbidden):
     with pytest.raises(DataError, match=match):
-        BernsteinRandomizer(protocol(), random_bytes=drawn).report(x, y)
+        BernsteinRandomizer(protocol()).report(x, y)
 
 
 def test_the_device_loads_numpy_and_nothing_else():

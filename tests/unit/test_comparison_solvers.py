@@ -163,12 +163,12 @@ def test_sgd_under_add_remove_depends_on_the_stand_in_only():
 BAD = [
     ("sgd", {"batch_size": 0.5}, {}, "batch_size must be a finite number >= 1; got 0.5"),
     ("sgd", {"epochs": 0.0}, {}, "epochs must be a finite number > 0 and <= 1e.06; got 0.0"),
-    ("sgd", {"learning_rate": -1.0}, {}, "learning_rate must be a finite number > 0; got -1.0"),
-    ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number > 0; got nan"),
+    ("sgd", {"learning_rate": -1.0}, {}, "learning_rate must be a finite number >= 1e-50 and <= 1e.50; got -1.0"),
+    ("sgd", {"clipping_norm": math.nan}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got nan"),
     ("sgd", {"momentum": 0.9}, {}, "no entry 'momentum' for solver='sgd'; it takes 'learning_rate', 'clipping_norm', "),
     ("sgd", {"batch_size": 50}, {"adjacency": "replace-one"}, "got 'replace-one'. Give .*'batch_size': n_samples"),
     ("seq-scd", {"batch_size": 2.0}, {}, "batch_size must be a whole number >= 1; got 2.0"),
-    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number > 0; got 0.0"),
+    ("seq-scd", {"clipping_norm": 0.0}, {}, "clipping_norm must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
     ("seq-scd", {"epochs": 0}, {}, "epochs must be a whole number >= 1; got 0"),
     ("seq-scd", {}, {"adjacency": "add-remove", "n_public": 200}, "'zero-out' or 'replace-one' for solver='seq-scd'"),
     (
@@ -179,7 +179,12 @@ BAD = [
     ),
     ("primal-scd", {"block_size": 0}, {}, "block_size must be a whole number >= 1; got 0"),
     ("primal-scd", {"epochs": 1.5}, {}, "epochs must be a whole number >= 1; got 1.5"),
-    ("primal-scd", {"learning_rate": math.inf}, {}, "learning_rate must be a finite number > 0; got inf"),
+    (
+        "primal-scd",
+        {"learning_rate": math.inf},
+        {},
+        "learning_rate must be a finite number >= 1e-50 and <= 1e.50; got inf",
+    ),
     ("primal-scd", {"batch_size": 3}, {}, "no entry 'batch_size' for solver='primal-scd'; it takes 'learning_rate', "),
 ]
 
@@ -215,3 +220,17 @@ def test_the_published_algorithm_noises_what_a_short_row_moves(monkeypatch):
         model.fit(X / 100, SIGN)
     moves = np.abs(np.concatenate([release[:20] for release in seen]))
     assert 0.99e-4 < moves.max() <= 1e-4
+
+
+@pytest.mark.parametrize("solver", ["sgd", "minibatch-scd"])
+@pytest.mark.parametrize(
+    "rare", [{"n_public": 2**53, "batch_size": 1e9}, {"n_public": 10**6, "batch_size": 2.0, "epochs": 10.0}]
+)
+def test_samples_too_rare_for_the_accountant_are_refused_in_words(solver, rare):
+    n_public, options = rare["n_public"], {name: value for name, value in rare.items() if name != "n_public"}
+    model = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=n_public,
+        solver=solver, solver_options=options,
+    )  # fmt: skip
+    with pytest.raises(ParameterError, match=r"batch_size and epochs make \d+ steps .* Raise solver_options"):
+        model.plan(10, 3)

@@ -114,6 +114,14 @@ def test_bad_delta(delta):
         ("seeded", 0),
         ("parameters", [("a", 1)]),
         ("parameters", None),
+        ("day", "yesterday"),
+        ("day", "2026-13-01"),
+        ("model", "0" * 63),
+        ("schema", {"text": "x"}),
+        ("charge", {"ledger": "a"}),
+        ("signature", "x"),
+        ("format", 3),
+        ("format", True),
     ],
 )
 def test_values_of_the_wrong_kind(name, value):
@@ -193,6 +201,12 @@ GUARANTEES = st.builds(
     assumptions=st.lists(st.text(), max_size=3).map(tuple),
     not_covered=st.lists(st.text(), max_size=3).map(tuple),
     seeded=st.booleans(),
+    day=st.sampled_from([None, "2026-11-22"]),
+    model=st.sampled_from([None, 64 * "a"]),
+    schema=st.one_of(st.none(), st.text()),
+    charge=st.one_of(
+        st.none(), st.fixed_dictionaries(dict.fromkeys(("ledger", "dataset", "charge", "entry"), st.text()))
+    ),
     parameters=st.dictionaries(
         st.text(),
         st.one_of(
@@ -234,9 +248,15 @@ def test_the_stored_form_is_stable():
     assert set(stored()) == {
         "format", "version", "statement", "epsilon", "delta", "adjacency", "unit", "mechanism", "releases",
         "assumptions", "not_covered", "parameters", "seeded", "accountant", "proof", "sottovoce", "event",
+        "day", "model", "schema", "ledger", "checksum", "signature",
     }  # fmt: skip
     assert stored()["format"] == "sottovoce-receipt"
-    assert stored()["version"] == 1
+    assert stored()["version"] == 2
+    assert stored()["ledger"] == "no ledger was charged"
+    old = receipt(format=1).to_dict()
+    assert old["version"] == 1
+    assert set(stored()) - set(old) == {"day", "model", "schema", "ledger", "checksum", "signature"}
+    assert Guarantee.from_dict(old) == receipt(format=1)
     assert receipt(epsilon=math.inf).to_dict()["epsilon"] == "inf"
 
 
@@ -257,7 +277,7 @@ def test_foreign_data(data):
         Guarantee.from_json(json.dumps(data))
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None, [1]])
+@pytest.mark.parametrize("version", [3, 0, 2.0, True, "1", None, [1]])
 def test_other_versions(version):
     with pytest.raises(ModelFormatError, match=r"receipt version .* cannot be read .* update sottovoce"):
         Guarantee.from_dict(stored(version=version))
@@ -295,6 +315,12 @@ def test_incomplete_receipts(key):
         {"sottovoce": None},
         {"event": None},
         {"event": {"kind": "laplace"}},
+        {"day": "2026-11-22T12:00:00"},
+        {"model": 3},
+        {"schema": "x"},
+        {"ledger": "another word"},
+        {"ledger": {"ledger": "a", "dataset": "b", "charge": "c", "entry": 3}},
+        {"signature": {}},
         {"event": {"kind": []}},
         {"event": {"kind": "gaussian"}},
         {"event": {"kind": "gaussian", "noise_multiplier": 0.0}},

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numba import njit
 from scipy.special import expit
 
-from sottovoce.central.kernels.rows import BLOCK, CSR, add_block, dot_block, tick_buffer
+from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, tick_buffer
 from sottovoce.losses._sigmoid import sigmoid
 
 
@@ -47,10 +47,26 @@ def test_block_sums(dtype, sparse, width):
         np.testing.assert_allclose(out[:count], X[chosen] @ w, rtol=0, atol=2e-5 if dtype == np.float32 else 1e-13)
         factor = np.full(BLOCK, np.nan, dtype)
         factor[:count] = rng.uniform(-(2**22), 2**22, count)
-        cut = np.trunc(factor[:count, None] * X[chosen]).astype(np.int64)
+        cut = np.trunc(np.clip(factor[:count, None] * X[chosen], -MOST_TICKS, MOST_TICKS)).astype(np.int64)
         total = np.arange(width)
         _add(kernel, rows, count, factor, total)
         np.testing.assert_array_equal(total, np.arange(width) + 2 * cut.sum(axis=0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("width", [3, 17])
+@pytest.mark.parametrize("factor", [np.inf, -np.inf, np.nan, 3e38, 2.0**24, 2.0**25, -1e38])
+def test_no_factor_and_no_entry_makes_an_entry_of_a_term_longer_than_its_bound(dtype, sparse, width, factor):
+    X = np.array([[1.0, -1.0, 1e30], [0.5, 2.0, -1e-30]]).repeat(6, axis=1)[:, :width].astype(dtype)
+    csr = sp.csr_array(X)
+    kernel = CSR(csr.data, csr.indices, csr.indptr, width) if sparse else X
+    rows, factors, total = np.zeros(BLOCK, np.int64), np.zeros(BLOCK, dtype), np.zeros(width, np.int64)
+    rows[:2], factors[:2] = [0, 1], factor
+    _add(kernel, rows, 2, factors, total)
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = np.where(np.isnan(product := factors[:2, None] * X), MOST_TICKS, product)
+    np.testing.assert_array_equal(total, 2 * np.clip(products, -MOST_TICKS, MOST_TICKS).astype(np.int64).sum(axis=0))
 
 
 @njit

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 import sottovoce as sv
 from sottovoce.central.plan import Solution
 from sottovoce.central.solvers import SOLVERS
+from sottovoce.estimators.search import search_receipt
 from sottovoce.local import Protocol
 from sottovoce.local.fitting import FitRequest
 from sottovoce.local.fitting import _receipt as local_receipt
@@ -51,11 +52,11 @@ def central(estimator, n_samples=2000):
 
 def search():
     made = sv.DPSearchCV(sv.DPLogisticRegression(data_norm=2.0, **CLASSES), {"alpha": [1e-4, 1e-2]}, **BUDGET, n_iter=3)
-    prototype = copy.deepcopy(made.estimator)
-    prototype.classes_ = np.array(CLASSES["classes"])
+    best = copy.deepcopy(made.estimator)
+    best.classes_ = np.array(CLASSES["classes"])
     plan = made.plan(2000, 5)
     trial = central(sv.DPLogisticRegression(epsilon=0.1, delta=1e-7, data_norm=2.0, **CLASSES))
-    return made._receipt(plan, prototype, trial, plan.event, False)
+    return search_receipt(plan, best, trial, plan.event, False)
 
 
 def vertical(estimator, party=None):
@@ -113,7 +114,7 @@ def test_receipts_of_every_kind_follow_the_schema_and_become_pages(make):
     made = make()
     VALIDATOR.validate(json.loads(made.to_json()))
     page = receipt_page(made)
-    assert page.count("<h2 ") == 11
+    assert page.count("<h2 ") == 12
 
 
 EVENTS = [
@@ -158,7 +159,9 @@ def test_the_schema_is_one_and_names_what_a_receipt_has():
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2}, {"epsilon": -1.0}, {"epsilon": "infinite"}, {"delta": 1.0}, {"adjacency": "person"},
+        {"version": 1}, {"version": 3}, {"day": "today"}, {"model": "0"}, {"ledger": None}, {"schema": "x"},
+        {"signature": {}}, {"checksum": None}, {"epsilon": -1.0}, {"epsilon": "infinite"}, {"delta": 1.0},
+        {"adjacency": "person"},
         {"unit": 3}, {"releases": "all"}, {"seeded": 0}, {"parameters": []}, {"approved": True},
         {"event": {"kind": "new"}},
         {"event": {"kind": "gaussian", "noise_multiplier": -1.0}}, {"event": {"kind": "gaussian"}},

@@ -49,8 +49,7 @@ def search(estimator=None, space=None, **changed):
         (search(space={"alpha": [1e-4, -1.0]}), "a trial with {'alpha': -1.0} cannot run: alpha must be"),
     ],
 )
-def test_parameters_are_checked_before_the_data_and_before_noise(made, message, monkeypatch):
-    monkeypatch.setattr(GridGaussian, "release", lambda *_: pytest.fail("noise was drawn"))
+def test_parameters_are_checked_before_the_data_and_before_noise(made, message, noise_is_forbidden):
     with pytest.raises(ParameterError, match=message):
         made.fit("not a table", None)
 
@@ -59,15 +58,13 @@ def test_parameters_are_checked_before_the_data_and_before_noise(made, message, 
     ("solver", "message"),
     [("minibatch-scd", "its trials are not Gaussian"), ("paper-scd", "its trials cost more")],
 )
-def test_solvers_without_a_proof_are_refused(solver, message, monkeypatch):
-    monkeypatch.setattr(GridGaussian, "release", lambda *_: pytest.fail("noise was drawn"))
+def test_solvers_without_a_proof_are_refused(solver, message, noise_is_forbidden):
     with pytest.raises(ParameterError, match=f"solver='{solver}' cannot be searched: {message}"):
         search(space={"solver": [solver], "solver_options": [{"batch_size": 10}]}).fit(X, Y)
 
 
 @pytest.mark.parametrize("row", range(0, 200, 40))
-def test_bad_rows_are_found_before_noise_wherever_they_fall(row, monkeypatch):
-    monkeypatch.setattr(GridGaussian, "release", lambda *_: pytest.fail("noise was drawn"))
+def test_bad_rows_are_found_before_noise_wherever_they_fall(row, noise_is_forbidden):
     bad, labels = X.copy(), Y.astype("U5")
     bad[row, 1], labels[row] = np.nan, "maybe"
     with pytest.raises(DataError, match=f"NaN: row {row}, column 1"):

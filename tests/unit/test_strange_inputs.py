@@ -101,16 +101,12 @@ def test_hidden_labels_are_refused():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_the_largest_numbers_there_are_end_in_a_model_or_an_error(kind):
+def test_the_largest_numbers_there_are_end_in_a_model(kind):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(invalid value|overflow) encountered", RuntimeWarning)
         for seed in range(3):
-            try:
-                model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
-            except DataError as error:
-                assert "near the largest double" in str(error)
-            else:
-                assert np.isfinite(model.coef_).all()
+            model = MODELS[kind]().set_params(random_state=seed).fit(np.full((60, 3), MAX), Y)
+            assert np.isfinite(model.coef_).all()
 
 
 @pytest.mark.parametrize("rows", [X[:0], X, X * 1e-310, np.full((2, 3), MAX), X.astype(np.float16), X[::-1]])
@@ -118,3 +114,19 @@ def test_devices_encode_odd_rows_as_unit_vectors(rows):
     vectors = Protocol(epsilon=1.0, n_features=3, K=16, m=3, b=0.0).encode_many(rows)
     assert vectors.shape[0] == len(rows)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("value", [1.5, -7.0, 1e300])
+def test_labels_outside_the_bounds_are_clipped_and_the_receipt_says_so(value):
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(-1, 1, (60, 3)), rng.uniform(-1, 1, 60)
+    clipped = y.copy()
+    y[5], clipped[5] = value, np.sign(value)
+
+    def fitted(labels):
+        return sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=2.0, label_bounds=(-1.0, 1.0), random_state=0).fit(
+            X, labels
+        )
+
+    assert np.array_equal(fitted(y).coef_, fitted(clipped).coef_)
+    assert "label_bounds = (-1.0, 1.0) (labels beyond were clipped to them)" in fitted(y).guarantee_.assumptions

@@ -120,14 +120,8 @@ def test_the_example_of_the_guide_prints_what_the_guide_says(capsys):
     assert capsys.readouterr().out == printed
 
 
+@pytest.mark.usefixtures("noise_is_forbidden")
 class TestRefusals:
-    @pytest.fixture(autouse=True)
-    def no_noise_is_drawn(self, monkeypatch):
-        def refuse(self, ticks, noise):
-            raise AssertionError("noise was drawn")
-
-        monkeypatch.setattr(GridGaussian, "release", refuse)
-
     @pytest.mark.parametrize("kind", [sv.DPLogisticRegression, sv.DPLinearSVC])
     def test_other_losses(self, kind):
         model = kind(epsilon=1.0, delta=1e-6, data_norm=2.0, classes=[0, 1], solver="adassp")

@@ -44,7 +44,7 @@ def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = 
     """
     outputs = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # also of fits of the same table: that is what an audit does
         for world, (X, y) in enumerate(tables):
             for run in range(runs):
                 model = make()

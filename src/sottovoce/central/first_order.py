@@ -6,11 +6,13 @@ divided into steps. So H = c mu n / sqrt(d), with c measured once on public data
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude
 from sottovoce.central.scd._common import ScaledPlan, Scales
+from sottovoce.privacy.events import Event
 
 __all__ = ["FirstOrderPlan"]
 
@@ -37,9 +39,9 @@ class FirstOrderPlan(ScaledPlan):
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=0.0)
+            magnitude("learning_rate", self.learning_rate)
         if self.clipping_norm is not None:
-            number("clipping_norm", self.clipping_norm, above=0.0)
+            magnitude("clipping_norm", self.clipping_norm)
 
     @property
     def estimates_eigenvalue(self) -> bool:
@@ -73,6 +75,10 @@ class FirstOrderPlan(ScaledPlan):
         if self.clipping_norm is not None:
             return self.clipping_norm * (self.label_bound or 1.0)
         return self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan, the scales and the clip; see `Plan.run`."""
+        return self.with_counts(self.event), self.chosen(self.scales_of(released))
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and what follows from them, for the receipt."""

@@ -21,13 +21,12 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sottovoce.central.kernels.transposed import BLOCK, transposed
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
-from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss
 
 __all__ = ["PerturbedObjective", "gradient_rounding", "minimise"]
@@ -64,6 +63,7 @@ class PerturbedObjective:
     Attributes
     ----------
     rows : Rows
+        From `Rows.within_reach`: products with weights do not overflow.
     y : ndarray of shape (n,)
     loss : Loss
         Smooth.
@@ -107,7 +107,10 @@ class PerturbedObjective:
         if size <= _FACTORED:
             hessian = _weighted_gram(self.rows, curvature)
             hessian.flat[:: size + 1] += self.penalty
-            return -np.asarray(cho_solve(cho_factor(hessian, overwrite_a=True), gradient))
+            try:
+                return -np.asarray(cho_solve(cho_factor(hessian, overwrite_a=True), gradient))
+            except LinAlgError:  # a penalty below the rounding errors of the Hessian: a gradient step will do
+                return -gradient / (self.penalty + self.rows.n_samples * self.loss.smoothness)
 
         def product(v: Vector) -> Vector:
             v = np.ravel(v)
@@ -156,11 +159,6 @@ def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
         w, margins, gradient = moved
     step = 1.0 / (objective.penalty + 1.01 * rows.n_samples * objective.loss.smoothness)
     while not np.linalg.norm(gradient) + objective.error(w) <= tolerance:
-        if not np.isfinite(gradient).all():
-            raise DataError(
-                "X holds numbers so near the largest double that products with the weights overflow. Divide the "
-                "columns by public factors before fit."
-            )
         w = w - step * gradient
         margins = rows.margins(w, team)
         gradient = objective.gradient(w, margins)

@@ -29,10 +29,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution
+from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution, most_rows
 from sottovoce.central.rows import Rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Loss, SmoothedHinge
@@ -50,7 +50,6 @@ _TOLERANCE: Final = 1e-6
 _TICKS: Final = 2.0**-20  # of the output noise
 _WIDTH: Final = 16.0
 _CURVATURE_SHARE: Final = 0.15
-_MOST_ROWS: Final = 10  # true number of rows over its public stand-in, up to which tau is above the rounding errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +74,8 @@ class ObjectivePlan(Plan):
     def __post_init__(self) -> None:
         for name in ("penalty", "tolerance"):
             if getattr(self, name) is not None:
-                number(name, getattr(self, name), above=0.0)
-        number("smoothing", self.smoothing, above=0.0)
+                magnitude(name, getattr(self, name))
+        magnitude("smoothing", self.smoothing)
         if not (self.loss.is_classification and math.isfinite(self.trained_loss.lipschitz)):
             raise ParameterError(
                 f"solver='objective' needs a loss of bounded slope; the {self.loss.name} loss has none. Use "
@@ -128,7 +127,7 @@ class ObjectivePlan(Plan):
     @cached_property
     def gradient_tolerance(self) -> float:
         """Norm of the gradient at which the optimiser stops (tau); above all rounding errors, so it is reached."""
-        loss, n = self.trained_loss, self.n_samples * (_MOST_ROWS if self.adjacency is Adjacency.ADD_REMOVE else 1)
+        loss, n = self.trained_loss, most_rows(self.n_samples, self.adjacency)
         linear_norm = self.linear_std * (math.sqrt(self.n_weights) + 9.0)  # exceeded with probability below 1e-17
         at_zero = float(loss.value(np.array(1.0), np.array(0.0)))
         # J(w) <= J(0) bounds |w|; gradient steps may go three times as far
@@ -187,16 +186,17 @@ class ObjectivePlan(Plan):
         self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target as planned."""
-        if rows.n_samples > _MOST_ROWS * self.n_samples:
+        most = most_rows(self.n_samples, self.adjacency)
+        if rows.n_samples > most:
             raise DataError(
-                f"X has {rows.n_samples} rows, more than {_MOST_ROWS} times n_public={self.n_samples}: rounding errors "
-                "could not be bounded. Raise n_public."
+                f"X has {rows.n_samples} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
+                "not be bounded. Raise n_public."
             )
-        noise, mechanism = streams.generator(Purpose.NOISE), self.output_mechanism
-        weights = []
+        mechanism, noise = self.output_mechanism, streams.generator(Purpose.NOISE)  # refuses before noise
+        reachable, weights = rows.within_reach(), []
         for model, y in enumerate(targets):
             linear = self.linear_std * noise.standard_normal(self.n_weights)
-            objective = PerturbedObjective(rows, y, self.trained_loss, self.total_penalty, linear, team)
+            objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, team)
             point = minimise(objective, self.gradient_tolerance)
             released, _ = mechanism.release(to_ticks(point, mechanism.tick), noise)
             weights.append(released)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -16,13 +16,20 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.randomness import Streams
 
-__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution"]
+__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution", "most_rows"]
 
 Progress = Callable[[int, int], None]
 
 # Sensitivities are multiplied by this: it covers the rounding of norms, factors and products, each below 2^-22
 # relative.
 ROUNDING_SLACK: Final = 1.0 + 2.0**-20
+
+_MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
+
+
+def most_rows(n_public: int, adjacency: Adjacency) -> int:
+    """Return the number of rows for which rounding errors are bounded; under add-remove the true number is secret."""
+    return n_public * (_MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else 1)
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,21 @@ class Plan(ABC):
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
 
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return event and `Solution.chosen` of a run that released these values: what a receipt is checked against.
+
+        Parameters
+        ----------
+        released : dict
+            `Solution.chosen` of that run. What follows from others of its values by a rule is computed again.
+
+        Raises
+        ------
+        ParameterError
+            If a value is missing, or is none that a run releases.
+        """
+        return self.event, {}
+
     @property
     @abstractmethod
     def mechanism(self) -> str:
@@ -150,7 +172,9 @@ class Plan(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Further facts taken as public, for the receipt."""
-        return ()
+        if self.adjacency is not Adjacency.ADD_REMOVE:
+            return ()
+        return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
 
     @property
     def n_weights(self) -> int:

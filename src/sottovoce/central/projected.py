@@ -13,12 +13,14 @@ References
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sottovoce._validation import number
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
@@ -28,6 +30,7 @@ from sottovoce.randomness import Streams
 __all__ = ["ProjectedGradientPlan", "project_on_ball"]
 
 Array = NDArray[np.float64]
+_GAP = "largest relative gap"  # its name in the receipt
 
 
 def project_on_ball(w: Array, radius: float) -> Array:
@@ -70,6 +73,10 @@ class ProjectedGradientPlan(Plan):
         """No protection."""
         return NonPrivateEvent()
 
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event and the gap that was reached; see `Plan.run`."""
+        return self.event, {_GAP: number(_GAP, released.get(_GAP))}
+
     @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
@@ -103,7 +110,7 @@ class ProjectedGradientPlan(Plan):
             weights.append(w)
             gaps.append(gap)
             steps = max(steps, taken)
-        return Solution(np.stack(weights), steps, self.event, {"largest relative gap": max(gaps)})
+        return Solution(np.stack(weights), steps, self.event, {_GAP: max(gaps)})
 
     def _train(self, rows: Rows, y: Array, team: Team, progress: Progress) -> tuple[Array, int, float]:
         def objective(m: Array) -> float:

@@ -42,7 +42,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import LARGEST, magnitude, number, whole_number
 from sottovoce.central.kernels import gradient
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import ROUNDING_SLACK, Solution
@@ -72,6 +72,7 @@ _MIN_STEPS: Final = 12
 _MAX_STEPS: Final = 200
 _STEPS_PER_DIGIT: Final = 5.0
 _MAX_SLOPE: Final = 0.5  # of log 2 cosh(m / 2)
+_MIN_MU: Final = 1e-9
 _MAX_MU: Final = 1e4
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 _SPENT: Final = 1.0 - 2.0**-40  # rounding of shares and square roots must not overspend
@@ -101,7 +102,7 @@ class ReleasedLabelsPlan:
     n_features : int
     alpha : float, > 0
         L2 penalty for rows in units of the public bound on their norm, the intercept's column included.
-    mu : float, in (0, 1e4]
+    mu : float, in [1e-9, 1e4]
         Gaussian-DP parameter to spend on the whole run.
     intercept : float, >= 0
         Value of the intercept's column in units of the bound on the norm; 0 for none.
@@ -130,9 +131,9 @@ class ReleasedLabelsPlan:
             )
         whole_number("n_samples", self.n_samples, at_least=1)
         whole_number("n_features", self.n_features, at_least=1)
-        number("alpha", self.alpha, above=0.0)
-        number("mu", self.mu, above=0.0, at_most=_MAX_MU, remedy="A larger mu of Gaussian DP protects nobody.")
-        number("intercept", self.intercept, at_least=0.0)
+        magnitude("alpha", self.alpha)
+        number("mu", self.mu, at_least=_MIN_MU, at_most=_MAX_MU, remedy="A larger mu of Gaussian DP protects nobody.")
+        number("intercept", self.intercept, at_least=0.0, at_most=LARGEST)
         if not isinstance(self.nonnegative, bool):
             raise ParameterError(f"nonnegative must be True or False; got {self.nonnegative!r}.")
         number(
@@ -140,7 +141,7 @@ class ReleasedLabelsPlan:
             remedy="Labels that were flipped half of the time say nothing.",
         )  # fmt: skip
         if self.label_bound is not None:
-            number("label_bound", self.label_bound, above=0.0)
+            magnitude("label_bound", self.label_bound)
             if isinstance(self.loss, Logistic) or self.flip_probability > 0.0:
                 raise ParameterError(
                     f"label_bound is for numbers as labels: squared loss and flip_probability = 0; got "
@@ -381,7 +382,7 @@ class ReleasedLabelsPlan:
 
         w = step(beta)
         for _ in range(self.n_steps):
-            at = w.astype(rows.dtype)
+            at = rows.weights(w)
             sums[:] = 0
 
             def one_range(part: int, lo: int, hi: int, block: Rows, soft: NDArray[Any], at: NDArray[Any] = at) -> None:

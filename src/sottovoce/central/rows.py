@@ -27,6 +27,7 @@ Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of th
 
 # Below this a computed norm may be zero for a row that is not; using the floor in its place only shortens its term.
 _NORM_FLOOR = 1e-140
+_FAR = 1e-160  # the scale of a row that is some 1e110 long or more
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,31 @@ class Rows:
         with closing(reading) as blocks:
             for place, raw in blocks:
                 yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
+
+    def weights(self, w: NDArray[np.float64]) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold."""
+        most = np.finfo(self.dtype).max
+        return np.clip(w, -most, most).astype(self.dtype)
+
+    def within_reach(self) -> "Rows":
+        """Return the same rows in memory with no entry so large that its product with a weight overflows.
+
+        Where there is one, which only a table of doubles can hold, the matrix is copied and such rows are scaled in it.
+        """
+        raw: Any = self.raw
+        far = np.flatnonzero(self.scale < _FAR)
+        if not far.size:
+            return self
+        scale = self.scale.copy()
+        if _is_sparse(raw):
+            factor = np.ones(self.n_samples)
+            factor[far] = scale[far]
+            raw = sp.csr_array((raw.data * np.repeat(factor, np.diff(raw.indptr)), raw.indices, raw.indptr), raw.shape)
+        else:
+            raw = np.array(raw)
+            raw[far] *= scale[far, None]
+        scale[far] = 1.0
+        return Rows(raw, _kernel(raw), scale, self.norm, self.constant)
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.

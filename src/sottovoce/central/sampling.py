@@ -2,15 +2,34 @@
 
 import math
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.accounting import PLDAccountant, RenyiAccountant
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import MOST_SAMPLED_STEPS, PLDAccountant, RenyiAccountant
 from sottovoce.privacy.calibration import least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent, compose
 
-__all__ = ["moments_noise", "poisson_sample", "sampled_noise", "sampled_steps"]
+__all__ = ["moments_noise", "poisson_sample", "refuse_rare_samples", "sampled_noise", "sampled_steps"]
+
+_LEAST_RATE: Final = 1e-6
+
+
+def refuse_rare_samples(rate: float, steps: int) -> None:
+    """Refuse a plan of sampled steps that are too rare or too many for the accountant; it follows from public facts.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if rate < _LEAST_RATE or (rate < 1.0 and steps > MOST_SAMPLED_STEPS):
+        raise ParameterError(
+            f"batch_size and epochs make {steps} steps that sample each row with probability {rate:.3g}; the "
+            f"accountant takes at most {MOST_SAMPLED_STEPS}, of probability {_LEAST_RATE:g} or more. Raise "
+            "solver_options['batch_size'], or lower solver_options['epochs']."
+        )
 
 
 def poisson_sample(n: int, rate: float, sampling: np.random.Generator) -> NDArray[np.int64]:

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sottovoce.central.plan import most_rows
 from sottovoce.central.rows import PIECE, Rows
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "gram", "release_label_location_and_scale", "release_largest_eigenvalue"]
+__all__ = ["MAX_GRAM", "gram", "number_of_counts", "release_label_location_and_scale", "release_largest_eigenvalue"]
 
 MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
@@ -61,7 +62,8 @@ def release_largest_eigenvalue(
     width = rows.n_weights
     # Double rounding of a sum over all rows, in the unit of X'X (Higham 2002, section 3.5), with a factor 4 to spare.
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    rounding = 4.0 * (PIECE + n_public / PIECE + width) * 2.0**-53 * n_public
+    n_rows = most_rows(n_public, adjacency)
+    rounding = 4.0 * (PIECE + n_rows / PIECE + width) * 2.0**-53 * n_rows
     if width <= MAX_GRAM:
         exact = float(eigh(gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
         sensitivity = 1.0 + 2.0 * rounding  # of lambda_max, for every adjacency
@@ -102,6 +104,11 @@ def gram(rows: Rows, extra: NDArray[np.float64] | None = None) -> NDArray[np.flo
     return total
 
 
+def number_of_counts(*, located: bool) -> int:
+    """Return how many noisy counts `release_label_location_and_scale` releases."""
+    return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
+
+
 def release_label_location_and_scale(
     y: NDArray[np.float64], *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
 ) -> tuple[float, float, Event]:
@@ -130,7 +137,7 @@ def release_label_location_and_scale(
     Event
         What it cost.
     """
-    n_counts = _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
+    n_counts = number_of_counts(located=located)
     multiplier = math.sqrt(n_counts) / mu
     counting = GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
 

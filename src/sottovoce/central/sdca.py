@@ -5,12 +5,14 @@ objective (Shalev-Shwartz and Zhang 2013, JMLR 14, procedure SDCA-Perm), with ex
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sottovoce._validation import number
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
@@ -20,6 +22,7 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["NonPrivatePlan"]
 
+_GAP = "duality gap / objective"  # its name in the receipt
 _CHECK_EVERY = 5  # epochs between two looks at the duality gap, which cost about an epoch each
 # With the hinge most dual variables soon stay at 0 or 1: those that still moved are visited more often (shrinking).
 _FEW = 0.7
@@ -51,6 +54,10 @@ class NonPrivatePlan(Plan):
         """No protection."""
         return NonPrivateEvent()
 
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event and the gap that was reached; see `Plan.run`."""
+        return self.event, {_GAP: number(_GAP, released.get(_GAP), at_least=0.0)}
+
     @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
@@ -76,7 +83,7 @@ class NonPrivatePlan(Plan):
             np.stack([w for w, _, _ in results]),
             max(epochs for _, epochs, _ in results),
             self.event,
-            {"duality gap / objective": max(gap for _, _, gap in results)},
+            {_GAP: max(gap for _, _, gap in results)},
         )
 
     def _train(

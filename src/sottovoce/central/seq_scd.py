@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.kernels import sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
@@ -62,7 +62,7 @@ class SequentialPlan(Plan):
 
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size, at_least=1)
-        number("clipping_norm", self.clipping_norm, above=0.0)
+        magnitude("clipping_norm", self.clipping_norm)
         whole_number("epochs", self.epochs, at_least=1)
         if self.adjacency is Adjacency.ADD_REMOVE:
             raise ParameterError(

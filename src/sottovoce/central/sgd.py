@@ -16,7 +16,7 @@ References
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -30,7 +30,7 @@ from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.sampling import poisson_sample, sampled_noise, sampled_steps
+from sottovoce.central.sampling import poisson_sample, refuse_rare_samples, sampled_noise, sampled_steps
 from sottovoce.central.scd._common import Scales, sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -67,6 +67,8 @@ class SGDPlan(FirstOrderPlan):
             number("batch_size", self.batch_size, at_least=1.0)
         if self.epochs is not None:
             number("epochs", self.epochs, above=0.0, at_most=1e6)
+        if self.is_private:
+            refuse_rare_samples(self.sampling_rate, self.n_steps * self.n_models)
         if self.adjacency is Adjacency.REPLACE_ONE and self.is_private and self.sampling_rate < 1.0:
             raise ParameterError(
                 "adjacency must be 'zero-out' or 'add-remove' for solver='sgd' with batches smaller than the table: "
@@ -183,7 +185,7 @@ class SGDPlan(FirstOrderPlan):
             batch = poisson_sample(rows.n_samples, self.sampling_rate, sampling)
             ranges = team.split(len(batch), step_work)
             sums = np.zeros((len(ranges), self.n_weights), np.int64)
-            at = w.astype(rows.dtype)
+            at = rows.weights(w)
 
             def one_range(
                 part: int, lo: int, hi: int, at: NDArray[Any] = at,
@@ -220,6 +222,10 @@ class PlainSGDPlan(SGDPlan):
     def event(self) -> Event:
         """No protection."""
         return NonPrivateEvent()
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event; nothing else is chosen."""
+        return self.event, {}
 
     @property
     def mechanism(self) -> str:

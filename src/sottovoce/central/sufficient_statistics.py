@@ -20,18 +20,20 @@ References
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import number
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution
+from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution, most_rows
 from sottovoce.central.rows import PIECE, Rows
 from sottovoce.central.scales import gram
-from sottovoce.central.scd._common import ScaledPlan
+from sottovoce.central.scd._common import ScaledPlan, Scales
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
@@ -44,6 +46,7 @@ MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow w
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
+_ALPHA: Final = "alpha after AdaSSP's rule"  # its name in the receipt
 _LEAST_CLIP: Final = 2.0  # in units of the released scale: 3.3 standard deviations of Gaussian labels, or more
 _CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise falls, so that its share vanishes too
 
@@ -124,10 +127,11 @@ class SufficientStatisticsPlan(ScaledPlan):
         """Return the mechanism that releases (G_jj, sqrt(2) G_jk), j < k, in ticks; it follows from public facts."""
         sides = self.n_weights + 1
         # Frobenius norm of the rounding of G; a replaced row moves u u' by at most sqrt(2) |u|^2
-        rounding = 8.0 * (PIECE + self.n_samples / PIECE + 8) * 2.0**-53 * self.n_samples * _LENGTH
+        n_rows = most_rows(self.n_samples, self.adjacency)
+        rounding = 8.0 * (PIECE + n_rows / PIECE + 8) * 2.0**-53 * n_rows * _LENGTH
         exact = math.sqrt(self.adjacency.sum_factor) * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
         useful = power_of_two_below(exact / self.mu_steps) * 2.0**-_USEFUL_BITS
-        countable = power_of_two_below(self.n_samples * _LENGTH) * 2.0**-58
+        countable = power_of_two_below(n_rows * _LENGTH) * 2.0**-58
         tick = max(useful, countable)
         return GridGaussian(exact + rounding_norm(sides * (sides + 1) // 2, tick), 1.0 / self.mu_steps, tick)
 
@@ -144,9 +148,7 @@ class SufficientStatisticsPlan(ScaledPlan):
         assert self.label_bound is not None
         noise = streams.generator(Purpose.NOISE)
         scales = self.release_scales(rows, targets, noise)
-        clip = self.label_bound + abs(scales.location)
-        if self.estimates_labels:
-            clip = min(clip, self.label_clip(scales.label))
+        clip = self._label_clip_for(scales)
         labels = np.clip((targets[0] - scales.location) / clip, -1.0, 1.0)
         mechanism = self.gram_mechanism()
         moments, event = release_moments(gram(rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, noise)
@@ -156,15 +158,28 @@ class SufficientStatisticsPlan(ScaledPlan):
             clip * weights[None, :],
             1,
             compose(*scales.events, event),
-            {
-                **({k: v for k, v in scales.chosen(self).items() if not k.startswith("lambda_max")}),
-                "labels clipped at this distance from the location": clip,
-                "noise of an entry of the diagonal of X'X": mechanism.noise_std,
-                "alpha after AdaSSP's rule": penalty / self.n_samples,
-            },
+            self._chosen(scales, penalty / self.n_samples),
             offset=scales.location,
             least_squares=self._least_squares(moments, rows.constant, clip),
         )
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
+        alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
+        return self.with_counts(self.event), self._chosen(self.scales_of(released), alpha)
+
+    def _label_clip_for(self, scales: Scales) -> float:
+        assert self.label_bound is not None
+        clip = self.label_bound + abs(scales.location)
+        return min(clip, self.label_clip(scales.label)) if self.estimates_labels else clip
+
+    def _chosen(self, scales: Scales, alpha: float) -> dict[str, object]:
+        return {
+            **scales.chosen(self),
+            "labels clipped at this distance from the location": self._label_clip_for(scales),
+            "noise of an entry of the diagonal of X'X": self.gram_mechanism().noise_std,
+            _ALPHA: alpha,
+        }
 
     def _least_squares(self, moments: NoisyMoments, constant: float, clip: float) -> LeastSquares | None:
         """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.

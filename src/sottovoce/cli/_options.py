@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sottovoce.tables import Layout
 
 __all__ = [
+    "AcceptDeltaOption",
     "AdjacencyOption",
     "AlphaOption",
     "DataBoundOption",
@@ -87,6 +88,10 @@ EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget,
 DeltaOption = Annotated[
     float | None,
     typer.Option("--delta", help="Probability with which the guarantee may fail; well below 1 / number of rows."),
+]
+AcceptDeltaOption = Annotated[
+    float | None,
+    typer.Option("--accept-delta", help="The same number again, for a delta of 1 / sqrt(number of rows) or more."),
 ]
 
 AlphaOption = Annotated[

@@ -13,6 +13,7 @@ from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     TRAINING,
+    AcceptDeltaOption,
     AdjacencyOption,
     AlphaOption,
     DataBoundOption,
@@ -39,7 +40,7 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import check_output, print_rows, write_or_keep, write_page
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
-from sottovoce.estimators.persistence import model_to_json
+from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
@@ -57,6 +58,7 @@ def fit(
     epsilon: EpsilonOption,
     out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
     delta: DeltaOption = None,
+    accept_delta: AcceptDeltaOption = None,
     schema: Annotated[
         Path | None, typer.Option("--schema", help="Public facts about the columns (TOML), for CSV and Parquet.")
     ] = None,
@@ -160,6 +162,7 @@ def fit(
         options={
             "epsilon": epsilon,
             "delta": delta,
+            "accept_delta": accept_delta,
             **_bounds(model, reader, data_norm=data_norm, data_bound=data_bound),
             "radius": radius,
             "n_steps": n_steps,
@@ -177,6 +180,7 @@ def fit(
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     estimator.fit(reader.open(table))  # values are read after the charge
+    estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
     write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))

@@ -12,6 +12,7 @@ import typer
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator
 from sottovoce.cli._options import (
+    AcceptDeltaOption,
     AdjacencyOption,
     AlphaOption,
     DeltaOption,
@@ -36,6 +37,7 @@ def plan(
     epsilon: EpsilonOption,
     n_samples: Annotated[int, typer.Option("--n-samples", help="Public number of rows.")],
     delta: DeltaOption = None,
+    accept_delta: AcceptDeltaOption = None,
     schema: Annotated[
         Path | None, typer.Option("--schema", help="Take features, classes and label bounds from this schema.")
     ] = None,
@@ -86,6 +88,7 @@ def plan(
         options={
             "epsilon": epsilon,
             "delta": delta,
+            "accept_delta": accept_delta,
             # the plan is made for rows in units of their bound; with --radius in those units too
             "data_bound" if is_sparse(model) else "data_norm": 1.0,
             "radius": radius,

@@ -1,4 +1,4 @@
-"""``sottovoce receipt``: verify a receipt, and compare two."""
+"""``sottovoce receipt``: verify and sign receipts, compare two, add several up."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import Annotated
 
 import typer
 
+from sottovoce._files import write_whole
 from sottovoce.cli._options import ForceOption, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
-from sottovoce.report import diff_receipts, difference_page, read_receipt, verify_receipt
+from sottovoce.exceptions import ParameterError
+from sottovoce.report import (
+    diff_receipts,
+    difference_page,
+    make_key,
+    read_receipt,
+    sign_receipt,
+    sum_receipts,
+    verify_receipt,
+)
+from sottovoce.report.reading import fingerprint
 
 __all__ = ["receipt"]
 
@@ -21,25 +32,73 @@ _FILE = "A receipt, a model, or the page of a receipt."
 
 @receipt.callback()
 def _group() -> None:
-    """Receipts: verify one, compare two."""
+    """Receipts: verify one, sign it, compare two, add several up."""
 
 
 @receipt.command()
 def verify(
     path: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)],
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A model file that the receipt should belong to.")
+    ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option("--public-key", help="Public key of whoever should have signed; unsigned receipts fail."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Account the event in FILE again and compare it with the promise; say what no file can show.
+    """Account the event in FILE again, plan the run again, and compare; say what no file can show.
 
     Exit code 0 if nothing that can be checked is wrong, 2 otherwise.
     """
-    found = verify_receipt(path)
+    found = verify_receipt(path, model=model, public_key=public_key)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
     else:
         print_rows(f"Verification {path}", found.rows())
     if not found.passed:
         raise typer.Exit(2)
+
+
+@receipt.command()
+def key(
+    out: Annotated[Path, typer.Option("--out", help="Where to write the private key; the public one: beside it, .pub")],
+) -> None:
+    """Make a pair of keys to sign receipts with: the private one for its owner alone."""
+    public = make_key(out)
+    typer.echo(f"Private key {out}: keep it secret. Public key {public}: give it to whoever verifies.")
+
+
+@receipt.command()
+def sign(
+    path: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt; the signature is written into it.")],
+    key: Annotated[Path, typer.Option("--key", help="A private key that `sottovoce receipt key` made.")],
+) -> None:
+    """Sign a receipt, after it was verified: a signature under a false one helps nobody."""
+    found = verify_receipt(path)
+    if found.kind != "receipt":
+        raise ParameterError(f"{path}: this is a {found.kind}. Sign its receipt: the file that `sottovoce fit` wrote.")
+    if not found.passed or found.guarantee is None:
+        print_rows(f"Verification {path}", found.rows())
+        raise typer.Exit(2)
+    write_whole(path, sign_receipt(found.guarantee, key).to_json())
+    typer.echo(f"Signed {path}; its fingerprint is {fingerprint(found.guarantee)}, as before.")
+
+
+@receipt.command("sum")
+def add(
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Receipts, models or pages.")],
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="At which to state the sum. Default: the largest of the receipts.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the sum as JSON.")] = False,
+) -> None:
+    """Add receipts about the same people up: what all runs together promise."""
+    found = sum_receipts([read_receipt(path) for path in paths], delta=delta)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+    else:
+        print_rows("Sum", found.rows())
 
 
 @receipt.command()

@@ -22,6 +22,7 @@ from sottovoce._files import check_writable
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.cli._options import (
     TRAINING,
+    AcceptDeltaOption,
     AlphaOption,
     DelimiterOption,
     DeltaOption,
@@ -108,6 +109,7 @@ def simulate(
     model: ModelOption,
     epsilon: EpsilonOption,
     delta: DeltaOption = None,
+    accept_delta: AcceptDeltaOption = None,
     target: Annotated[
         str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
     ] = None,
@@ -297,6 +299,7 @@ def simulate(
         epsilon=epsilon,
         options={
             "delta": delta,
+            "accept_delta": accept_delta,
             "mechanism": mechanism,
             "aggregation": aggregation,
             "radius": radius,

@@ -3,9 +3,9 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from importlib.metadata import version
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,35 +23,39 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._validation import number, privacy_budget, refuse_masked, whole_number
+from sottovoce._plain_data import encode
+from sottovoce._validation import magnitude, number, privacy_budget, refuse_masked, whole_number
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
 from sottovoce.central.solvers import automatic_alpha, make_plan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
+from sottovoce.estimators._pipelines import fitted_before, fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._progress import progress_bar
+from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators._ties import arguments_of, encode_classes, model_digest
 from sottovoce.estimators._unread import UnreadTable
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
-from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
+from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Streams
 
 __all__ = ["DPLinearEstimator"]
 
-_VERSION = version("sottovoce")
 _AUTO_ALPHA = "Or give 'auto', which follows the public number of rows."
 _ROWS = 8192  # predicted at a time
-_NOT_COVERED = (
+_MOST_ROWS = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
+NOT_COVERED = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
     "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
-    FURTHER_LIMITS,
 )
 
 
@@ -60,6 +64,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     epsilon: float | None
     delta: float | None
+    accept_delta: float | None
     data_norm: float | None
     alpha: float | str
     fit_intercept: bool
@@ -110,21 +115,22 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ParameterError
             If a parameter is missing, out of range or does not fit another one.
         """
-        return self._plan(n_samples, n_features, self._n_models())
+        plan = self._plan(n_samples, n_features, self._n_models())
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.n_samples)
+        return plan
 
     def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
         epsilon, delta = self._budget(n_samples, n_features)
-        number(
-            "data_norm", self.data_norm, above=0.0,
+        magnitude(
+            "data_norm", self.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it.",
         )  # fmt: skip
-        alpha = 0.0 if self._has_auto_alpha else number("alpha", self.alpha, above=0.0, remedy=_AUTO_ALPHA)
+        alpha = 0.0 if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=_AUTO_ALPHA)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        intercept = (
-            number("intercept_scaling", self.intercept_scaling, above=0.0, at_most=1e100) if self.fit_intercept else 0.0
-        )
+        intercept = magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
         adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
         if self._has_auto_alpha:
             alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
@@ -151,7 +157,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _budget(self, n_samples: int, n_features: int) -> tuple[float, float]:
         """Return epsilon and delta, checked, after the public sizes."""
-        whole_number("n_samples", n_samples, at_least=1)
+        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
         whole_number("n_features", n_features, at_least=1)
         return privacy_budget(self.epsilon, self.delta)
 
@@ -165,6 +171,9 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         if self.n_public is not None:
             n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
+        if private:
+            assert self.delta is not None
+            refuse_large_delta(float(self.delta), int(n_samples), self.accept_delta)
         return adjacency, n_samples
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -205,7 +214,9 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _charged(self, X: Any, y: Any, streams: Streams) -> Iterator[OpenCharge]:
         """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
         if not is_charged(self.ledger, self.dataset):
-            yield OpenCharge()
+            private = self.epsilon is not None and math.isfinite(self.epsilon)
+            with fit_without_ledger(X, lambda: streams.opened) if private else nullcontext():
+                yield OpenCharge()
             return
         plan = self._plan(*public_size(X), self._n_models_without_data())
         _check_visits(X, plan)
@@ -226,6 +237,10 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Solution:
         charge.check_plan(plan.event)
         _check_visits(X, plan)
+        steps = fitted_steps() if plan.is_private else ()
+        if plan.is_private:
+            warn_of_fitted_steps(steps)
+            warn_of_large_delta(plan.delta, plan.n_samples)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = self._scaled_rows(X, plan, names, threads)
@@ -234,7 +249,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.charge_ = charge.charge
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         self.n_iter_ = solution.n_steps
-        self.guarantee_ = self._receipt(plan, solution, streams.seeded)
+        self.guarantee_ = self._receipt(plan, solution, streams.seeded, steps=steps, charge=charge.charge)
         return solution
 
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
@@ -254,7 +269,7 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _bound_assumption(self) -> str:
         """Return what the receipt says of the public bound on the rows."""
-        return f"data_norm = {self.data_norm} (longer rows were shortened to it)"
+        return f"data_norm = {encode(self.data_norm)} (longer rows were shortened to it)"
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
         """Return what the receipt says of the penalty or constraint."""
@@ -264,13 +279,27 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             "intercept_scaling": plan.intercept,
         }
 
-    def _receipt(self, plan: Plan, solution: Solution, seeded: bool) -> Guarantee:
+    def _receipt(
+        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
+    ) -> Guarantee:
+        """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
+
+        Parameters
+        ----------
+        plan : Plan
+        solution : Solution
+            Its event and what rules chose are told; the weights are not looked at.
+        seeded : bool
+        steps : sequence of str
+            Fitted steps before the model in its pipeline.
+        charge : Charge or None
+        """
         private = math.isfinite(plan.epsilon)
         given = "n_public" if self.n_public is not None else "n_samples"
-        return Guarantee(
+        return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
-            adjacency=plan.adjacency.value,
+            adjacency=plan.adjacency,
             unit="one row of the table, label included",
             mechanism=plan.mechanism,
             releases=plan.releases,
@@ -281,10 +310,8 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "all constructor parameters, chosen without looking at the data",
                 *self._assumptions(),
                 *plan.assumptions,
-            )
-            if private
-            else (),
-            not_covered=_NOT_COVERED if private else ("everything: no noise was added",),
+            ),
+            not_covered=(*fitted_before(steps), *NOT_COVERED) if private else (),
             parameters={
                 "estimator": type(self).__name__,
                 "solver": plan.solver,
@@ -294,12 +321,27 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "models": plan.n_models,
                 **plan.details(),
                 **solution.chosen,
+                **self._public_facts(plan, steps),
             },
-            seeded=seeded and private,
-            accountant=accountant_for(solution.event).name if private else "none",
+            seeded=seeded,
+            private=private,
             proof=plan.proof,
-            version=_VERSION,
+            charge=charge,
         )
+
+    def _public_facts(self, plan: Plan, steps: Sequence[str]) -> dict[str, object]:
+        """Return what the plan can be made from again."""
+        return {
+            "n_samples": plan.n_samples,
+            "n_features": plan.n_features,
+            **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
+            **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+            "arguments": arguments_of(self),
+        }
+
+    def _tie_receipt(self) -> None:
+        """Write the digest of the finished model into the receipt: the last thing that `fit` does."""
+        self.guarantee_ = replace(self.guarantee_, model=model_digest(self))
 
     def _decision(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

@@ -100,6 +100,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             if self.classes is None and plan.is_private:
                 warn_if_classes_were_read(known)
             self._fit_models(X, [np.where(y == name, 1.0, -1.0) for name in positive], plan, streams, charge)
+        self._tie_receipt()
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._plain_data import encode
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.central.frank_wolfe import FrankWolfePlan
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
@@ -32,13 +33,13 @@ class DPBallEstimator(DPLinearEstimator):
 
     def _plan(self, n_samples: int, n_features: int, n_models: int) -> Plan:
         epsilon, delta = self._budget(n_samples, n_features)
-        bound = number(
-            "data_bound", self.data_bound, at_least=1e-100, at_most=1e100,
+        bound = magnitude(
+            "data_bound", self.data_bound,
             remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
             "Larger entries are clipped to it.",
         )  # fmt: skip
-        radius = number(
-            "radius", self.radius, at_least=1e-100, at_most=1e100,
+        radius = magnitude(
+            "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
@@ -85,7 +86,7 @@ class DPBallEstimator(DPLinearEstimator):
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))
 
     def _bound_assumption(self) -> str:
-        return f"data_bound = {self.data_bound} (entries beyond were clipped to it)"
+        return f"data_bound = {encode(self.data_bound)} (entries beyond were clipped to it)"
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
-        return {"radius": self.radius, "fit_intercept": bool(self.fit_intercept)}
+        return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}

@@ -1,4 +1,4 @@
-"""Labels of regressions: numbers within public bounds."""
+"""Labels of regressions: numbers, clipped to public bounds."""
 
 from typing import Any
 
@@ -11,18 +11,19 @@ __all__ = ["bounded_labels"]
 
 
 def bounded_labels(y: Any, label_bounds: tuple[float, float], owner: str) -> NDArray[np.float64]:
-    """Return the labels as doubles; NaN and labels outside the bounds are refused."""
+    """Return the labels as doubles, those outside the bounds clipped to them; NaN and infinity are refused.
+
+    A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
+    """
     try:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"y must hold numbers for {owner}: {error}.") from error
-    low, high = label_bounds
-    bad = np.flatnonzero(~((values >= low) & (values <= high)))
+    bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        value = values[bad[0]]
-        what = "NaN" if np.isnan(value) else ("infinity" if np.isinf(value) else f"{value:g}")
+        what = "NaN" if np.isnan(values[bad[0]]) else "infinity"
         raise DataError(
-            f"Input y contains {what}, outside label_bounds=({low:g}, {high:g}): row {int(bad[0])} ({bad.size} row(s) "
-            "in all). Widen the bounds from public knowledge, or clip y to them before fit."
+            f"Input y contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing labels by a "
+            "public constant, or drop those rows, before fit."
         )
-    return values
+    return np.clip(values, *label_bounds)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sottovoce._validation import choice, number
+from sottovoce._validation import choice, magnitude
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import Rows
@@ -49,7 +49,7 @@ def scoring_for(
             raise ParameterError(f"score_bound must be None for scoring='accuracy'; got {score_bound!r}.")
         return name, 1.0
     if score_bound is not None:
-        return name, number("score_bound", score_bound, above=0.0)
+        return name, magnitude("score_bound", score_bound)
     if isinstance(estimator, DPRidge):
         low, high = estimator._bounds()
         return name, 0.25 * (high - low) ** 2

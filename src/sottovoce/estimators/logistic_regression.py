@@ -23,17 +23,17 @@ class DPLogisticRegression(LogisticClassifier):
         Privacy budget; ``inf`` trains without noise and says so in the receipt.
     delta : float, in (0, 1)
         Probability with which the guarantee may fail; choose it well below 1 / n_samples.
-    data_norm : float, > 0
+    data_norm : float, in [1e-50, 1e50]
         Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in training.
     classes : list or None, default None
         Public list of the classes. A label outside it is an error; a class that is absent from the data is fine. None
         reads the list from y, with a warning, and the receipt says so.
-    alpha : float, > 0, or "auto", default 5e-5
+    alpha : float in [1e-50, 1e50] or "auto", default 5e-5
         Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the
         public number of rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
-    intercept_scaling : float, > 0, default 0.2
+    intercept_scaling : float, in [1e-50, 1e50], default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
     solver : str, default "auto"
@@ -63,6 +63,8 @@ class DPLogisticRegression(LogisticClassifier):
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -126,6 +128,7 @@ class DPLogisticRegression(LogisticClassifier):
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -144,6 +147,7 @@ class DPLogisticRegression(LogisticClassifier):
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Logistic(one_newton_step=self.solver == "paper-scd")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence, Set
-from numbers import Real
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
+from sottovoce._plain_data import decode, encode
 from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators._ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
@@ -24,16 +24,14 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
 
-__all__ = ["load_model", "model_from_json", "model_to_json", "save_model"]
+__all__ = ["load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
 _ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
-_LEFT_OUT: Final = ("ledger", "dataset")  # whoever gets the model need not know where the budget is kept
-_KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
-_DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
+_UNSTORED: Final = ("random_state", *LEFT_OUT)
 
 
 def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:
@@ -101,35 +99,40 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
     if type(estimator) is not kind:
         raise ParameterError(f"only {', '.join(_ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
     check_is_fitted(estimator)
-    fitted: dict[str, Any] = {
-        "n_features_in_": int(estimator.n_features_in_),
-        "n_iter_": int(estimator.n_iter_),
-        "coef_": _encode(estimator.coef_),
-        "intercept_": _encode(estimator.intercept_),
-    }
-    if isinstance(estimator, DPRidge) and estimator.standard_errors_ is not None:
-        fitted["least_squares_"] = _encode(estimator.least_squares_)
-        fitted["standard_errors_"] = _encode(estimator.standard_errors_)
-    if hasattr(estimator, "classes_"):
-        fitted["classes_"] = _encode_classes(estimator.classes_)
-    if hasattr(estimator, "feature_names_in_"):
-        fitted["feature_names_in_"] = [str(name) for name in estimator.feature_names_in_]
+    if hasattr(estimator, "classes_") and estimator.classes_.dtype.kind not in "UiufbO":
+        raise ParameterError(
+            f"classes of type {estimator.classes_.dtype} cannot be stored: use texts, numbers or booleans as labels."
+        )
+    # a parameter of a kind that has no plain form is refused here
+    encode({name: value for name, value in estimator.get_params(deep=False).items() if name not in _UNSTORED})
     content = {
         "format": _FORMAT,
         "version": _VERSION,
         "estimator": type(estimator).__name__,
-        "parameters": {
-            name: None if name == "random_state" else _encode(value)
-            for name, value in estimator.get_params(deep=False).items()
-            if name not in _LEFT_OUT
-        },
-        "fitted": fitted,
-        "guarantee": estimator.guarantee_.to_dict(),
+        "parameters": arguments_of(estimator),
+        "fitted": fitted_values(estimator),
+        "guarantee": tied_to_schema(estimator.guarantee_, schema).to_dict(),
         "schema": None if schema is None else schema.to_dict(),
     }
     # one line an entry: readable, comparable, and a million coefficients do not become a million lines
     lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
+    """Return the receipt with the text of the schema in it.
+
+    Raises
+    ------
+    ParameterError
+        If it has the text of another one.
+    """
+    if schema is None or receipt.format == 1:
+        return receipt
+    text = schema.to_toml()
+    if receipt.schema not in (None, text):
+        raise ParameterError("schema is not the one that the receipt of this model names: give that one, or None.")
+    return replace(receipt, schema=text)
 
 
 def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
@@ -185,21 +188,21 @@ def _decode_parameters(kind: type[DPLinearEstimator], parameters: Mapping[str, A
             raise ModelFormatError(
                 f"the model has the parameter {name!r}, unknown to this version of sottovoce: update sottovoce."
             )
-    return {name: _decode(value) for name, value in parameters.items()}
+    return {name: decode(value) for name, value in parameters.items()}
 
 
 def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None:
     """Set the fitted attributes, after a check that their shapes agree."""
     n_features = int(fitted["n_features_in_"])
-    coef = np.array(_decode(fitted["coef_"]), dtype=np.float64)
-    intercept = _decode(fitted["intercept_"])
+    coef = np.array(decode(fitted["coef_"]), dtype=np.float64)
+    intercept = decode(fitted["intercept_"])
     if isinstance(estimator, DPRidge | DPLasso):
         wanted: tuple[int, ...] = (n_features,)
         intercept = float(intercept)
         if isinstance(estimator, DPRidge):
             _set_intervals(estimator, fitted, n_features)
     else:
-        estimator.classes_ = _decode_classes(fitted["classes_"])
+        estimator.classes_ = decode_classes(fitted["classes_"])
         intercept = np.array(intercept, dtype=np.float64)
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         wanted = (n_models, n_features)
@@ -225,7 +228,7 @@ def _set_intervals(estimator: DPRidge, fitted: Mapping[str, Any], n_features: in
     estimator.least_squares_ = estimator.standard_errors_ = None
     if "standard_errors_" not in fitted:
         return
-    both = [np.array(_decode(fitted[name]), dtype=np.float64) for name in ("least_squares_", "standard_errors_")]
+    both = [np.array(decode(fitted[name]), dtype=np.float64) for name in ("least_squares_", "standard_errors_")]
     wanted = (n_features + bool(estimator.fit_intercept),)
     for values in both:
         if values.shape != wanted:
@@ -233,57 +236,6 @@ def _set_intervals(estimator: DPRidge, fitted: Mapping[str, Any], n_features: in
                 f"least_squares_ or standard_errors_ has the shape {values.shape} instead of {wanted}: damaged file."
             )
     estimator.least_squares_, estimator.standard_errors_ = both
-
-
-def _encode(value: Any) -> Any:
-    """Return plain data for strict JSON; a float that JSON lacks becomes ``{"float": "inf"}``, a dict ``{"dict": {}}``.
-
-    Python writes the shortest text that reads back as the same double, so numbers survive exactly.
-    """
-    if hasattr(value, "tolist"):  # numpy and pandas
-        value = value.tolist()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Real):
-        number = float(value)
-        return number if math.isfinite(number) else {"float": str(number)}
-    if isinstance(value, Mapping):
-        return {"dict": {str(key): _encode(item) for key, item in value.items()}}
-    if isinstance(value, (Sequence, Set)):  # lists, tuples, ranges, sets
-        return [_encode(item) for item in value]
-    raise ParameterError(f"a value of type {type(value).__name__} cannot be stored in a model file: {value!r}.")
-
-
-def _decode(value: Any) -> Any:
-    """Undo `_encode`; lists come back as lists."""
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if isinstance(value, Mapping):
-        if set(value) == {"float"} and value["float"] in ("inf", "-inf", "nan"):
-            return float(value["float"])
-        if set(value) == {"dict"} and isinstance(value["dict"], Mapping):
-            return {key: _decode(item) for key, item in value["dict"].items()}
-        raise ModelFormatError(f"the entry {dict(value)!r} is neither a number nor a dict: damaged file.")
-    return value
-
-
-def _encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    kind = _KINDS.get(classes.dtype.kind)
-    if kind is None:
-        raise ParameterError(
-            f"classes of type {classes.dtype} cannot be stored: use texts, numbers or booleans as labels."
-        )
-    return {"kind": kind, "values": [_encode(name) for name in classes]}
-
-
-def _decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
-    if entry["kind"] not in _DTYPES:
-        raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
-    values = _decode(entry["values"])
-    classes: NDArray[Any] = np.array(values, dtype=_DTYPES[entry["kind"]])
-    if classes.ndim != 1 or len(classes) < 2:
-        raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
-    return classes
 
 
 def _refuse_constant(text: str) -> None:

@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.estimators._base import DPLinearEstimator
@@ -32,16 +33,16 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Privacy budget; ``inf`` trains without noise and says so in the receipt.
     delta : float, in (0, 1)
         Probability with which the guarantee may fail; choose it well below 1 / n_samples.
-    data_norm : float, > 0
+    data_norm : float, in [1e-50, 1e50]
         Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in training.
     label_bounds : (float, float)
-        Public bounds on the labels, in the unit of y. A label outside is an error.
-    alpha : float, > 0, or "auto", default 1e-4
+        Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.
+    alpha : float in [1e-50, 1e50] or "auto", default 1e-4
         Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the
         public number of rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.
     fit_intercept : bool, default True
         Add a constant column. Its weight is penalised like the others, as in liblinear.
-    intercept_scaling : float, > 0, default 0.2
+    intercept_scaling : float, in [1e-50, 1e50], default 0.2
         Value of that column in units of ``data_norm``. Larger ones learn a large intercept faster and cost noise in
         every weight.
     solver : str, default "auto"
@@ -71,6 +72,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -96,7 +99,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
     ParameterError
         From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
     DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X, a label outside its bounds.
+        From `fit`, before any noise is drawn: NaN or infinity in X or y.
 
     References
     ----------
@@ -144,6 +147,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -162,6 +166,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Squared()
@@ -181,7 +186,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         return max(high - self._middle(), self._middle() - low)
 
     def _assumptions(self) -> tuple[str, ...]:
-        return (f"label_bounds = {self.label_bounds}",)
+        return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -192,7 +197,8 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
         X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy.
         y : array of shape (n_samples,)
-            Private. Numbers within ``label_bounds``. May be left out for a ParquetTable that names its target.
+            Private. Numbers; those beyond ``label_bounds`` are clipped to them. May be left out for a ParquetTable that
+            names its target.
 
         Returns
         -------
@@ -215,6 +221,7 @@ class DPRidge(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
             self.least_squares_, self.standard_errors_ = (
                 np.column_stack([coef, intercept]) if self.fit_intercept else coef
             )
+        self._tie_receipt()
         return self
 
     def confidence_intervals(self, level: float = 0.95) -> NDArray[np.float64]:

@@ -3,8 +3,9 @@
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -19,8 +20,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._base import (
-    _NOT_COVERED,
-    _VERSION,
+    NOT_COVERED,
     DPLinearEstimator,
     check_public_sizes,
     public_size,
@@ -29,19 +29,23 @@ from sottovoce.estimators._base import (
 from sottovoce.estimators._classifier import DPLinearClassifier
 from sottovoce.estimators._l1_ball import DPBallEstimator
 from sottovoce.estimators._labels import bounded_labels
+from sottovoce.estimators._pipelines import fitted_before, fitted_steps, warn_of_fitted_steps
+from sottovoce.estimators._repeats import fit_without_ledger, uncounted_fits
 from sottovoce.estimators._scores import release_sum, row_losses, score_mechanism, scoring_for
+from sottovoce.estimators._ties import arguments_of, model_digest
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.search_plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
-from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import warn_of_large_delta
+from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["DPSearchCV"]
+__all__ = ["DPSearchCV", "search_receipt"]
 
 # What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
 SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
@@ -100,6 +104,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -125,7 +131,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ParameterError
         From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
     DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X, a label outside ``classes`` or its bounds.
+        From `fit`, before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
     AccountingError
         From `fit`, before anything is released: a trial cost more than planned.
 
@@ -179,6 +185,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -192,6 +199,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def plan(self, n_samples: int, n_features: int) -> SearchPlan:
         """Return the frozen plan for a table of public size, before any data are read.
@@ -212,7 +220,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             If a parameter is missing, out of range or does not fit another one.
         """
         self._check_estimator()
-        return self._plan(self.estimator, n_samples, n_features)
+        plan = self._plan(self.estimator, n_samples, n_features)
+        warn_of_large_delta(plan.delta, plan.n_samples)
+        return plan
 
     def _plan(self, prototype: DPLinearEstimator, n_samples: int, n_features: int) -> SearchPlan:
         epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
@@ -222,18 +232,19 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validation_size = number("validation_size", self.validation_size, above=0.0, below=1.0)
         _check_space(self.param_distributions)
         # the estimator's own parameters: adjacency, n_public and the like
-        own = clone(prototype).set_params(epsilon=epsilon, delta=delta).plan(n_samples, n_features)
-        scoring, bound = scoring_for(prototype, self.scoring, self.score_bound, max(2, own.n_models))
+        own = clone(prototype).set_params(epsilon=epsilon, delta=delta, accept_delta=self.accept_delta)
+        facts = own._plan(n_samples, n_features, own._n_models())
+        scoring, bound = scoring_for(prototype, self.scoring, self.score_bound, max(2, facts.n_models))
         plan = SearchPlan(
             epsilon=epsilon,
             delta=delta,
-            adjacency=own.adjacency,
+            adjacency=facts.adjacency,
             n_iter=n_iter,
             distribution=distribution,
             scoring=scoring,
             score_bound=bound,
             validation_size=validation_size,
-            n_samples=own.n_samples,
+            n_samples=facts.n_samples,
             n_features=n_features,
         )
         for params in itertools.islice(_combinations(self.param_distributions), _MOST_CHECKED):
@@ -251,7 +262,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
                 "cover yet. Choose radius from public knowledge."
             )
-        for name in ("epsilon", "delta", "random_state", "ledger", "dataset"):
+        for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
             value = getattr(self.estimator, name)
             if value is not None:
                 raise ParameterError(
@@ -274,7 +285,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self.plan(1, 1)  # every parameter is checked before the data are looked at
+        self._check_estimator()
+        self._plan(self.estimator, 1, 1)  # every parameter is checked before the data are looked at
         is_charged(self.ledger, self.dataset)
         streams = Streams(self.random_state)
         with self._charged(X, y, streams) as charge:
@@ -282,20 +294,24 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             prototype, X, y, targets = self._read(X, y)
             plan = self._plan(prototype, X.shape[0], X.shape[1])
             charge.check_plan(plan.event)
+            steps = fitted_steps()
+            warn_of_fitted_steps(steps)
+            warn_of_large_delta(plan.delta, plan.n_samples)
             held_out = _split(X.shape[0], plan.validation_size, streams.generator(Purpose.SHUFFLING))
             if held_out.all() or not held_out.any():
                 raise DataError(
                     f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
                     "random coin a row, all or none were held out. Change validation_size or search on more rows."
                 )
-            self._search(plan, prototype, X, y, targets, held_out, streams, charge)
+            self._search(plan, prototype, X, y, targets, held_out, streams, charge, steps)
         return self
 
     @contextmanager
     def _charged(self, X: Any, y: Any, streams: Streams) -> Iterator[OpenCharge]:
         """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
         if not is_charged(self.ledger, self.dataset):
-            yield OpenCharge()
+            with fit_without_ledger(X, lambda: streams.opened):
+                yield OpenCharge()
             return
         self.estimator._n_models_without_data()  # the classes must be public
         plan = self._plan(self.estimator, *public_size(X))
@@ -336,6 +352,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         held_out: NDArray[np.bool_],
         streams: Streams,
         charge: OpenCharge,
+        steps: Sequence[str],
     ) -> None:
         """Run the trials and keep the best one; what the others were leaves this function in no way.
 
@@ -354,7 +371,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_train, y_train = X[~held_out], y[~held_out]
         X_held_out, y_held_out = X[held_out], targets[held_out]
         best, best_sum, best_params = None, -math.inf, {}
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncounted_fits():
             warnings.simplefilter("ignore")  # one warning a trial would count them
             for params, trial in trials:
                 trial.fit(X_train, y_train)
@@ -377,7 +394,6 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
         self.best_score_ = middle + 0.5 * plan.score_bound * best_sum / n_scored
         self.best_params_ = best_params
-        self.guarantee_ = self._receipt(plan, prototype, best.guarantee_, event, streams.seeded)
         # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
         for name in ("classes", "n_public", "random_state", "verbose"):
             if hasattr(self.estimator, name):
@@ -385,47 +401,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(prototype, "feature_names_in_"):
             best.feature_names_in_ = prototype.feature_names_in_
             self.feature_names_in_ = prototype.feature_names_in_
+        receipt = search_receipt(plan, best, best.guarantee_, event, streams.seeded, steps=steps, charge=charge.charge)
+        self.guarantee_ = replace(receipt, model=model_digest(best))
         best.guarantee_ = self.guarantee_
         self.best_estimator_ = best
         self.n_features_in_ = plan.n_features
-
-    def _receipt(
-        self, plan: SearchPlan, prototype: DPLinearEstimator, trial: Guarantee, event: Event, seeded: bool
-    ) -> Guarantee:
-        given = "n_public" if prototype.n_public is not None else "n_samples"
-        if hasattr(prototype, "classes"):
-            prototype.classes = self.estimator.classes  # so that the receipt says where the list came from
-        return Guarantee(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            adjacency=plan.adjacency.value,
-            unit=trial.unit,
-            mechanism=(
-                "private selection: the best, by a noisy score on held-out rows, of a random and secret number of "
-                f"trials; each trial: {trial.mechanism}"
-            ),
-            releases=(
-                "of the best trial: its hyper-parameters and its noisy score",
-                *(f"of the best trial: {what}" for what in trial.releases),
-            ),
-            event=event,
-            assumptions=(
-                f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names",
-                "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
-                "the data",
-                *prototype._assumptions(),
-            ),
-            not_covered=(
-                "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
-                "whoever knows this number can learn more than this epsilon allows",
-                *_NOT_COVERED,
-            ),
-            parameters={**trial.parameters, **plan.details()},
-            seeded=seeded,
-            accountant=accountant_for(event).name,
-            proof="docs/privacy/search.md",
-            version=_VERSION,
-        )
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -475,6 +455,71 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def search_receipt(
+    plan: SearchPlan,
+    best: DPLinearEstimator,
+    trial: Guarantee,
+    event: Event,
+    seeded: bool,
+    *,
+    steps: Sequence[str] = (),
+    charge: Charge | None = None,
+) -> Guarantee:
+    """Return the receipt of a search.
+
+    Parameters
+    ----------
+    plan : SearchPlan
+    best : DPLinearEstimator
+        With the arguments of the best trial and the parameters that the user gave.
+    trial : Guarantee
+        Receipt of the best trial alone.
+    event : Event
+    seeded : bool
+    steps : sequence of str
+        Fitted steps before the search in its pipeline.
+    charge : Charge or None
+    """
+    given = "n_public" if best.n_public is not None else "n_samples"
+    return make_receipt(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        adjacency=plan.adjacency,
+        unit=trial.unit,
+        mechanism=(
+            "private selection: the best, by a noisy score on held-out rows, of a random and secret number of "
+            f"trials; each trial: {trial.mechanism}"
+        ),
+        releases=(
+            "of the best trial: its hyper-parameters and its noisy score",
+            *(f"of the best trial: {what}" for what in trial.releases),
+        ),
+        event=event,
+        assumptions=(
+            f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names",
+            "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
+            "the data",
+            *best._assumptions(),
+        ),
+        not_covered=(
+            *fitted_before(steps),
+            "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
+            "whoever knows this number can learn more than this epsilon allows",
+            *NOT_COVERED,
+        ),
+        parameters={
+            **trial.parameters,
+            **plan.details(),
+            "search": plan.facts(),
+            **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+            "arguments": arguments_of(best),
+        },
+        seeded=seeded,
+        proof="docs/privacy/search.md",
+        charge=charge,
+    )
+
+
 def _split(n_samples: int, share: float, coins: np.random.Generator) -> NDArray[np.bool_]:
     """Return which rows are held out, each with probability ``share`` by its own coin, whatever the data are."""
     return coins.random(n_samples) < share
@@ -518,12 +563,17 @@ def _trial(
     prototype: DPLinearEstimator, params: dict[str, Any], plan: SearchPlan, seed: int | None = None
 ) -> DPLinearEstimator:
     """Return the estimator of a trial, whose plan is within the budget of a trial."""
-    budget = {"epsilon": plan.trial_epsilon, "delta": plan.trial_delta, "n_public": plan.n_train}
+    budget = {
+        "epsilon": plan.trial_epsilon,
+        "delta": plan.trial_delta,
+        "accept_delta": plan.trial_delta,  # that of the search was looked at; this one is never larger
+        "n_public": plan.n_train,
+    }
     trial: DPLinearEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
     if trial.solver == "auto":  # the one that can be searched
         trial.solver = "scd"
     try:
-        event = trial.plan(plan.n_train, plan.n_features).event
+        event = trial._plan(plan.n_train, plan.n_features, trial._n_models()).event
     except ParameterError as error:
         raise ParameterError(f"a trial with {params!r} cannot run: {error}") from None
     try:

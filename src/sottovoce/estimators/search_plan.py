@@ -1,7 +1,7 @@
 """The frozen plan of a search: from public facts to the noise of one trial."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -88,6 +88,10 @@ class SearchPlan:
     def keeps_budget(self, event: Event) -> bool:
         """Tell whether a trial's ``event`` costs at most `mu`; events that are not Gaussian raise AccountingError."""
         return _EXACT.mu(event) <= self.mu
+
+    def facts(self) -> dict[str, object]:
+        """Return what the plan can be made from again, beside the adjacency."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "adjacency"}
 
     def details(self) -> dict[str, object]:
         """Return the parameters of the search for summary and receipt."""

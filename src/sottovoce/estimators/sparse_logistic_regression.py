@@ -23,10 +23,10 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         Privacy budget; ``inf`` trains without noise, by projected gradients, and says so in the receipt.
     delta : float, in (0, 1)
         Probability with which the guarantee may fail; choose it well below 1 / n_samples.
-    data_bound : float, in [1e-100, 1e100]
+    data_bound : float, in [1e-50, 1e50]
         Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
         training. Columns of very different units should be scaled by public factors first.
-    radius : float, in [1e-100, 1e100]
+    radius : float, in [1e-50, 1e50]
         Bound on the l1 norm of the coefficients of a model, in the reciprocal unit of X.
     classes : list or None, default None
         Public list of the classes. A label outside it is an error; a class that is absent from the data is fine. None
@@ -51,6 +51,8 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         Privacy budget on disk that `fit` charges before it reads the data (`sottovoce.Ledger`, or its address).
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         verbose: int = 0,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -134,6 +137,7 @@ class DPSparseLogisticRegression(DPBallEstimator, LogisticClassifier):
         self.verbose = verbose
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         return Logistic()

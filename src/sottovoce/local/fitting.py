@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._plain_data import digest
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.local.ball import minimise_in_ball
@@ -22,10 +22,12 @@ from sottovoce.local.quartic import ReportVectors, minimise_quartic, quartic_obj
 from sottovoce.local.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.surrogate import AbsoluteMixture, margin_loss
 from sottovoce.privacy.events import PureEvent
-from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
+from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.shuffling import shuffled_epsilon
 
-__all__ = ["FitRequest", "fit_model", "layout_of"]
+__all__ = ["FitRequest", "fit_model", "layout_of", "local_receipt"]
 
 Array = NDArray[np.float64]
 Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
@@ -37,7 +39,6 @@ _NOT_COVERED: Final = (
     "a second report of the same person with fresh coins: k of them cost k times epsilon",
     "the device itself: its operating system, its random bytes, its timing",
     "the quality of the model: people who send forged reports can move it",
-    FURTHER_LIMITS,
 )
 
 
@@ -117,7 +118,7 @@ def fit_model(
         loss=name,
         degree=degree,
         n_reports=estimate.n,
-        guarantee_=_receipt(protocol, estimate.n, request),
+        guarantee_=_receipt(protocol, estimate.n, request, np.asarray(w, dtype=np.float64)),
         quality_=quality(fit, folds, constants.A, surrogate) if folds and not first_only else None,
     )
 
@@ -215,28 +216,60 @@ def _public_second(protocol: Protocol, rows: Any) -> Array:
     return np.asarray(Z.T @ Z / len(Z))
 
 
-def _receipt(protocol: Protocol, n: int, request: FitRequest) -> Guarantee:
-    parameters: dict[str, object] = {"protocol": protocol.id.hex(), "n_reports": n, "mechanism": protocol.mechanism}
+def _receipt(protocol: Protocol, n: int, request: FitRequest, weights: Array | None = None) -> Guarantee:
+    if request.shuffled and request.delta is None:
+        raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
+    if not request.shuffled and request.delta is not None:
+        raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
+    return local_receipt(
+        protocol.id.hex(),
+        protocol.mechanism,
+        protocol.epsilon,
+        n,
+        public_rows=request.public_rows is not None,
+        shuffled_delta=None if request.delta is None else float(request.delta),
+        model=None if weights is None else digest(weights.tolist()),
+    )
+
+
+def local_receipt(
+    protocol_id: str,
+    mechanism: str,
+    epsilon: float,
+    n: int,
+    *,
+    public_rows: bool,
+    shuffled_delta: float | None,
+    model: str | None = None,
+) -> Guarantee:
+    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters."""
+    parameters: dict[str, object] = {
+        "protocol": protocol_id,
+        "n_reports": n,
+        "mechanism": mechanism,
+        "epsilon of a report": epsilon,
+        "public rows were given": public_rows,
+        "noise from": "each person's own device",
+    }
     assumptions = [
         "each person's device followed the protocol and sent one report",
         "the protocol is public: features, bounds, classes, sizes",
     ]
-    if request.public_rows is not None:
+    if public_rows:
         assumptions.append("the rows that were given as public are public")
-    if request.shuffled:
-        if request.delta is None:
-            raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
-        central = shuffled_epsilon(protocol.epsilon, n, request.delta)
+    if shuffled_delta is not None:
+        # nothing is spent at this delta, so there is no saying it twice: another one costs nothing either
+        refuse_large_delta(shuffled_delta, n, None, acceptable=False)
+        warn_of_large_delta(shuffled_delta, n)
+        central = shuffled_epsilon(epsilon, n, shuffled_delta)
         parameters["central epsilon, if a trusted shuffler mixed the reports"] = central
-        parameters["at delta"] = float(request.delta)
+        parameters["at delta"] = shuffled_delta
         assumptions.append(
             "for the central epsilon only: a trusted shuffler mixed the reports before anybody saw them, and nothing "
             "in a report or beside it, its seed included, tells whose it is"
         )
-    elif request.delta is not None:
-        raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
-    return Guarantee(
-        epsilon=protocol.epsilon,
+    return make_receipt(
+        epsilon=epsilon,
         delta=0.0,
         adjacency="replace-one",
         unit="one report of one person: the whole record, label included",
@@ -245,12 +278,13 @@ def _receipt(protocol: Protocol, n: int, request: FitRequest) -> Guarantee:
             "the report itself, to whoever collects it and to anybody who sees it on the way",
             "all sums, models, estimates and choices that are made from reports",
         ),
-        event=PureEvent(protocol.epsilon),
-        assumptions=tuple(assumptions),
+        event=PureEvent(epsilon),
+        assumptions=assumptions,
         not_covered=_NOT_COVERED,
+        preprocessing=False,
         parameters=parameters,
         seeded=False,
         accountant="pure local differential privacy",
         proof="docs/privacy/local_reports.md",
-        version=version("sottovoce"),
+        model=model,
     )

@@ -4,12 +4,13 @@ No fast-math flag is set, so that products and sums stay separate and in order; 
 """
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.parallel import team
 from sottovoce.local import candidates as portable
 
@@ -17,7 +18,6 @@ __all__ = ["candidates", "fill"]
 
 Array = NDArray[np.float64]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _CENTRE_TOP: Final = np.array(portable.CENTRE_TOP)
 _CENTRE_BOTTOM: Final = np.array(portable.CENTRE_BOTTOM)
 _NEAR_TOP: Final = np.array(portable.NEAR_TOP)

@@ -83,6 +83,7 @@ from sottovoce.privacy.response_profile import (
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
+    "MOST_SAMPLED_STEPS",
     "Accountant",
     "BoundedRangeAccountant",
     "GaussianAccountant",
@@ -110,7 +111,7 @@ _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
 _MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
-_MOST_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
+MOST_SAMPLED_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
 _ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent, RandomizedResponseEvent)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -448,10 +449,10 @@ def _shift_squared(counts: "Counter[Basic]") -> float:
 def _composed_pld(counts: tuple[tuple[Basic, int], ...], grid: float) -> _PldAccountant:
     """Compose once for several questions about the same run; the result is only read."""
     for basic, times in counts:
-        if isinstance(basic, _ON_A_GRID) and times > _MOST_STEPS:
+        if isinstance(basic, _ON_A_GRID) and times > MOST_SAMPLED_STEPS:
             raise AccountingError(
                 f"{times} steps of one kind are too many for a privacy loss distribution (at most "
-                f"{_MOST_STEPS}); use RenyiAccountant."
+                f"{MOST_SAMPLED_STEPS}); use RenyiAccountant."
             )
     with _quiet():
         accountant = _PldAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=grid)
@@ -710,7 +711,7 @@ def accountant_for(event: Event) -> Accountant:
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
     if len(steps) == len(responses) and count_of_losses(responses) <= MOST_LOSSES:
         return _MixedAccountant() if responses else GaussianAccountant()
-    return PLDAccountant() if max(steps) <= _MOST_STEPS else RenyiAccountant()
+    return PLDAccountant() if max(steps) <= MOST_SAMPLED_STEPS else RenyiAccountant()
 
 
 def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":

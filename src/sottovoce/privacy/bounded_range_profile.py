@@ -32,9 +32,9 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sottovoce._compiling import njit
 from sottovoce.privacy.events import BoundedRangeEvent
 
 __all__ = ["BoundedRangeProfile", "bounded_range_divergences", "bounded_range_profile", "is_affordable"]

@@ -1,24 +1,37 @@
 """The receipt: what was promised, about what, and the event that anyone can account again."""
 
+import hashlib
 import html
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
+from sottovoce._plain_data import digest
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import Accountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
-__all__ = ["FURTHER_LIMITS", "Guarantee"]
+__all__ = ["FURTHER_LIMITS", "NO_LEDGER", "PREPROCESSING", "Guarantee", "charge_text", "signature_text"]
 
 FURTHER_LIMITS: Final = "the further limits in docs/known_limits.md"
+PREPROCESSING: Final = (
+    "whatever was done to the table before fit: scaling, selection, imputation or clipping that was computed from the "
+    "data is not covered"
+)
+NO_LEDGER: Final = "no ledger was charged"
 
 _FORMAT: Final = "sottovoce-receipt"
-_VERSION: Final = 1
+_VERSION: Final = 2
+_OLDEST: Final = 1  # ties no model, schema, day or ledger
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_DAY: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
+_CHARGE: Final = ("ledger", "dataset", "charge", "entry")
+_SIGNATURE: Final = ("algorithm", "public_key", "value")
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,18 @@ class Guarantee:
         Page of the documentation with statement and proof.
     version : str
         Version of sottovoce that made the receipt.
+    day : str or None
+        When it was made: a day in UTC, no finer, because a time can tell how long something secret took.
+    model : str or None
+        SHA-256 of what `fit` left in the model: coefficients, intercepts, classes, names. None where there is none.
+    schema : str or None
+        Text of the schema (bounds, categories) that the table was read with; None where there was none.
+    charge : mapping or None
+        Entry of the ledger: ``ledger``, ``dataset``, ``charge``, ``entry`` (its hash). None: no ledger was charged.
+    signature : mapping or None
+        ``algorithm``, ``public_key``, ``value``: made over `signed_bytes`.
+    format : int
+        Version of the receipt's format; 1 has nothing from ``day`` on.
     """
 
     epsilon: float
@@ -70,6 +95,12 @@ class Guarantee:
     proof: str
     version: str
     parameters: dict[str, object] = field(default_factory=dict)
+    day: str | None = None
+    model: str | None = None
+    schema: str | None = None
+    charge: Mapping[str, str] | None = None
+    signature: Mapping[str, str] | None = None
+    format: int = _VERSION
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, at_least=0.0, infinite=True))
@@ -90,6 +121,7 @@ class Guarantee:
         if not isinstance(self.parameters, Mapping):
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
         object.__setattr__(self, "parameters", dict(self.parameters))
+        self._check_ties()
         spent = self._accountant.epsilon(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
         if not spent <= self.epsilon * (1.0 + 1e-9) + 1e-12:
@@ -97,6 +129,23 @@ class Guarantee:
                 f"the event costs epsilon={spent!r} at delta={self.delta!r}, more than the epsilon={self.epsilon!r} "
                 "of this receipt: the receipt does not describe the run."
             )
+
+    def _check_ties(self) -> None:
+        for name, form, wanted in (("day", _DAY, "a day such as 2026-11-22"), ("model", _DIGEST, "64 hex digits")):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and form.fullmatch(value)):
+                raise ParameterError(f"{name} must be {wanted}, or None; got {value!r}.")
+        if self.schema is not None and not isinstance(self.schema, str):
+            raise ParameterError(f"schema must be the text of a schema, or None; got {self.schema!r}.")
+        for name, entries in (("charge", _CHARGE), ("signature", _SIGNATURE)):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _texts(name, value, entries))
+        if type(self.format) is not int or self.format not in (_OLDEST, _VERSION):
+            raise ParameterError(f"format must be {_OLDEST} or {_VERSION}; got {self.format!r}.")
+        ties = ("day", "model", "schema", "charge", "signature")
+        if self.format == _OLDEST and any(getattr(self, name) is not None for name in ties):
+            raise ParameterError(f"a receipt of format {_OLDEST} has none of {', '.join(ties)}.")
 
     @property
     def is_private(self) -> bool:
@@ -133,9 +182,9 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Return the receipt as plain data for JSON; infinity is the string ``"inf"``."""
-        return {
+        head: dict[str, object] = {
             "format": _FORMAT,
-            "version": _VERSION,
+            "version": self.format,
             "statement": self.statement(),
             "epsilon": _plain(self.epsilon),
             "delta": self.delta,
@@ -150,11 +199,26 @@ class Guarantee:
             "accountant": self.accountant,
             "proof": self.proof,
             "sottovoce": self.version,
+        }
+        if self.format == _OLDEST:
+            return {**head, "event": self.event.to_dict()}
+        body = {
+            **head,
+            "day": self.day,
+            "model": self.model,
+            "schema": None if self.schema is None else {"sha256": _sha256(self.schema), "text": self.schema},
+            "ledger": NO_LEDGER if self.charge is None else dict(self.charge),
             "event": self.event.to_dict(),
         }
+        signature = None if self.signature is None else dict(self.signature)
+        return {**body, "checksum": digest(body), "signature": signature}
+
+    def signed_bytes(self) -> bytes:
+        """Return the bytes that a signature is made over, and whose SHA-256 is the fingerprint: the unsigned file."""
+        return replace(self, signature=None).to_json().encode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_dict(cls, data: object) -> "Guarantee":
+    def from_dict(cls, data: object) -> Self:
         """Rebuild a receipt; its epsilon is checked against its event.
 
         Raises
@@ -166,9 +230,10 @@ class Guarantee:
         """
         if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
             raise ModelFormatError(f"not a receipt: 'format' must be {_FORMAT!r}.")
-        if data.get("version") != _VERSION:
+        format_ = data.get("version")
+        if type(format_) is not int or format_ not in (_OLDEST, _VERSION):
             raise ModelFormatError(
-                f"receipt version {data.get('version')!r} cannot be read by this version of sottovoce (it reads "
+                f"receipt version {format_!r} cannot be read by this version of sottovoce (it reads {_OLDEST} and "
                 f"{_VERSION}): update sottovoce."
             )
         try:
@@ -191,6 +256,8 @@ class Guarantee:
                 accountant=data["accountant"],
                 proof=data["proof"],
                 version=data["sottovoce"],
+                format=format_,
+                **({} if format_ == _OLDEST else _ties(data)),
             )
         except KeyError as error:
             raise ModelFormatError(f"the receipt is incomplete: it has no {error}.") from error
@@ -202,7 +269,7 @@ class Guarantee:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> "Guarantee":
+    def from_json(cls, text: str) -> Self:
         """Read a receipt from JSON; see `from_dict`."""
         try:
             data = json.loads(text)
@@ -225,7 +292,19 @@ class Guarantee:
             ("not covered", "\n".join(self.not_covered)),
             ("parameters", "\n".join(f"{key} = {_text(value)}" for key, value in self.parameters.items())),
             ("proof", self.proof),
-            ("made by", f"sottovoce {self.version}"),
+            ("made by", f"sottovoce {self.version}" + (f" on {self.day} (UTC)" if self.day else "")),
+            *self.ties(),
+        ]
+
+    def ties(self) -> list[tuple[str, str]]:
+        """Return (heading, text) pairs: to which model, schema and ledger the receipt belongs, and who signed it."""
+        if self.format == _OLDEST:
+            return [("belongs to", "not said: a receipt of version 1 ties no model, schema, day or ledger")]
+        return [
+            ("model (SHA-256)", self.model or "none: the receipt is not about one model in one place"),
+            ("schema (SHA-256)", "none" if self.schema is None else _sha256(self.schema)),
+            ("ledger", charge_text(self.charge)),
+            ("signature", signature_text(self.signature)),
         ]
 
     def _repr_html_(self) -> str:
@@ -235,6 +314,51 @@ class Guarantee:
             for name, text in self.rows()
         )
         return f"<table>{cells}</table>"
+
+
+def charge_text(charge: Mapping[str, str] | None) -> str:
+    """Return the entry of a ledger in words."""
+    if charge is None:
+        return NO_LEDGER
+    return (
+        f"ledger {charge['ledger']}, dataset {charge['dataset']!r}, charge {charge['charge']}, entry with the hash "
+        f"{charge['entry']}"
+    )
+
+
+def signature_text(signature: Mapping[str, str] | None) -> str:
+    """Return who signed, in words; nothing is checked."""
+    if signature is None:
+        return "none"
+    return f"by the holder of the {signature['algorithm']} key {signature['public_key']} (check it with that key)"
+
+
+def _ties(data: Mapping[str, Any]) -> dict[str, Any]:
+    schema, _ = data["schema"], data["checksum"]  # verification compares it; here it only has to be there
+    if schema is not None and not isinstance(schema, Mapping):
+        raise ParameterError(f"schema must have 'sha256' and 'text', or be null; got {schema!r}.")
+    ledger = data["ledger"]
+    return {
+        "day": data["day"],
+        "model": data["model"],
+        "schema": None if schema is None else schema["text"],
+        "charge": None if ledger == NO_LEDGER else ledger,
+        "signature": data["signature"],
+    }
+
+
+def _texts(name: str, value: object, entries: tuple[str, ...]) -> dict[str, str]:
+    if not isinstance(value, Mapping) or set(value) != set(entries) or not all(map(_is_text, value.values())):
+        raise ParameterError(f"{name} must have the texts {', '.join(entries)}, or be None; got {value!r}.")
+    return {entry: value[entry] for entry in entries}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _plain(value: object) -> object:
@@ -252,4 +376,6 @@ def _rounded_up(value: float) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_text(item)}" for key, item in value.items())
     return f"{value:.6g}" if isinstance(value, float) else str(value)

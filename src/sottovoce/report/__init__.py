@@ -1,4 +1,4 @@
-"""The receipt for people: as a page to read, sign and keep; verified again; compared with another."""
+"""The receipt for people: as a page to read and keep; verified, signed, compared with another, added up."""
 
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.difference import ReceiptDifference, diff_receipts
@@ -6,18 +6,24 @@ from sottovoce.report.difference_page import difference_page
 from sottovoce.report.model_card import CARD_FIELDS, read_model_card
 from sottovoce.report.page import receipt_page
 from sottovoce.report.reading import read_receipt
+from sottovoce.report.signing import make_key, sign_receipt
+from sottovoce.report.summing import ReceiptSum, sum_receipts
 from sottovoce.report.verification import Verification, verify_receipt
 
 __all__ = [
     "CARD_FIELDS",
     "PrivacyCurve",
     "ReceiptDifference",
+    "ReceiptSum",
     "Verification",
     "diff_receipts",
     "difference_page",
+    "make_key",
     "privacy_curve",
     "read_model_card",
     "read_receipt",
     "receipt_page",
+    "sign_receipt",
+    "sum_receipts",
     "verify_receipt",
 ]

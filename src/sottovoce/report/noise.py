@@ -23,7 +23,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 
-__all__ = ["NoiseLine", "noise_lines", "public_size"]
+__all__ = ["NoiseLine", "noise_lines", "number_of_people", "public_size"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ def public_size(guarantee: Guarantee) -> int | None:
     """Return the public number of rows whose sums a receipt of a central model is about, or None."""
     if "solver" not in guarantee.parameters:  # parties and devices also release single rows, which nothing adds up
         return None
+    return number_of_people(guarantee)
+
+
+def number_of_people(guarantee: Guarantee) -> int | None:
+    """Return the public number of rows, or of aligned people, that a receipt names, or None."""
     for line in guarantee.assumptions:
         found = re.match(r"(?:n_samples|n_public) = ([1-9][0-9]{0,17})(?![0-9.])", line)
         if found:

@@ -65,6 +65,7 @@ def receipt_page(
         _meaning(guarantee, curve),
         _covered(guarantee),
         _not_covered(guarantee),
+        _belongs(guarantee),
         _card(card),
         _decision(guarantee),
     )
@@ -73,6 +74,7 @@ def receipt_page(
         _noise(guarantee),
         _accounting(guarantee),
         _parameters(guarantee),
+        *([] if guarantee.schema is None else [_schema(guarantee.schema)]),
         _verification(guarantee),
     )
     return document(
@@ -218,6 +220,33 @@ def _covered(guarantee: Guarantee) -> Markup:
 def _not_covered(guarantee: Guarantee) -> Markup:
     return section(
         "not-covered", "What is not covered", listed(guarantee.not_covered, "the receipt names nothing: ask its author")
+    )
+
+
+def _belongs(guarantee: Guarantee) -> Markup:
+    if guarantee.format == 1:
+        words = (
+            "This receipt is of version 1 of its format. It does not say to which model, schema, day and ledger it "
+            "belongs: ask its author."
+        )
+        return section("belongs", "What this receipt belongs to", element("p", words))
+    rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *guarantee.ties()]
+    words = (
+        "The digest of the model is over its coefficients: the file of another model has another one. The schema, "
+        "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
+        "of the key."
+    )
+    return section(
+        "belongs", "What this receipt belongs to", element("p", words), fact_table("Model, schema, day, ledger", rows)
+    )
+
+
+def _schema(text: str) -> Markup:
+    return section(
+        "schema",
+        "The schema of the table",
+        element("p", "Bounds and categories that were taken as public, as the training read them:"),
+        element("pre", element("code", text)),
     )
 
 
@@ -367,7 +396,11 @@ def _event(event: Event) -> Markup:
 
 
 def _parameters(guarantee: Guarantee) -> Markup:
-    rows = [(key, digits(value)) for key, value in guarantee.parameters.items()]
+    rows = [
+        (key if name is None else f"{key}: {name}", digits(value))
+        for key, entry in guarantee.parameters.items()
+        for name, value in (entry.items() if isinstance(entry, Mapping) else [(None, entry)])
+    ]
     return section(
         "parameters",
         "Parameters of the run",
@@ -397,6 +430,14 @@ def _verification(guarantee: Guarantee) -> Markup:
             "li",
             "Compare the fingerprint on paper with that of the file: ",
             element("code", "sha256sum model.receipt.json"),
+            " (of a signed file: the command above, which also prints it).",
+        ),
+        element(
+            "li",
+            "Compare with the model: ",
+            element("code", "sottovoce receipt verify model.receipt.json --model model.json"),
+            ". Check a signature: ",
+            element("code", "--public-key officer.key.pub"),
             ".",
         ),
         element("li", "Read the proof that is named above, and the code that it is about."),
@@ -407,7 +448,8 @@ def _verification(guarantee: Guarantee) -> Markup:
         element("ol", *steps),
         element(
             "p",
-            "No file can show by itself that the run was the one it describes, that the public facts were public, that "
-            "the noise was random, or what else was released about the same people.",
+            "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
+            "of a file so that it holds together is caught by a signature alone. No file can show that the public "
+            "facts were public, that the noise was random, or what else was released about the same people.",
         ),
     )

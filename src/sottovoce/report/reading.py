@@ -20,6 +20,7 @@ _LARGEST_RECEIPT: Final = 4_000_000
 _LARGEST_MODEL: Final = 500_000_000
 _DEEPEST: Final = 64
 _MOST_EVENTS: Final = 10_000
+_MODELS: Final = ("sottovoce-model", "sottovoce-local-model")
 _PAGE: Final = b"<!doctype html>"
 
 
@@ -37,6 +38,10 @@ class ReceiptFile:
     title : str or None
     model_card : dict or None
         What a page was made with.
+    raw : bytes
+        The file.
+    model : dict or None
+        The content of a model file.
     """
 
     kind: str
@@ -44,6 +49,8 @@ class ReceiptFile:
     page: str | None = None
     title: str | None = None
     model_card: dict[str, str | list[str]] | None = None
+    raw: bytes = b""
+    model: dict[str, Any] | None = None
 
 
 def read_receipt(path: str | Path) -> Guarantee:
@@ -75,8 +82,11 @@ def read_receipt(path: str | Path) -> Guarantee:
 
 
 def fingerprint(guarantee: Guarantee) -> str:
-    """Return the SHA-256 of the receipt's JSON file as hexadecimal digits: the same on paper, on screen and on disk."""
-    return hashlib.sha256(guarantee.to_json().encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the SHA-256 of the receipt's JSON file as hexadecimal digits: the same on paper, on screen and on disk.
+
+    A signature does not change it: it is that of the file before it was signed.
+    """
+    return hashlib.sha256(guarantee.signed_bytes()).hexdigest()
 
 
 def open_receipt(path: str | Path) -> ReceiptFile:
@@ -103,15 +113,15 @@ def _opened(raw: bytes) -> ReceiptFile:
     if is_page:
         return _page(content)
     data = _parsed(content)
-    if isinstance(data, dict) and data.get("format") == "sottovoce-model":
+    if isinstance(data, dict) and data.get("format") in _MODELS:
         if not isinstance(data.get("guarantee"), dict):
             raise ModelFormatError("the model file holds no receipt: it is damaged.")
-        return ReceiptFile("model", _limited(data["guarantee"]))
+        return ReceiptFile("model", _limited(data["guarantee"]), model=data)
     if not isinstance(data, dict) or data.get("format") != "sottovoce-receipt":
         raise ModelFormatError("this is neither a receipt, a model, nor the page of a receipt.")
     if len(raw) > _LARGEST_RECEIPT:
         raise ModelFormatError(f"a receipt has at most {_LARGEST_RECEIPT:,} bytes; this file has {len(raw):,}.")
-    return ReceiptFile("receipt", _limited(data))
+    return ReceiptFile("receipt", _limited(data), raw=raw)
 
 
 def _page(content: str) -> ReceiptFile:

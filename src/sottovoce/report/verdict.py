@@ -8,6 +8,8 @@ from typing import Final
 
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import is_large_delta
+from sottovoce.report.noise import number_of_people
 
 __all__ = ["Verdict", "verdict_of"]
 
@@ -47,8 +49,15 @@ def verdict_of(guarantee: Guarantee) -> Verdict:
             "The noise was drawn from a seed that somebody chose (random_state). Whoever knows or guesses the seed can "
             "take the noise away again: against them there is no protection at all.",
         )
-    if guarantee.epsilon > _REASONABLE or guarantee.delta > _LARGEST_DELTA:
+    n = number_of_people(guarantee)
+    many = n is not None and is_large_delta(guarantee.delta, n)
+    if guarantee.epsilon > _REASONABLE or guarantee.delta > _LARGEST_DELTA or many:
         what = "epsilon is above 10" if guarantee.epsilon > _REASONABLE else "delta is above 1 in 1,000"
+        if many:
+            what = (
+                f"delta is not below 1 in {n:,}, the number of rows: a program that publishes a whole row now and then "
+                "could promise the same"
+            )
         return Verdict(
             "weak",
             "Weak protection",

@@ -8,39 +8,36 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._plain_data import digest
 from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.check import Check
+from sottovoce.report.model_file import compared_with_model
 from sottovoce.report.page import receipt_page
 from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
+from sottovoce.report.signing import checked_signature
 
 __all__ = ["Check", "Verification", "verify_receipt"]
 
+_ANYBODY: Final = (
+    "that the run was the one described: without a signature that you checked anybody can write a file that holds "
+    "together"
+)
 _NOT_CHECKABLE: Final = (
-    "that the run was the one described: the file is not signed, and anybody can write one",
     "that what is taken as public or true is so",
     "that the noise was drawn as stated, from an unpredictable source",
     "what else was released about the same people: budgets add up over releases",
     "the proof, and the program it is about: read both",
 )
+_NO_MODEL: Final = "which model it belongs to: give --model MODEL to compare"
+_FREE: Final = "day and ledger entry: they follow from nothing else in the file; compare them with the ledger"
+_OLD: Final = (
+    "to which model, schema, day and ledger it belongs, and whether event and words are those of the run: a receipt of "
+    "version 1 does not say"
+)
 _NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    detail : str
-    """
-
-    name: str
-    passed: bool
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,8 @@ class Verification:
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         verdict = "passed" if self.passed else "FAILED: do not rely on this file"
+        if self.passed and self.guarantee is not None and self.guarantee.format == 1:
+            verdict = "passed, as far as an old receipt (version 1) can be checked"
         checks = [(check.name, f"{'ok' if check.passed else 'WRONG'}: {check.detail}") for check in self.checks]
         promise = [] if self.guarantee is None else [
             ("statement", self.guarantee.statement()), ("fingerprint (SHA-256)", fingerprint(self.guarantee))
@@ -90,31 +89,67 @@ class Verification:
         return [("verdict", verdict), *promise, *checks, ("cannot be checked", "\n".join(self.not_checkable))]
 
 
-def verify_receipt(path: str | Path) -> Verification:
+def verify_receipt(
+    path: str | Path, *, model: str | Path | None = None, public_key: str | Path | None = None
+) -> Verification:
     """Check a receipt, the receipt in a model file, or a page.
 
     Parameters
     ----------
     path : str or Path
+    model : str, Path or None, default=None
+        A model file that the receipt should belong to. A model file in ``path`` is compared with its own receipt.
+    public_key : str, Path or None, default=None
+        File with the public key of whoever should have signed. Then a receipt without a signature fails.
 
     Returns
     -------
     Verification
-        The event is accounted again and compared with the promise; what the file says in words is compared with what
-        its data mean; a page is made again from its own data and compared letter by letter.
+        The event is accounted again and compared with the promise. The run is planned again from the parameters, and
+        event, words and promise are compared with what such a run has. What the file says in words is compared with
+        what its data mean; a page is made again from its own data and compared letter by letter.
 
     Raises
     ------
     ModelFormatError
-        If the file holds no receipt, or one that this version cannot read.
+        If a file holds no receipt or no model, or one that this version cannot read.
+    ParameterError
+        If ``public_key`` is no public key, or the library that checks signatures is missing.
     """
     opened = open_receipt(path)
+    beside = None if model is None else open_receipt(model)
+    if beside is not None and beside.model is None:
+        raise ModelFormatError(f"{model}: this is a {beside.kind}, not a model file.")
     try:
         checks, guarantee = _checked(opened)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from None
-    extra = (_NOT_CHECKABLE_CARD,) if opened.model_card else ()
-    return Verification(opened.kind, guarantee, tuple(checks), (*_NOT_CHECKABLE, *extra))
+    if guarantee is not None and beside is not None:
+        checks += compared_with_model(guarantee, beside, own=False)
+    if guarantee is not None and public_key is not None:
+        checks.append(_signature(opened, guarantee, public_key))
+    signed = public_key is not None and checks[-1].passed
+    return Verification(opened.kind, guarantee, tuple(checks), _left_open(opened, guarantee, model is not None, signed))
+
+
+def _signature(opened: ReceiptFile, guarantee: Guarantee, public_key: str | Path) -> Check:
+    found = checked_signature(guarantee, public_key)
+    if found.passed and opened.kind == "receipt" and opened.raw != guarantee.to_json().encode("utf-8", "surrogatepass"):
+        return Check("signature", False, "the file is not letter by letter the one that was signed")
+    return found
+
+
+def _left_open(opened: ReceiptFile, guarantee: Guarantee | None, with_model: bool, signed: bool) -> tuple[str, ...]:
+    """Return what was not, or cannot be, checked."""
+    old = guarantee is not None and guarantee.format == 1
+    return (
+        *((_OLD,) if old else ()),
+        *(() if signed else (_ANYBODY,)),
+        *(() if old or signed else (_FREE,)),
+        *(() if old or with_model or opened.model is not None else (_NO_MODEL,)),
+        *_NOT_CHECKABLE,
+        *((_NOT_CHECKABLE_CARD,) if opened.model_card else ()),
+    )
 
 
 def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
@@ -138,9 +173,25 @@ def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
     )
     checks.append(_same_words(opened.data, guarantee))
     checks.append(_accountant(opened.data, guarantee))
+    if guarantee.format > 1:
+        from sottovoce.report.comparison import compared_with_run, same_schema  # loads the solvers
+
+        checks.append(_same_checksum(opened.data))
+        checks += compared_with_run(guarantee)
+        if guarantee.schema is not None:
+            checks.append(same_schema(guarantee, opened.data["schema"]))
+    if opened.model is not None:
+        checks += compared_with_model(guarantee, opened, own=True)
     if opened.page is not None:
         checks.append(_same_page(opened, guarantee))
     return checks, guarantee
+
+
+def _same_checksum(data: Mapping[str, Any]) -> Check:
+    body = {name: value for name, value in data.items() if name not in ("checksum", "signature")}
+    if data.get("checksum") == digest(body):
+        return Check("checksum", True, "nothing was changed since it was made, or the checksum with it")
+    return Check("checksum", False, "an entry was changed after the receipt was made")
 
 
 def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
@@ -149,9 +200,13 @@ def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
     if data.get("statement") != again["statement"]:
         said = data.get("statement")
         return Check("statement", False, f"the file says {said!r}, but its data mean {again['statement']!r}")
-    unknown = sorted(set(data) - set(again))
+    unknown = sorted(set(data) ^ set(again))
     if unknown:
-        return Check("statement", False, f"the file has entries that no receipt has: {', '.join(map(repr, unknown))}")
+        return Check(
+            "statement",
+            False,
+            f"the file has entries that no receipt has, or lacks some: {', '.join(map(repr, unknown))}",
+        )
     return Check("statement", True, "the sentence in the file is the one that its data mean, and nothing was added")
 
 

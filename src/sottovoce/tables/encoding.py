@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ __all__ = ["Encoder"]
 _DENSE_FEATURES = 32
 _DENSE_SHARE = 0.2
 
-Features = npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]
+# text: before scipy 1.16 the class takes no subscript at run time
+Features: TypeAlias = "npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]"
 
 
 @dataclass(frozen=True, slots=True)

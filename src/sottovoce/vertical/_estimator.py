@@ -5,7 +5,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
+from dataclasses import fields
 from typing import Any, Final, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import choice, number, privacy_budget, whole_number
 from sottovoce._whole_fit import fitted_alone, whole_fit
 from sottovoce.exceptions import DataError, ParameterError
@@ -22,7 +23,9 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
-from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
+from sottovoce.privacy.receipts import digest_of_parts, make_receipt
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.admm import FORMS
 from sottovoce.vertical.aligned import AlignedParties
@@ -58,7 +61,6 @@ MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
     "paper": PublishedPlan,
 }
 
-_VERSION: Final = version("sottovoce")
 _NOT_COVERED: Final = (
     "timing, memory and other side channels of the machines that train, the network between them, and whether the "
     "training failed",
@@ -67,7 +69,6 @@ _NOT_COVERED: Final = (
     "rows of the same person beyond one",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
-    FURTHER_LIMITS,
 )
 _TWO_FITS: Final = (
     "one of these Party objects takes part in another fit at this moment: the steps of two would mix. Wait for it, or "
@@ -81,6 +82,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     epsilon: float | None
     delta: float | None
+    accept_delta: float | None
     mechanism: str
     mechanism_options: Mapping[str, Any] | None
     labels_public: bool
@@ -146,7 +148,10 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If the parties do not hold the same number of rows.
         """
         parties = _as_parties(parties)
-        return self._plan(parties, _label_holder(self.label_holder, parties))
+        plan = self._plan(parties, _label_holder(self.label_holder, parties))
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.facts.n_samples)
+        return plan
 
     def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
@@ -163,6 +168,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                     f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
                     "first, with sottovoce.vertical.align."
                 )
+        if math.isfinite(epsilon):
+            refuse_large_delta(delta, n, self.accept_delta)
         remedy = "Or give 'auto', which is 1 / n_samples."
         automatic = isinstance(self.alpha, str) and self.alpha == "auto"
         alpha = 1.0 / n if automatic else number("alpha", self.alpha, above=0.0, remedy=remedy)
@@ -251,6 +258,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         own = _check_given(parties, holder, y)
         plan = self._plan(parties, holder)
         _check_length(own if y is None else y, plan.facts.n_samples)
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.facts.n_samples)
         model = secrets.token_hex(8)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
@@ -318,10 +327,10 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             holder = party == plan.facts.label_holder
             what = plan.given_away_by_holder if holder else "row of its columns"
             unit = f"one person's {what} at {party}, replaced by any other, for what {party} gives away"
-        return Guarantee(
+        return make_receipt(
             epsilon=accountant.epsilon(event, plan.delta) if epsilon is None else epsilon,
             delta=plan.delta,
-            adjacency=Adjacency.REPLACE_ONE.value,
+            adjacency=Adjacency.REPLACE_ONE,
             unit=unit,
             mechanism=plan.mechanism,
             releases=plan.releases,
@@ -332,12 +341,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "all constructor parameters, chosen without looking at the data",
                 *self._assumptions(),
                 *plan.assumptions,
-            )
-            if private
-            else (),
-            not_covered=(*plan.not_covered, *_NOT_COVERED)
-            if private
-            else plan.not_covered or ("everything: no noise was added",),
+            ),
+            not_covered=(*plan.not_covered, *_NOT_COVERED) if private else plan.not_covered,
             parameters={
                 "estimator": type(self).__name__,
                 "mechanism": plan.name,
@@ -348,12 +353,34 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "parties": list(plan.facts.names),
                 **plan.details(),
                 **solution.chosen,
+                **({} if party is None else {"party": party}),
+                **self._public_facts(plan),
             },
-            seeded=seeded and private,
-            accountant=accountant.name if private else "none",
+            seeded=seeded,
+            private=private,
             proof=plan.proof,
-            version=_VERSION,
+            charge=getattr(self, "charge_", None),
+            model=digest_of_parts(
+                _parts_of(getattr(self, "parts_", {}), party), solution.scorer if party is None else None
+            ),
         )
+
+    def _public_facts(self, plan: VerticalPlan) -> dict[str, object]:
+        """Return what the plan can be made from again."""
+        described = {
+            name: {field.name: encode(getattr(facts, field.name)) for field in fields(facts)}
+            for name, facts in plan.facts.descriptions.items()
+        }
+        classes = getattr(self, "classes_", None)
+        return {
+            "described": described,
+            **({} if classes is None else {"classes": [str(name) for name in classes]}),
+            "arguments": {
+                name: None if name == "random_state" else encode(value)
+                for name, value in self.get_params(deep=False).items()
+                if name not in ("ledger", "dataset")
+            },
+        }
 
     def _assumptions(self) -> tuple[str, ...]:
         return ()
@@ -561,6 +588,10 @@ def _parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], 
     parts = {name: party.part(model) for name, party in owned.items() if party.keeps(model)}
     local = owned[holder].part(alone(model)) if holder in owned and owned[holder].keeps(alone(model)) else None
     return parts, local
+
+
+def _parts_of(parts: Mapping[str, Part], party: str | None) -> Mapping[str, Part]:
+    return parts if party is None else {name: part for name, part in parts.items() if name == party}
 
 
 def _options_given(given: Any) -> bool:

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
+from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared
@@ -162,6 +163,8 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         its address). Its data set must have the adjacency ``"replace-one"``: one person's rows at all parties.
     dataset : str or None, default None
         Name of the data set in that ledger.
+    accept_delta : float or None, default None
+        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
 
     Attributes
     ----------
@@ -220,6 +223,7 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -239,6 +243,7 @@ class VerticalLogisticRegression(VerticalLogisticModel):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
 
 class VerticalLinearSVC(VerticalClassifier):
@@ -253,7 +258,8 @@ class VerticalLinearSVC(VerticalClassifier):
     smoothing : float, >= 0, default 0.5
         0 is the plain hinge loss (ADMM only).
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, classes, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset,
+    accept_delta
         As for `VerticalLogisticRegression`, whose attributes it has too.
 
     Examples
@@ -290,6 +296,7 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, data
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -310,6 +317,7 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, data
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _make_loss(self) -> Loss:
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
@@ -353,7 +361,7 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         return (numbers if limits is None else np.clip(numbers, *limits)), {}
 
     def _assumptions(self) -> tuple[str, ...]:
-        return () if self.label_bounds is None else (f"label_bounds = {self.label_bounds}",)
+        return () if self.label_bounds is None else (f"label_bounds = {tuple(encode(self.label_bounds))}",)
 
     def predict(self, parties: Any) -> Vector:
         """Predict the label of each row; see `decision_function`."""
@@ -382,7 +390,8 @@ class VerticalRidge(VerticalRegressor):
     label_bounds : (low, high) or None
         Public bounds of the labels; required for a private training. Labels beyond are moved to them.
     epsilon, delta, mechanism, mechanism_options, labels_public, label_holder, alpha, l1_ratio, coef_bounds, \
-fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset
+fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, dataset,
+    accept_delta
         As for `VerticalLogisticRegression`, whose attributes, ``classes_`` aside, it has too.
 
     Examples
@@ -417,6 +426,7 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, data
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -436,3 +446,4 @@ fit_intercept, solver, solver_options, max_iter, tol, random_state, ledger, data
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta

@@ -6,13 +6,13 @@ Sizes: n records, d coefficients; ``free`` says how many of the first coefficien
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.losses.base import dual_step
 
 __all__ = ["back_single", "descend_columns", "descend_gram", "proximal_points", "times_single"]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _SUMS: dict[str, Any] = {**_JIT, "fastmath": {"reassoc", "contract"}}  # sums in any order, on the vector units
 
 

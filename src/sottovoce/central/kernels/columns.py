@@ -5,18 +5,19 @@ Columns are kept in groups of about sqrt(d). `Groups` holds, for each group, upp
 by the exact value when the draw needs that. The draw itself uses exact weights, so bounds decide about time alone.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from sottovoce.central.kernels.passes import clipped, shortened
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
+from sottovoce.central.kernels.passes import clipped
+from sottovoce.central.kernels.rows import shortened, whole_ticks
 from sottovoce.losses.base import slope
 
 __all__ = ["Groups", "SPARE", "change_rows", "draw_column", "draw_group", "note_changes"]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 _COINS = 2.0**53
 _LEAST = -700.0  # as in the exponential mechanism: no weight is below exp(-700) times the largest
 _FLOOR = 1e-250  # far above a whole group of such weights
@@ -67,19 +68,19 @@ def change_rows(  # type: ignore[no-untyped-def]
     for i in held:
         step = clipped(slope(loss, y[i], margins[i]), clip)
         if constant > 0.0:
-            term = np.int64(step * constant * ticks_per_unit)
+            term = whole_ticks(step * constant * ticks_per_unit)
             if not mark[last]:
                 mark[last], touched[count], before[count] = True, last, sums[last]
                 count += 1
             sums[last] += term - constants[i]
             constants[i] = term
         old = factor[i]
-        factor[i] = shortened(step * scale[i] * ticks_per_unit)
+        factor[i] = shortened(step * scale[i] * ticks_per_unit, factor)
         new = factor[i]
         if new == old:
             continue
         for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
-            change = np.int64(new * X.data[p]) - np.int64(old * X.data[p])
+            change = whole_ticks(new * X.data[p]) - whole_ticks(old * X.data[p])
             if change != 0:
                 j = np.uint64(X.indices[p])
                 if not mark[j]:
@@ -204,9 +205,10 @@ def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def
             place += 1
             continue
         weight = _group_weight(groups, g, sums, largest, rate)
-        if not weight <= limit:
-            raise ArithmeticError("the bound on a group of columns does not hold")
         _settle_weight(groups, g, weight, shift)
+        if not weight <= limit:  # the bounds rule it out; if rounding did it all the same, the trials begin anew
+            bound = max(bound, groups.weight[g] * shift * _SLACK)
+            continue
         kept, place = _happens(weight / bound, words, place)
         if kept:
             return g, place

@@ -4,18 +4,15 @@ They release the interpreter lock, work on the rows lo to hi of their arguments,
 ranges, and add to ``total`` in whole ticks, so that the sum is exact in any order.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-from sottovoce.central.kernels.passes import clipped, predict, shortened
-from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, tick_buffer
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
+from sottovoce.central.kernels.passes import clipped, predict
+from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, shortened, tick_buffer, whole_ticks
 from sottovoce.losses.base import slope
 
 __all__ = ["batch_gradient", "gradient"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(inline="always")
@@ -25,8 +22,8 @@ def _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, c
     for k in range(count):
         i = rows[k]
         step = clipped(slope(loss, y[i], m[k]), clip / norm[i])
-        factor[k] = shortened(step * scale[i] * ticks_per_unit)
-        constants += np.int64(step * constant * ticks_per_unit)
+        factor[k] = shortened(step * scale[i] * ticks_per_unit, factor)
+        constants += whole_ticks(step * constant * ticks_per_unit)
     add_block(X, rows, count, factor, buffer, total)
     if constant > 0.0:
         total[total.shape[0] - 1] += constants

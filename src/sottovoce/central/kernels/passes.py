@@ -6,18 +6,25 @@ solver sees (divided by the public bound, shortened where it exceeds it), and th
 the number ``constant``, added as the last weight when ``constant`` > 0.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, dot_block, factor_block, row_norm, tick_buffer
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
+from sottovoce.central.kernels.rows import (
+    BLOCK,
+    add_block,
+    axpy,
+    dot,
+    dot_block,
+    factor_block,
+    row_norm,
+    shortened,
+    tick_buffer,
+    whole_ticks,
+)
 from sottovoce.losses.base import dual_step, slope
 
-__all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch", "shortened"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-_LARGEST_FACTOR = 1e30  # keeps the factor of a tiny row finite in float32; shortening a factor shortens the term
+__all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch"]
 
 
 @njit(**_JIT)
@@ -42,12 +49,6 @@ def clipped(zeta, bound):  # type: ignore[no-untyped-def]
     """Clip to [-bound, bound]; total: NaN becomes 0."""
     kept = zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
     return min(max(kept, -bound), bound)
-
-
-@njit(inline="always")
-def shortened(f):  # type: ignore[no-untyped-def]
-    """Keep the factor of a row finite in its precision."""
-    return min(max(f, -_LARGEST_FACTOR), _LARGEST_FACTOR)
 
 
 @njit(inline="always")
@@ -91,8 +92,8 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
             zeta = clipped(step, clip / norm[i])
             a_before[i] = a[i]
             a[i] = centre + zeta
-            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
-            constants += np.int64(zeta * constant * ticks_per_unit)
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit, factor)
+            constants += whole_ticks(zeta * constant * ticks_per_unit)
         add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:
             total[last] += constants
@@ -121,8 +122,8 @@ def batch_pass(  # type: ignore[no-untyped-def]
             step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * norm[i] * norm[i])
             zeta = clipped(step, clip / norm[i])
             a[i] += zeta
-            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
-            constants += np.int64(zeta * constant * ticks_per_unit)
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit, factor)
+            constants += whole_ticks(zeta * constant * ticks_per_unit)
         add_block(X, rows, count, factor, buffer, total)
         if constant > 0.0:
             total[last] += constants

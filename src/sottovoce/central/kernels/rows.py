@@ -10,9 +10,22 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from sottovoce.central.kernels.vectors import ROWS, VECTOR_BYTES, add_four_rows, dot_four_rows
+from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
 
-__all__ = ["BLOCK", "CSR", "add_block", "axpy", "dot", "dot_block", "factor_block", "row_norm", "tick_buffer"]
+__all__ = [
+    "BLOCK",
+    "CSR",
+    "MOST_TICKS",
+    "add_block",
+    "axpy",
+    "dot",
+    "dot_block",
+    "factor_block",
+    "row_norm",
+    "shortened",
+    "tick_buffer",
+    "whole_ticks",
+]
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
 
@@ -97,10 +110,26 @@ def _overload_axpy(X, i, f, w):  # type: ignore[no-untyped-def]
     return None
 
 
-# Whole ticks. Each entry of f x is cut toward zero to a whole number, which can only shorten the row's term, and the
-# sum is a sum of integers: exact, in any order, on any number of threads. Dense rows are added in 32 bits, which the
-# processor does on whole vectors, and carried over to 64 bits after every block of 64 rows (64 x 2^24 < 2^31); sparse
-# rows go straight to 64 bits.
+# Whole ticks. Each entry of f x is cut to +-2^24 and then, toward zero, to a whole number. Both can only shorten the
+# row's term, and the first comes before the cast, so that no number of any size, and no NaN, wraps around.
+# The sum is a sum of integers: exact, in any order, on any number of threads. Dense rows are added in 32 bits, which
+# the processor does on whole vectors, and carried over to 64 bits after every block of 64 rows (64 x 2^24 < 2^31);
+# sparse rows go straight to 64 bits.
+
+_LARGEST_FACTOR = 1e300  # keep the factor of a row finite; shortening a factor shortens the term
+_LARGEST_SINGLE_FACTOR = 1e38
+
+
+@njit(inline="always")
+def whole_ticks(x):  # type: ignore[no-untyped-def]
+    """Cut a number to whole ticks, at most `MOST_TICKS` of either sign."""
+    return np.int64(cut(x, float(MOST_TICKS)))  # type: ignore[call-arg]
+
+
+@njit(inline="always")
+def shortened(f, factors):  # type: ignore[no-untyped-def]
+    """Keep the factor of a row finite in the precision of the array ``factors``; total: NaN becomes a bound."""
+    return cut(f, _LARGEST_SINGLE_FACTOR if factors.itemsize == 4 else _LARGEST_FACTOR)  # type: ignore[call-arg]
 
 
 # The sparse blocks take the three arrays apart once: done for each row, the counting of references takes half the time.
@@ -122,7 +151,7 @@ def _add_sparse_block(data, indices, indptr, rows, count, factor, total):  # typ
         i = rows[k]
         f = factor[k]
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            total[np.uint64(indices[p])] += np.int64(f * data[p])
+            total[np.uint64(indices[p])] += whole_ticks(f * data[p])
 
 
 def dot_block(X: Any, rows: Any, count: int, w: Any, out: Any) -> None:
@@ -181,7 +210,7 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
             if width < lanes:
                 for k in range(count):
                     for c in range(width):
-                        total[c] += np.int64(factor[k] * X[rows[k], c])
+                        total[c] += whole_ticks(factor[k] * X[rows[k], c])
                 return
             end = min(count + ROWS - 1, BLOCK)
             rows[count:end] = rows[count - 1]

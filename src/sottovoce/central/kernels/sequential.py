@@ -3,18 +3,24 @@
 Both go row after row, each seeing what the rows before it did, so neither is split over threads.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-from sottovoce.central.kernels.passes import clipped, shortened
-from sottovoce.central.kernels.rows import BLOCK, add_block, axpy, dot, factor_block, tick_buffer
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
+from sottovoce.central.kernels.passes import clipped
+from sottovoce.central.kernels.rows import (
+    BLOCK,
+    add_block,
+    axpy,
+    dot,
+    factor_block,
+    shortened,
+    tick_buffer,
+    whole_ticks,
+)
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["sequential_batch", "sgd_epoch"]
-
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(**_JIT)
@@ -38,13 +44,13 @@ def sequential_batch(  # type: ignore[no-untyped-def]
             if constant > 0.0:
                 m += constant * w[last]
             zeta = clipped(dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n), clip)
-            moves[first + k] = np.int64(zeta * ticks_per_unit)
+            moves[first + k] = whole_ticks(zeta * ticks_per_unit)
             rows[k] = i
-            factor[k] = shortened(zeta * scale[i] * ticks_per_unit)
+            factor[k] = shortened(zeta * scale[i] * ticks_per_unit, factor)
             axpy(X, i, zeta * scale[i] / alpha_n, w)
             if constant > 0.0:
                 w[last] += zeta * constant / alpha_n
-                total[last] += np.int64(zeta * constant * ticks_per_unit)
+                total[last] += whole_ticks(zeta * constant * ticks_per_unit)
         add_block(X, rows, count, factor, buffer, total)
 
 

@@ -1,15 +1,13 @@
 """The compiled transposed product X'r, in double precision, summed in blocks so that rounding errors stay small."""
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from sottovoce._compiling import JIT as _JIT
+from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import axpy
 
 __all__ = ["BLOCK", "transposed"]
 
-_JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 BLOCK = 1024  # rows summed before their sum is added to the total
 
 

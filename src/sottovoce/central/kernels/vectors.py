@@ -13,10 +13,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["ROWS", "VECTOR_BYTES", "add_four_rows", "dot_four_rows"]
+__all__ = ["MOST_TICKS", "ROWS", "VECTOR_BYTES", "add_four_rows", "cut", "dot_four_rows"]
 
 ROWS = 4
 VECTOR_BYTES = 64
+MOST_TICKS = 2**24  # of one entry of one row's term: 64 of them fit in 32 bits, and float32 holds it exactly
 
 _REORDER = ("reassoc", "contract", "nsz", "arcp")  # NaN and infinity keep their meaning
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
@@ -69,6 +70,23 @@ class _Rows:
             body(self.builder.sub(self.width, _integer(self.lanes)), self.whole, True)
 
 
+def _within(builder: Any, value: Any, least: Any, most: Any) -> Any:
+    """Return a number or vector cut to its bounds; the comparisons are ordered, so that NaN becomes a bound too."""
+    below = builder.select(builder.fcmp_ordered("<", value, most), value, most)
+    return builder.select(builder.fcmp_ordered(">", below, least), below, least)
+
+
+@intrinsic
+def cut(typingctx, x, most):  # type: ignore[no-untyped-def]
+    """Return ``x`` within +-``most``, in the precision of ``x``, without a branch; total: NaN becomes a bound."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        limit = context.cast(builder, args[1], signature.args[1], signature.args[0])
+        return _within(builder, args[0], builder.fneg(limit), limit)
+
+    return x(x, most), generate
+
+
 @intrinsic
 def dot_four_rows(typingctx, X, i0, i1, i2, i3, w, out, k):  # type: ignore[no-untyped-def]
     """Write the products of rows i0 to i3 with ``w`` (of the dtype of ``X``) to ``out[k:k+4]``, in double precision.
@@ -112,7 +130,7 @@ def dot_four_rows(typingctx, X, i0, i1, i2, i3, w, out, k):  # type: ignore[no-u
 
 @intrinsic
 def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ignore[no-untyped-def]
-    """Add ``factor[k + r]`` times row i_r, cut to whole numbers, to the 32-bit ``buffer``, for r = 0 to 3.
+    """Add ``factor[k + r]`` times row i_r, cut to +-2^24 and to whole numbers, to the 32-bit ``buffer``, r = 0 to 3.
 
     ``X`` is C-contiguous and at least one vector wide. The whole vectors of a row come first in the buffer; the last,
     overlapping vector has its own place after them (adding it where it belongs would wait for the stores before it).
@@ -128,11 +146,15 @@ def add_four_rows(typingctx, X, i0, i1, i2, i3, factor, k, buffer):  # type: ign
             for row in range(ROWS)
         ]
 
+        most, least = (ir.Constant(rows.vector, [sign * float(MOST_TICKS)] * rows.lanes) for sign in (1.0, -1.0))
+
         def body(offset, number, is_last):  # type: ignore[no-untyped-def]
             place = builder.mul(number, _integer(rows.lanes))
             total = _load(builder, target.data, place, ticks, 4)
             for row in range(ROWS):
-                term = builder.fptosi(builder.fmul(rows.load(row, offset), each[row]), ticks)
+                term = builder.fptosi(
+                    _within(builder, builder.fmul(rows.load(row, offset), each[row]), least, most), ticks
+                )
                 total = builder.add(total, term)
             builder.store(total, _place(builder, target.data, place, ticks)).align = 4
 

@@ -1,18 +1,20 @@
 """What the forms of DP-SCD share: the two estimated scales and the mechanism that releases a clipped sum."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import number
 from sottovoce.central.plan import ROUNDING_SLACK, Plan
 from sottovoce.central.rows import Rows
-from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
+from sottovoce.central.scales import number_of_counts, release_label_location_and_scale, release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, GaussianEvent
+from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
 __all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
@@ -20,6 +22,13 @@ __all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
+_SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
+
+
+# names in the receipt
+_EIGENVALUE: Final = "lambda_max (noisy)"
+_LOCATION: Final = "label location, from the middle of the bounds (noisy)"
+_LABEL: Final = "label scale (noisy)"
 
 
 @dataclass(frozen=True)
@@ -33,10 +42,9 @@ class Scales:
 
     def chosen(self, plan: "ScaledPlan") -> dict[str, object]:
         """Return the released values for the receipt."""
-        out: dict[str, object] = {"lambda_max (noisy)": self.eigenvalue} if plan.estimates_eigenvalue else {}
+        out: dict[str, object] = {_EIGENVALUE: self.eigenvalue} if plan.estimates_eigenvalue else {}
         if plan.estimates_labels:
-            out["label location, from the middle of the bounds (noisy)"] = self.location
-            out["label scale (noisy)"] = self.label
+            out |= {_LOCATION: self.location, _LABEL: self.label}
         return out
 
 
@@ -91,6 +99,30 @@ class ScaledPlan(Plan):
             ),
         )
 
+    def scales_of(self, released: Mapping[str, object]) -> Scales:
+        """Return the scales from what a receipt says of them; one that is not estimated is 1."""
+        eigenvalue, location, label = 1.0, 0.0, 1.0
+        if self.estimates_eigenvalue:
+            eigenvalue = number(_EIGENVALUE, released.get(_EIGENVALUE), above=0.0)
+        if self.estimates_labels:
+            location = number(_LOCATION, released.get(_LOCATION))
+            label = number(_LABEL, released.get(_LABEL), above=0.0)
+        return Scales(eigenvalue, location, label, self.scale_events)
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan, and the scales; see `Plan.run`."""
+        return self.with_counts(self.event), self.scales_of(released).chosen(self)
+
+    def with_counts(self, planned: Event) -> Event:
+        """Return a planned event with the noisy counts that the scale of the labels is made of."""
+        if not self.estimates_labels:
+            return planned
+        n_counts = number_of_counts(located=self.intercept > 0.0)
+        counts = RepeatedEvent(GaussianEvent(math.sqrt(n_counts) / self.mu_scale), n_counts)
+        assert isinstance(planned, ComposedEvent)
+        place = self.n_scales - 1  # the labels come last of the scales
+        return ComposedEvent((*planned.events[:place], counts, *planned.events[place + 1 :]))
+
     def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
         """Release the scales as planned; one that is not estimated is 1, its public bound."""
         events: list[Event] = []
@@ -123,7 +155,14 @@ def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: floa
     """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
 
     Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
+
+    Raises
+    ------
+    ParameterError
+        If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
+        released values, and is never so for parameters within their ranges.
     """
+    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=1.0 / _SMALLEST_CLIP)
     sensitivity = l2_sensitivity * ROUNDING_SLACK
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS

@@ -28,7 +28,7 @@ References
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -40,7 +40,7 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.scd._common import ScaledPlan, sum_mechanism
+from sottovoce.central.scd._common import ScaledPlan, Scales, sum_mechanism
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -141,7 +141,7 @@ class AcceleratedPlan(ScaledPlan):
         else:
             first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         clip = _rule(self.loss)[0] * first_step
-        mechanism = sum_mechanism(self.adjacency, clip, math.sqrt(n_passes * self.n_models) / self.mu_steps)
+        mechanism = sum_mechanism(self.adjacency, clip, self._noise_multiplier(n_passes))
         run = _Run(self, rows, scales.eigenvalue, damping, clip, n_passes, mechanism, noise, team)
         weights = []
         for model, y in enumerate(targets):
@@ -155,9 +155,23 @@ class AcceleratedPlan(ScaledPlan):
             np.stack(weights),
             n_passes,
             compose(*scales.events, RepeatedEvent(mechanism.event, n_passes * self.n_models)),
-            {**scales.chosen(self), "passes": n_passes, "noise multiplier of a pass": mechanism.noise_multiplier},
+            self._chosen(scales, n_passes),
             offset=scales.location,
         )
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
+        scales = self.scales_of(released)
+        n_passes = self.passes_for(scales.eigenvalue)
+        passes = RepeatedEvent(GaussianEvent(self._noise_multiplier(n_passes)), n_passes * self.n_models)
+        return self.with_counts(compose(*self.scale_events, passes)), self._chosen(scales, n_passes)
+
+    def _noise_multiplier(self, n_passes: int) -> float:
+        return math.sqrt(n_passes * self.n_models) / self.mu_steps
+
+    def _chosen(self, scales: Scales, n_passes: int) -> dict[str, object]:
+        multiplier = self._noise_multiplier(n_passes)
+        return {**scales.chosen(self), "passes": n_passes, "noise multiplier of a pass": multiplier}
 
 
 def _rule(loss: Loss) -> tuple[float, float]:
@@ -192,7 +206,7 @@ class _Run:
         for step in range(self.n_passes):
             momentum = step / (step + 3.0)
             v, v_before = v + momentum * (v - v_before), v
-            w = (v / alpha_n).astype(rows.dtype)
+            w = rows.weights(v / alpha_n)
             sums[:] = 0
 
             def one_range(

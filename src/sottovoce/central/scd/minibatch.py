@@ -32,7 +32,7 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.sampling import poisson_sample, sampled_noise, sampled_steps
+from sottovoce.central.sampling import poisson_sample, refuse_rare_samples, sampled_noise, sampled_steps
 from sottovoce.central.scd._common import ScaledPlan, Scales, sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -73,6 +73,8 @@ class MinibatchPlan(ScaledPlan):
             number("batch_size", self.batch_size, at_least=1.0)
         if self.epochs is not None:
             number("epochs", self.epochs, above=0.0, at_most=1e6)
+        if self.is_private:
+            refuse_rare_samples(self.sampling_rate, self.n_steps * self.n_models)
 
     @property
     def solver(self) -> str:
@@ -187,7 +189,7 @@ class MinibatchPlan(ScaledPlan):
             batch = poisson_sample(rows.n_samples, self.sampling_rate, sampling)
             ranges = team.split(len(batch), step_work)
             sums = np.zeros((len(ranges), self.n_weights), np.int64)
-            w = (v / alpha_n).astype(rows.dtype)
+            w = rows.weights(v / alpha_n)
 
             def one_range(
                 part: int, lo: int, hi: int, w: NDArray[Any] = w, batch: NDArray[np.int64] = batch,

@@ -25,8 +25,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
@@ -61,7 +62,7 @@ class PaperPlan(Plan):
 
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size, at_least=1)
-        number("clipping_norm", self.clipping_norm, above=0.0)
+        magnitude("clipping_norm", self.clipping_norm)
         whole_number("epochs", self.epochs, at_least=1)
         if self.adjacency is Adjacency.ADD_REMOVE:
             raise ParameterError(
@@ -154,10 +155,10 @@ class PaperPlan(Plan):
                 batch = order[lo : lo + self.size]
                 before, total = a[batch], np.zeros(self.n_weights, np.int64)
                 passes.batch_pass(
-                    rows.kernel, rows.scale, unit, rows.constant, y, a, (v / alpha_n).astype(rows.dtype), 0.0,
+                    rows.kernel, rows.scale, unit, rows.constant, y, a, rows.weights(v / alpha_n), 0.0,
                     self.size / alpha_n, clip, 1.0 / mechanism.tick, self.loss, batch, 0, len(batch), total,
                 )  # fmt: skip
-                moves = np.trunc((a[batch] - before) / mechanism.tick).astype(np.int64)
+                moves = np.clip((a[batch] - before) / mechanism.tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
                 noisy, _ = mechanism.release(np.concatenate([moves, total]), noise)
                 a[batch] = before + noisy[: len(batch)]
                 v = v + noisy[len(batch) :]

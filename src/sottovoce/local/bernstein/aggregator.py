@@ -5,12 +5,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sottovoce._plain_data import digest
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError, SottovoceWarning
 from sottovoce.local.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
@@ -20,12 +20,12 @@ from sottovoce.local.bernstein.randomizer import HEAD, MAGIC
 from sottovoce.local.bernstein.sigm import expected_noise_error, sigm
 from sottovoce.local.bernstein.smoothing import hinge_half
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.guarantee import FURTHER_LIMITS, Guarantee
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["BernsteinAggregator", "BernsteinModel", "guarantee"]
 
-_VERSION: Final = version("sottovoce")
 _PROOF: Final = "docs/privacy/bernstein_reports.md"
 _REACH: Final = 9.25  # standard deviations: no honest number is farther out
 
@@ -181,7 +181,8 @@ class BernsteinAggregator:
         order = random.permutation(n).astype(np.int64)
         shares: NDArray[np.float64] = 2.0**-52 * (random.integers(2**52, size=n).astype(np.float64) + 0.5)
         weights = sigm(self._joined(), protocol.tick, oracle, std, order, shares)
-        return BernsteinModel(weights / protocol.data_norm, guarantee(protocol, n), n, std, noise_error)
+        coef = weights / protocol.data_norm
+        return BernsteinModel(coef, guarantee(protocol, n, digest(coef.tolist())), n, std, noise_error)
 
     @property
     def _largest(self) -> NDArray[np.float64]:
@@ -204,17 +205,17 @@ class BernsteinAggregator:
         return Oracle(protocol.degree, protocol.beta, loss)
 
 
-def guarantee(protocol: BernsteinProtocol, n_reports: int) -> Guarantee:
+def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = None) -> Guarantee:
     """Return the receipt of a collection: each person's only report, accounted from the noise that devices add."""
     true = protocol.true_epsilon
     claimed = (
         f"The paper claims epsilon = {protocol.epsilon:g} for this noise; one report really costs {true:.6g} at the "
         f"same delta{', more than claimed' if true > protocol.epsilon else ''}."
     )
-    return Guarantee(
+    return make_receipt(
         epsilon=protocol.epsilon if protocol.noise == "tight" else true,
         delta=protocol.delta,
-        adjacency=Adjacency.REPLACE_ONE.value,
+        adjacency=Adjacency.REPLACE_ONE,
         unit="one person's record (x, y), label included, in the local model: against everybody, the server included",
         mechanism=(
             f"Bernstein reports (Wang, Smith, Xu 2019), {protocol.noise} noise: {protocol.n_copies} copies of (x, y), "
@@ -232,9 +233,10 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int) -> Guarantee:
             "a second report of the same person with fresh coins: k of them cost k of these events, composed",
             "the device itself: its operating system, its random bytes, its timing",
             "the quality of the model: people who send forged reports can move it",
-            FURTHER_LIMITS,
         ),
+        preprocessing=False,
         parameters={
+            "noise from": "each person's own device",
             "protocol": protocol.id.hex(),
             "loss": protocol.loss,
             "n_features": protocol.n_features,
@@ -250,7 +252,7 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int) -> Guarantee:
         seeded=False,
         accountant="exact Gaussian differential privacy",
         proof=_PROOF,
-        version=_VERSION,
+        model=model,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.local.bernstein.noise import KINDS, CopyNoise, copies
 
@@ -78,12 +78,13 @@ class BernsteinProtocol:
 
         keep("loss", choice("loss", self.loss, LOSSES))
         keep("n_features", whole_number("n_features", self.n_features, at_least=1))
-        keep("epsilon", number("epsilon", self.epsilon, above=0.0))
-        keep("delta", number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / people."))
+        keep("epsilon", number("epsilon", self.epsilon, at_least=MIN_EPSILON, at_most=MAX_EPSILON))
+        remedy = "Choose it well below 1 / people."
+        keep("delta", number("delta", self.delta, at_least=MIN_DELTA, below=1.0, remedy=remedy))
         keep("degree", whole_number("degree", self.degree, at_least=1, at_most=100))
         keep("beta", number("beta", self.beta, above=0.0, at_most=1.0))
         keep("noise", choice("noise", self.noise, KINDS))
-        keep("data_norm", number("data_norm", self.data_norm, above=0.0))
+        keep("data_norm", magnitude("data_norm", self.data_norm))
         if not self.n_copies * (self.n_features + 1) <= _MOST_NUMBERS:
             raise ParameterError(
                 f"a report of degree {self.degree} on {self.n_features} features would hold "

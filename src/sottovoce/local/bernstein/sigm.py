@@ -24,9 +24,9 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sottovoce._compiling import njit
 from sottovoce.local.bernstein.oracle import Oracle
 
 __all__ = ["STEP_FACTOR", "expected_noise_error", "gradients", "sigm"]

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget
 from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.vertical._estimator import VerticalEstimator, _as_parties, _check_length, _labels, _owned
 from sottovoce.vertical.comparison import Comparison
 from sottovoce.vertical.estimators import VerticalLogisticModel, VerticalRegressor
@@ -67,6 +68,8 @@ class _BallEstimator(VerticalEstimator):
                     f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
                     "first, with sottovoce.vertical.align."
                 )
+        if math.isfinite(epsilon):
+            refuse_large_delta(delta, n, self.accept_delta)
         common: dict[str, Any] = {
             "facts": PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
@@ -244,7 +247,7 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         Without noise: duality gap at which to stop, relative to the mean loss of the model without columns.
     random_state : None, int or numpy generator
         None is the private choice. A seed makes a run within one process repeatable, and not private.
-    ledger, dataset
+    ledger, dataset, accept_delta
         As for `sottovoce.vertical.VerticalLogisticRegression`.
 
     Attributes
@@ -314,6 +317,7 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -335,6 +339,7 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta
 
     def _residual_bound(self) -> float | None:
         return self.residual_bound
@@ -352,7 +357,8 @@ class VerticalSparseLogisticRegression(VerticalLogisticModel, _BallEstimator):
     classes : [negative, positive] or None
         Public list of the classes; required for a private training unless the labels are public.
     epsilon, delta, aggregation, radius, radius_shares, labels_public, label_share, label_holder, n_steps, \
-sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state, ledger, dataset
+sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state, ledger, dataset,
+    accept_delta
         As for `VerticalLasso`, whose attributes it has too.
 
     Attributes
@@ -396,6 +402,7 @@ sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, ran
         random_state: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        accept_delta: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -416,3 +423,4 @@ sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, ran
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.accept_delta = accept_delta

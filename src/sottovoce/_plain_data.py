@@ -1,0 +1,54 @@
+"""Values as plain data for strict JSON and back, and the one text that stands for them."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from numbers import Real
+from typing import Any
+
+from sottovoce.exceptions import ModelFormatError, ParameterError
+
+__all__ = ["canonical_text", "decode", "digest", "encode"]
+
+
+def encode(value: Any) -> Any:
+    """Return plain data for strict JSON; a float that JSON lacks becomes ``{"float": "inf"}``, a dict ``{"dict": {}}``.
+
+    Python writes the shortest text that reads back as the same double, so numbers survive exactly.
+    """
+    if hasattr(value, "tolist"):  # numpy and pandas
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else {"float": str(number)}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): encode(item) for key, item in value.items()}}
+    if isinstance(value, (Sequence, Set)):  # lists, tuples, ranges, sets
+        return [encode(item) for item in value]
+    raise ParameterError(f"a value of type {type(value).__name__} cannot be stored in a model file: {value!r}.")
+
+
+def decode(value: Any) -> Any:
+    """Undo `encode`; lists come back as lists."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if isinstance(value, Mapping):
+        if set(value) == {"float"} and value["float"] in ("inf", "-inf", "nan"):
+            return float(value["float"])
+        if set(value) == {"dict"} and isinstance(value["dict"], Mapping):
+            return {key: decode(item) for key, item in value["dict"].items()}
+        raise ModelFormatError(f"the entry {dict(value)!r} is neither a number nor a dict: damaged file.")
+    return value
+
+
+def canonical_text(data: object) -> str:
+    """Return the one text that stands for ``data``: sorted keys, no spaces, ASCII, floats that read back exactly."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(data: object) -> str:
+    """Return the SHA-256 of the canonical text as hexadecimal digits."""
+    return hashlib.sha256(canonical_text(data).encode("ascii")).hexdigest()

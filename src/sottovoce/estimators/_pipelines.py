@@ -1,0 +1,85 @@
+"""Which fitted steps stand before a model in its scikit-learn pipeline: its receipt has to name them.
+
+A `Pipeline` tells its last step nothing of the others, so the calling frames are asked: the `Pipeline` whose ``fit``
+runs is among them. A step *has learned* if its fit set an attribute that ends in an underscore, beyond those that count
+or name columns; of a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts are asked. So
+`Normalizer` or a `FunctionTransformer` without state have not, and `StandardScaler`, `SimpleImputer` and `SelectKBest`
+have. A step that only stored what it was given (an imputer with a constant) is named all the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any, Final
+
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from sottovoce._warnings import warn_of_privacy
+
+__all__ = ["fitted_before", "fitted_steps", "warn_of_fitted_steps"]
+
+_COUNTS: Final = frozenset(
+    {"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_", "output_indices_"}
+)
+
+
+def fitted_steps() -> tuple[str, ...]:
+    """Return the fitted steps before the one that is being fitted now, as "name (class)", the first one first."""
+    found: list[str] = []
+    inner = False  # whether a step before the last one is fitted: then those after it do not count
+    for frame in _frames():
+        pipeline = frame.f_locals.get("self")
+        if not isinstance(pipeline, Pipeline):
+            continue
+        if frame.f_code.co_name == "_fit":
+            inner = True
+            place = frame.f_locals.get("step_idx", 0)
+            found = [*_learned(pipeline.steps[:place]), *found]
+        elif frame.f_code.co_name.startswith("fit"):
+            found = found if inner else [*_learned(pipeline.steps[:-1]), *found]
+            inner = False
+    return tuple(found)
+
+
+def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
+    """Return what a receipt says of fitted steps before the model."""
+    if not steps:
+        return ()
+    return (f"what the steps before the model in its pipeline learned from the data: {', '.join(steps)}",)
+
+
+def warn_of_fitted_steps(steps: Sequence[str]) -> None:
+    """Warn of fitted steps before a private model."""
+    if steps:
+        warn_of_privacy(
+            f"{', '.join(steps)} learned from the data before this private model was fitted, without noise: the "
+            "receipt does not cover it, and says so. Use steps that learn nothing (public bounds, Normalizer), see "
+            "docs/guide/pipelines.md."
+        )
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.pipeline":
+            yield frame
+        frame = frame.f_back
+
+
+def _learned(steps: Sequence[tuple[str, Any]]) -> list[str]:
+    return [f"{name} ({type(step).__name__})" for name, step in steps if _has_learned(step)]
+
+
+def _has_learned(step: Any) -> bool:
+    if isinstance(step, ColumnTransformer):
+        return any(_has_learned(part) for _, part, _ in getattr(step, "transformers_", step.transformers))
+    if isinstance(step, FeatureUnion):
+        return any(_has_learned(part) for _, part in step.transformer_list)
+    if isinstance(step, Pipeline):
+        return any(_has_learned(part) for _, part in step.steps)
+    if step is None or isinstance(step, str):  # "passthrough", "drop"
+        return False
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(step).keys() - _COUNTS)

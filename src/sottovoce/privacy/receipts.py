@@ -1,0 +1,123 @@
+"""The one place where receipts are made, of every mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final, Protocol
+
+from sottovoce._plain_data import digest, encode
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
+
+__all__ = ["ChargeLike", "digest_of_parts", "make_receipt"]
+
+_VERSION: Final = version("sottovoce")
+_NO_NOISE: Final = ("everything: no noise was added",)
+
+
+class ChargeLike(Protocol):
+    """An entry of a ledger, as `sottovoce.ledger.ledger.Charge` is one."""
+
+    @property
+    def ledger(self) -> str: ...  # noqa: D102
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def charge(self) -> str: ...  # noqa: D102
+    @property
+    def hash(self) -> str: ...  # noqa: D102
+
+
+def make_receipt(
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: str | Adjacency,
+    unit: str,
+    mechanism: str,
+    releases: Sequence[str],
+    event: Event,
+    assumptions: Sequence[str],
+    not_covered: Sequence[str],
+    parameters: Mapping[str, object],
+    seeded: bool,
+    proof: str,
+    private: bool = True,
+    preprocessing: bool = True,
+    accountant: str | None = None,
+    charge: ChargeLike | None = None,
+    model: str | None = None,
+) -> Guarantee:
+    """Return a receipt; day, version, accountant and the exceptions that every receipt has are filled in here.
+
+    Parameters
+    ----------
+    epsilon, delta, adjacency, unit, mechanism, releases, event, parameters, seeded, proof, model
+        See `Guarantee`.
+    assumptions, not_covered : sequence of str
+        Of this mechanism. A run without noise takes nothing for granted.
+    private : bool
+        False for a run without noise, or one whose promise is infinite.
+    preprocessing : bool
+        Whether somebody had the table in hand before the mechanism; False for devices that encode their own record.
+    accountant : str or None
+        None takes the name of the one that is in charge of ``event``.
+    charge : Charge or None
+        Entry of the ledger.
+    """
+    exceptions = (*not_covered, *((PREPROCESSING,) if preprocessing else ()), FURTHER_LIMITS)
+    if accountant is None:
+        accountant = accountant_for(event).name if private else "none"
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=Adjacency.parse(adjacency).value,
+        unit=unit,
+        mechanism=mechanism,
+        releases=tuple(releases),
+        event=event,
+        assumptions=tuple(assumptions) if private else (),
+        not_covered=exceptions if private else tuple(not_covered) or _NO_NOISE,
+        parameters={"noise from": _source(seeded, private), **parameters},
+        seeded=seeded and private,
+        accountant=accountant,
+        proof=proof,
+        version=_VERSION,
+        day=datetime.now(UTC).date().isoformat(),
+        charge=None
+        if charge is None
+        else {"ledger": charge.ledger, "dataset": charge.dataset, "charge": charge.charge, "entry": charge.hash},
+        model=model,
+    )
+
+
+def _source(seeded: bool, private: bool) -> str:
+    if not private:
+        return "nowhere: none was added"
+    return "a given random_state" if seeded else "the operating system's generator"
+
+
+def digest_of_parts(parts: Mapping[str, Any], scorer: object = None) -> str | None:
+    """Return the digest of the parties' parts of a model, and of what adds up their scores; None for nothing at all."""
+    return digest({"parts": _plain(parts), "scorer": _plain(scorer)}) if parts or scorer is not None else None
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    try:
+        return encode(value)
+    except ParameterError:  # a receipt must not fail after the noise was drawn
+        return repr(type(value))

@@ -1,0 +1,120 @@
+"""A receipt against a model file: whether it is about these coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce._plain_data import canonical_text, digest
+from sottovoce.exceptions import SottovoceError
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.check import Check
+from sottovoce.report.reading import ReceiptFile, fingerprint
+
+__all__ = ["compared_with_model"]
+
+
+def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -> list[Check]:
+    """Compare a receipt with a model file.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+    file : ReceiptFile
+        Of a model.
+    own : bool
+        Whether the receipt was read from that file.
+
+    Returns
+    -------
+    list of Check
+    """
+    assert file.model is not None
+    if guarantee.format == 1:
+        return [Check("model", own, "a receipt of version 1 ties no model: nothing could be compared")]
+    checks = [_coefficients(guarantee, file.model), *_facts(guarantee, file.model)]
+    return checks if own else [*checks, _same_receipt(guarantee, file)]
+
+
+def _coefficients(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
+    released = model.get("weights") if model.get("format") == "sottovoce-local-model" else model.get("fitted")
+    if guarantee.model is not None and guarantee.model == digest(released):
+        return Check("model", True, f"the coefficients are those that the receipt is about ({guarantee.model[:16]}...)")
+    return Check("model", False, "the coefficients of the model are not those that the receipt is about")
+
+
+def _facts(guarantee: Guarantee, model: Mapping[str, Any]) -> list[Check]:
+    if model.get("format") == "sottovoce-local-model":
+        return [_protocol(guarantee, model)]
+    parameters = guarantee.parameters
+    found = {"estimator": model.get("estimator"), "arguments": model.get("parameters")}
+    wrong = [name for name, value in found.items() if not _equal(value, parameters.get(name))]
+    detail = "estimator and arguments of the model are those of the receipt"
+    if wrong:
+        detail = "; ".join(_difference(found[name], parameters.get(name)) for name in wrong)
+    return [Check("arguments of the model", not wrong, detail), _schema(guarantee, model.get("schema"))]
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    if not (isinstance(found, Mapping) and isinstance(wanted, Mapping)):
+        return f"the model has {found!r}, the receipt {wanted!r}"
+    names = [name for name in {**found, **wanted} if not _equal(found.get(name), wanted.get(name))]
+    return ", ".join(
+        f"{name} is {found.get(name)!r} in the model, {wanted.get(name)!r} in the receipt" for name in names
+    )
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    try:
+        return canonical_text(found) == canonical_text(wanted)
+    except ValueError:
+        return False
+
+
+def _schema(guarantee: Guarantee, entries: Any) -> Check:
+    from sottovoce.tables import Schema
+
+    try:
+        text = None if entries is None else Schema.from_dict(entries).to_toml()
+    except (SottovoceError, TypeError, ValueError, AttributeError) as error:
+        return Check("schema of the model", False, f"it is no schema: {error}")
+    same = text == guarantee.schema
+    return Check(
+        "schema of the model", same, "that of the receipt" if same else "the model has another schema than the receipt"
+    )
+
+
+def _protocol(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
+    from sottovoce.local.protocol import Protocol
+
+    try:
+        protocol = Protocol.from_json(model["protocol"])
+    except (SottovoceError, KeyError, TypeError) as error:
+        return Check("protocol of the model", False, f"it is no protocol: {error}")
+    parameters = guarantee.parameters
+    same = (
+        protocol.id.hex() == parameters.get("protocol")
+        and protocol.epsilon == guarantee.epsilon
+        and model.get("n_reports") == parameters.get("n_reports")
+    )
+    return Check(
+        "protocol of the model",
+        same,
+        "protocol, epsilon and number of reports are those of the receipt"
+        if same
+        else "protocol, epsilon or number of reports are not those of the receipt",
+    )
+
+
+def _same_receipt(guarantee: Guarantee, file: ReceiptFile) -> Check:
+    """Compare with the receipt in the model file: day and ledger entry, for instance, follow from nothing else."""
+    try:
+        own: str | None = fingerprint(Guarantee.from_dict(file.data))
+    except SottovoceError:
+        own = None
+    same = own == fingerprint(guarantee)
+    return Check(
+        "receipt in the model",
+        same,
+        "the model holds the same receipt" if same else "the model holds another receipt: the fingerprints differ",
+    )

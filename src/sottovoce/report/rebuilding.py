@@ -1,0 +1,244 @@
+"""Make a receipt again from its own parameters, by the code that makes receipts of fits.
+
+A receipt says which estimator ran, with which arguments and public facts, and what it released on the way. From these
+the plan follows, and from the plan everything else: event, mechanism, releases, assumptions, exceptions, proof, the
+promise. What a receipt says that does not follow from its parameters was not written by this library.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from sottovoce._plain_data import canonical_text, decode
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
+from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators._classifier import DPLinearClassifier
+from sottovoce.estimators._ties import decode_classes
+from sottovoce.estimators.search import search_receipt
+from sottovoce.estimators.search_plan import SearchPlan
+from sottovoce.exceptions import ModelFormatError, ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import ComposedEvent, Event, NothingReleased, RepeatedEvent
+from sottovoce.privacy.guarantee import Guarantee
+
+__all__ = ["NO_RUN", "made_again", "releases"]
+
+_CENTRAL: Final[dict[str, type[DPLinearEstimator]]] = {
+    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
+}
+_TUPLES: Final = ("label_bounds", "coef_bounds")
+_STEPS: Final = "fitted before it in a pipeline"
+# what a vertical training tells of itself without any rule behind it
+_TOLD: Final = ("rounds of the label holder's own training, without messages to others", "converged", "columns shared")
+NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
+
+_Estimator = TypeVar("_Estimator")
+
+
+def made_again(receipt: Guarantee) -> Guarantee:
+    """Return the receipt that a run with these parameters gets.
+
+    Parameters
+    ----------
+    receipt : Guarantee
+        Of format 2.
+
+    Returns
+    -------
+    Guarantee
+        Day, ledger entry, model, schema and signature are taken over: no parameters tell them.
+
+    Raises
+    ------
+    ModelFormatError
+        If the parameters describe no run, or one that could not take place; the message says why.
+    """
+    parameters = receipt.parameters
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the person who verifies is not the one who chose
+            again = _again(receipt, parameters)
+    except KeyError as error:
+        raise ModelFormatError(f"{NO_RUN}: there is no {error}.") from None
+    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
+        raise ModelFormatError(f"{NO_RUN}: {error}") from None
+    return replace(
+        again, day=receipt.day, charge=receipt.charge, model=receipt.model, schema=receipt.schema,
+        signature=receipt.signature,
+    )  # fmt: skip
+
+
+def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    if "search" in parameters:
+        return _search(receipt, parameters)
+    if parameters.get("estimator") in _CENTRAL:
+        return _central(receipt, parameters)
+    if "described" in parameters:
+        return _vertical(receipt, parameters)
+    if "n_reports" in parameters:
+        return _local(parameters)
+    if "claimed epsilon" in parameters:
+        return _bernstein(receipt, parameters)
+    raise ModelFormatError(f"{NO_RUN}: it knows no such mechanism.")
+
+
+def _central(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    estimator = _estimator(parameters)
+    plan = estimator._plan(parameters["n_samples"], parameters["n_features"], parameters["models"])
+    return _of_plan(estimator, plan, receipt, parameters)
+
+
+def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEstimator:
+    estimator = _made(_CENTRAL[parameters["estimator"]], {**_arguments(parameters), **changed})
+    if isinstance(estimator, DPLinearClassifier):
+        estimator.classes_ = decode_classes(parameters["classes"])
+        given = estimator._public_classes()
+        if given is not None and list(given) != list(estimator.classes_):
+            raise ParameterError("the list of classes is not the one that was given.")
+    if estimator._n_models() != parameters["models"]:
+        raise ParameterError(f"{parameters['models']!r} models do not go with the labels.")
+    return estimator
+
+
+def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    event, chosen = plan.run(parameters)
+    run = Solution(np.zeros((plan.n_models, 0)), 0, event, chosen)
+    return estimator._receipt(plan, run, receipt.seeded, steps=_steps(parameters))
+
+
+def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    best = _estimator(parameters)
+    facts = {**parameters["search"]}
+    plan = SearchPlan(adjacency=Adjacency.parse(best.adjacency), **facts)
+    trial = _estimator(parameters, n_public=plan.n_train)
+    if (trial.epsilon, trial.delta) != (plan.trial_epsilon, plan.trial_delta):
+        raise ParameterError("the budget of the best trial is not the one that the search gives to a trial.")
+    trial_plan = trial._plan(plan.n_train, plan.n_features, parameters["models"])
+    if not plan.keeps_budget(trial_plan.event):
+        raise ParameterError("the best trial costs more than the search gives to a trial.")
+    seen = _of_plan(trial, trial_plan, receipt, parameters)
+    return search_receipt(plan, best, seen, plan.event, receipt.seeded, steps=_steps(parameters))
+
+
+def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    from sottovoce.vertical import estimators as dense
+    from sottovoce.vertical._estimator import VerticalEstimator
+    from sottovoce.vertical.frank_wolfe import estimators as sparse
+    from sottovoce.vertical.messages import Description
+    from sottovoce.vertical.plan import VerticalSolution
+
+    kinds: dict[str, type[VerticalEstimator]] = {
+        name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
+    }
+    estimator = _made(kinds[parameters["estimator"]], _arguments(parameters))
+    if "classes" in parameters:
+        estimator.classes_ = np.array(parameters["classes"], dtype=object)
+    described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
+    plan = estimator._plan(_stated_parties(described), parameters["label_holder"])
+    told = {name: parameters[name] for name in _TOLD if name in parameters}
+    party = parameters.get("party")
+    event = plan.event if party is None else _event_of_party(receipt.event, plan.event, len(described))
+    run = VerticalSolution(scorer=None, event=event, party_events={}, n_rounds=0, chosen=told)  # type: ignore[arg-type]
+    return estimator._receipt(plan, run, event, plan.promised_epsilon if party is None else None, receipt.seeded, party)
+
+
+def _stated_parties(described: Mapping[str, Any]) -> Any:
+    """Return parties that only know what was said of them."""
+    from sottovoce.vertical.parties import Parties
+
+    class Stated(Parties):
+        def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
+            return dict(described)
+
+        def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+            raise NotImplementedError
+
+    return Stated(tuple(described))
+
+
+def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
+    """Return what one party gave away, if it can be a party's part of the whole.
+
+    Each of its releases must be one of the whole's, with the same noise, as often as there or as often divided by one
+    of the numbers up to that of the parties.
+
+    Raises
+    ------
+    ParameterError
+        If it cannot.
+    """
+    counted = releases(whole)
+    for release, times in releases(event).items():
+        if not any(counted.get(release, 0) == times * share for share in range(1, n_parties + 1)):
+            raise ParameterError("the event of this party is no part of what all parties gave away together.")
+    return event
+
+
+def _local(parameters: Mapping[str, Any]) -> Guarantee:
+    from sottovoce.local.fitting import local_receipt
+
+    return local_receipt(
+        parameters["protocol"],
+        parameters["mechanism"],
+        parameters["epsilon of a report"],
+        parameters["n_reports"],
+        public_rows=parameters["public rows were given"],
+        shuffled_delta=parameters.get("at delta"),
+    )
+
+
+def _bernstein(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    from sottovoce.local.bernstein.aggregator import guarantee
+    from sottovoce.local.bernstein.protocol import BernsteinProtocol
+
+    names = ("loss", "n_features", "degree", "beta", "noise", "data_norm")
+    protocol = BernsteinProtocol(
+        epsilon=parameters["claimed epsilon"], delta=receipt.delta, **{name: parameters[name] for name in names}
+    )
+    return guarantee(protocol, parameters["reports"])
+
+
+def _to_nine_digits(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _to_nine_digits(value) for key, value in data.items()}
+    return f"{data:.9g}" if isinstance(data, float) else data
+
+
+def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: decode(value) for name, value in parameters["arguments"].items()}
+    for name in _TUPLES:
+        if isinstance(given.get(name), list):
+            given[name] = tuple(given[name])
+    return given
+
+
+def _made(kind: type[_Estimator], arguments: Mapping[str, Any]) -> _Estimator:
+    return kind(**arguments)
+
+
+def _steps(parameters: Mapping[str, Any]) -> list[str]:
+    return [str(step) for step in parameters.get(_STEPS, ())]
+
+
+def releases(event: Event, times: int = 1) -> dict[str, int]:
+    """Return how often an event has each of its releases, to nine digits, whatever their order and nesting."""
+    counted: dict[str, int] = {}
+    match event:
+        case NothingReleased():
+            return {}
+        case ComposedEvent():
+            parts = [releases(part, times) for part in event.events]
+        case RepeatedEvent():
+            parts = [releases(event.event, times * event.count)] if event.count else []
+        case _:
+            return {canonical_text(_to_nine_digits(event.to_dict())): times}
+    for part in parts:
+        for release, count in part.items():
+            counted[release] = counted.get(release, 0) + count
+    return counted

@@ -1,0 +1,156 @@
+"""Signatures on receipts: Ed25519 over the bytes of the unsigned file, with a key in a file, checked offline."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report.check import Check
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+__all__ = ["checked_signature", "make_key", "sign_receipt"]
+
+_ALGORITHM: Final = "Ed25519"
+_LARGEST_KEY: Final = 10_000
+
+
+def make_key(path: str | Path) -> Path:
+    """Make a key pair: the private key in ``path``, for its owner alone, the public one beside it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that does not exist yet.
+
+    Returns
+    -------
+    Path
+        The file of the public key: that of the private one with ``.pub`` at the end.
+
+    Raises
+    ------
+    ParameterError
+        If one of the files exists or cannot be written, or ``sottovoce[sign]`` is not installed.
+    """
+    ed25519, serialization = _library()
+    private = ed25519.Ed25519PrivateKey.generate()
+    path = Path(path)
+    public = path.with_name(f"{path.name}.pub")
+    hidden = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    shown = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    if public.exists():
+        raise ParameterError(f"{public}: the file exists. A key is never replaced: choose another name.")
+    _write_new(path, hidden, 0o600)
+    _write_new(public, shown, 0o644)
+    return public
+
+
+def sign_receipt(guarantee: Guarantee, key: str | Path) -> Guarantee:
+    """Return the receipt with a signature; one that it had is replaced.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        Of format 2.
+    key : str or Path
+        File of a private key that `make_key` made, or another one in PEM, not encrypted.
+
+    Raises
+    ------
+    ParameterError
+        If the file holds no such key, the receipt is an old one, or ``sottovoce[sign]`` is not installed.
+    """
+    if guarantee.format == 1:
+        raise ParameterError("a receipt of version 1 has no place for a signature: it ties no model. Train again.")
+    private = _private_key(key)
+    _, serialization = _library()
+    shown = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    value = private.sign(guarantee.signed_bytes())
+    return replace(guarantee, signature={"algorithm": _ALGORITHM, "public_key": shown.hex(), "value": value.hex()})
+
+
+def checked_signature(guarantee: Guarantee, public_key: str | Path) -> Check:
+    """Check the signature of a receipt against a public key in a file.
+
+    Raises
+    ------
+    ParameterError
+        If the file holds no such key, or ``sottovoce[sign]`` is not installed.
+    """
+    known = _public_key(public_key)
+    if guarantee.signature is None:
+        return Check("signature", False, "the receipt is not signed")
+    from cryptography.exceptions import InvalidSignature
+
+    _, serialization = _library()
+    if guarantee.signature["algorithm"] != _ALGORITHM:
+        return Check("signature", False, f"it is of the unknown kind {guarantee.signature['algorithm']!r}")
+    shown = known.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    if guarantee.signature["public_key"] != shown:
+        return Check("signature", False, "it names another key than the one that was given")
+    try:
+        known.verify(bytes.fromhex(guarantee.signature["value"]), guarantee.signed_bytes())
+    except (InvalidSignature, ValueError):
+        return Check("signature", False, "it was not made by this key over this receipt")
+    return Check("signature", True, f"made over this receipt by the holder of the key {shown}")
+
+
+def _library() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise ParameterError("signatures need another library: pip install 'sottovoce[sign]'.") from None
+    return ed25519, serialization
+
+
+def _private_key(path: str | Path) -> Ed25519PrivateKey:
+    ed25519, serialization = _library()
+    text = _read(path)
+    try:
+        key = serialization.load_pem_private_key(text, password=None)
+    except (ValueError, TypeError) as error:  # TypeError: it is encrypted
+        raise ParameterError(f"{path}: this is not a private key in PEM without a password: {error}") from None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}. Make one: sottovoce receipt key.")
+    return cast("Ed25519PrivateKey", key)
+
+
+def _public_key(path: str | Path) -> Ed25519PublicKey:
+    ed25519, serialization = _library()
+    text = _read(path)
+    try:
+        key = serialization.load_pem_public_key(text)
+    except ValueError:
+        raise ParameterError(f"{path}: this is not a public key in PEM.") from None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.")
+    return cast("Ed25519PublicKey", key)
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_LARGEST_KEY)
+    except OSError as error:
+        raise ParameterError(f"{path}: cannot read the key: {error.strerror}.") from None
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise ParameterError(f"{path}: the file exists. A key is never replaced: choose another name.") from None
+    except OSError as error:
+        raise ParameterError(f"{path}: cannot write the key: {error.strerror}.") from None
