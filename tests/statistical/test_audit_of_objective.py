@@ -27,7 +27,7 @@ class Scaled:
         return self.factor * self.noise.standard_normal(shape)
 
 
-@pytest.fixture(params=[1.0, 0.7, 0.5], ids=lambda factor: f"noise x {factor}")
+@pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")
 def factor(request, monkeypatch):
     original = Streams.generator
 

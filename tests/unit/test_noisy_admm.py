@@ -110,6 +110,7 @@ def test_what_is_sent_down_is_a_function_of_what_was_released(monkeypatch):
 
 def test_the_next_targets_come_from_the_noisy_message():
     """From the exact scores they would differ between neighbours, and the rounds would not compose."""
+    rng = np.random.default_rng(1)
     parties = make_parties()
     parties.exchange(Prepare(2.0, 0.0, -math.inf, math.inf, 0), Done)
     parties.exchange(NoisyStart(0.5, 1.0, 100.0, 3.0, 1.0), Done)

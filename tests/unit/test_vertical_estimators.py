@@ -853,6 +853,7 @@ def test_split_columns_needs_a_table():
 
 
 def test_align_brings_rows_labels_and_facts_in_order():
+    rng = np.random.default_rng(1)
     order = rng.permutation(N)
     ids = np.array([f"p{i:03d}" for i in range(N)])
     hospital = Party(X[order, :3], ids=ids[order], y=Y[order], name="hospital")
