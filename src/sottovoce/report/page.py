@@ -230,7 +230,10 @@ def _belongs(guarantee: Guarantee) -> Markup:
             "belongs: ask its author."
         )
         return section("belongs", "What this receipt belongs to", element("p", words))
-    rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *guarantee.ties()]
+    rows = [
+        ("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"),
+        *((name[0].upper() + name[1:], text) for name, text in guarantee.ties()),
+    ]
     words = (
         "The digest of the model is over its coefficients: the file of another model has another one. The schema, "
         "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
