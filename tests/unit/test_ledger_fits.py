@@ -322,11 +322,13 @@ def test_the_estimator_of_a_search_has_no_ledger_of_its_own(ledger):
         sv.DPSearchCV(inner, {"alpha": [1e-3]}, **SPEND).fit(X, T)
 
 
-def test_model_files_say_nothing_of_the_ledger(ledger):
+def test_model_files_name_the_entry_and_not_the_place_of_the_ledger(ledger):
     ledger.create("volunteers", epsilon=1.0, delta=1e-5)
     model = sv.DPRidge(ledger=ledger, dataset="volunteers", **RIDGE).fit(X, T)
     text = model_to_json(model)
-    assert "volunteers" not in text and "ledger" not in text and model.charge_.charge not in text
+    assert ledger.url not in text and model.charge_.hash in text
+    assert json.loads(text)["guarantee"]["ledger"]["dataset"] == "volunteers"
+    assert not {"ledger", "dataset"} & set(json.loads(text)["parameters"])
     loaded, _ = model_from_json(text)
     assert (loaded.ledger, loaded.dataset) == (None, None)
     assert (loaded.predict(X) == model.predict(X)).all()
