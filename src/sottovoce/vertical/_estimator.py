@@ -376,9 +376,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             "described": described,
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
-                name: None if name == "random_state" else encode(value)
+                name: encode(value)
                 for name, value in self.get_params(deep=False).items()
-                if name not in ("ledger", "dataset")
+                if name not in ("random_state", "ledger", "dataset")
             },
         }
 

@@ -123,10 +123,10 @@ class FeatureRelease:
             whole = np.trunc(rows / self.tick)
             ticks[place] = whole
             gram += (whole.T @ whole).astype(np.int64)  # exact: whole numbers below 2^49
-        upper = np.triu_indices(d)
+        beside = np.triu_indices(d, 1)
         noisy = np.empty((d, d))
-        noisy[upper] = _with_noise(gram[upper], self.gram_noise_std / math.sqrt(2.0), self.tick**2, noise)
-        noisy.T[upper] = noisy[upper]
+        noisy[beside] = _with_noise(gram[beside], self.gram_noise_std / math.sqrt(2.0), self.tick**2, noise)
+        noisy.T[beside] = noisy[beside]
         diagonal = np.diag_indices(d)
         noisy[diagonal] = _with_noise(gram[diagonal], self.gram_noise_std, self.tick**2, noise)
         rows = _with_noise(ticks.ravel(), self.rows_noise_std, self.tick, noise)

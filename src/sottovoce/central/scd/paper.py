@@ -32,7 +32,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import moments_noise
-from sottovoce.central.scd._common import sum_mechanism
+from sottovoce.central.scd._common import clipped_mechanism
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
@@ -143,10 +143,9 @@ class PaperPlan(Plan):
         noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
         alpha_n = self.alpha_scaled * self.n_samples
         clip = self.clipping_norm * (self.label_bound or 1.0)
-        # multiplier relative to C: the sensitivity of (alpha, v) together is sqrt(2) C
-        mechanism = sum_mechanism(
-            self.adjacency, clip, math.sqrt(2.0) * self.noise_multiplier / self.adjacency.sum_factor
-        )
+        # the sensitivity of (alpha, v) together is sqrt(2) C for a row that is zeroed, and twice that for another row
+        factor = self.adjacency.sum_factor
+        mechanism = clipped_mechanism(math.sqrt(2.0) * factor * clip, clip, self.noise_multiplier / factor)
         a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
         unit = np.ones(rows.n_samples)  # |zeta| itself is clipped, because a moves by it; a short row steps with care
         for epoch in range(self.epochs):
