@@ -6,6 +6,7 @@ import re
 import threading
 import warnings
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -317,3 +318,18 @@ def test_a_model_that_selects_is_not_behind_the_steps_after_it():
     named = pipeline[1].estimator_.guarantee_.parameters["fitted before it in a pipeline"]
     assert named == ["standardscaler (StandardScaler)"]
     assert pipeline[-1].guarantee_.not_covered == ("everything: no noise was added",)
+
+
+def test_the_guide_says_what_happens():
+    guide = (Path(__file__).parents[2] / "docs/guide/pipelines.md").read_text(encoding="utf-8")
+    room = {}
+    exec(compile(re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1], "pipelines.md", "exec"), room)
+    X = fresh()
+    with pytest.warns(PrivacyWarning, match="learned from the data"):
+        scaled = room["make_pipeline"](room["StandardScaler"](), room["Normalizer"](), room["private"]).fit(
+            X, labels(X)
+        )
+    line = scaled[-1].guarantee_.not_covered[0]
+    assert line in " ".join(guide.replace("*", "").split())
+    formula = room["FunctionTransformer"](lambda X: X / 100)
+    room["make_pipeline"](formula, room["Normalizer"](), room["private"]).fit(fresh(), labels(X))
