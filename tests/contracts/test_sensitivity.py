@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_largest_eigenvalue
+from sottovoce.central.scd._common import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5)]
@@ -25,25 +25,31 @@ wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 
 
-def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, kind):
+# all clips that a plan can make of public numbers in their ranges, and all multipliers: ticks are coarse for large ones
+clips = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
+multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
+
+
+def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind):
+    """Return how far a row moves the sum that production releases, over what it tells the mechanism."""
+    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
     raw = np.array([row], dtype=dtype)
     rows = make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
-    tick = power_of_two_below(clip) * 2.0**-23
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
     if kind == "minibatch":
         passes.batch_pass(
-            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, 3.0, 2.0, clip, 1.0 / tick, loss,
+            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss,
             np.array([0]), 0, 1, total,
         )  # fmt: skip
     else:
         passes.accelerated_pass(
             rows.kernel, rows.scale, rows.norm, rows.constant, y, a, before, 0.7, w, 10.0,
-            0.3 if kind == "damped" else 0.0, clip, 1.0 / tick, loss, 0, 1, total,
+            0.3 if kind == "damped" else 0.0, clip, 1.0 / mechanism.tick, loss, 0, 1, total,
         )  # fmt: skip
     assert np.isfinite(a).all()
-    return float(np.linalg.norm(total.astype(np.float64))) * tick
+    return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
 
 
 @pytest.mark.parametrize("kind", ["exact", "damped", "minibatch"])
@@ -58,20 +64,24 @@ def length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, c
     memory=st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)),
     weights=st.lists(wild, min_size=1, max_size=5),
     constant=st.sampled_from([0.0, 0.2, 1.0]),
-    clip=st.sampled_from([1e-7, 0.3, 1.0, 64.0]),
+    clip=clips,
+    multiplier=multipliers,
 )
 def test_one_row_moves_the_sum_by_at_most_the_clip(
-    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip
+    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip, multiplier
 ):
     label = (1.0 if positive else -1.0) if loss.is_classification else number
-    length = length_of_term(row, dtype, sparse, loss, label, memory, weights, constant, clip, kind)
-    assert length <= clip * ROUNDING_SLACK
+    assert share_of_sensitivity(
+        row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind
+    ) <= 1.0  # fmt: skip
 
 
 def test_the_bound_is_reached():
     """A row that is pulled hard moves the sum by the whole clip, so the test above could fail."""
-    length = length_of_term([0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, "exact")
-    assert length == pytest.approx(1e-3, rel=1e-5)
+    share = share_of_sensitivity(
+        [0.6, 0.8], np.float64, False, Hinge(), 1.0, (0.0, 0.0), [-50.0], 0.0, 1e-3, 10.0, "exact"
+    )
+    assert share == pytest.approx(1.0, rel=1e-5)
 
 
 def test_two_entries_in_one_place_count_as_their_sum():

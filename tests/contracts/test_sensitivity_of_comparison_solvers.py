@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.primal_scd import _blocks_of
 from sottovoce.central.rows import make_rows
+from sottovoce.central.scd._common import sum_mechanism
+from sottovoce.central.seq_scd import SequentialPlan
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
-from sottovoce.privacy.mechanisms.gaussian import power_of_two_below
+from sottovoce.privacy.adjacency import Adjacency
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
@@ -27,8 +28,17 @@ def rows_of(table, dtype, sparse, constant):
     return make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
 
 
-def length(ticks, tick):
-    return float(np.linalg.norm(ticks.astype(np.float64))) * tick
+def share(ticks, mechanism):
+    """Return the length of a number of ticks over what the mechanism was told."""
+    return float(np.linalg.norm(ticks.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
+
+
+def plan_of(size, clip, adjacency, loss=None):
+    """Return the plan of sequential batches of ``size`` rows; it makes the mechanism."""
+    return SequentialPlan(
+        loss=loss or Logistic(), n_samples=size, n_features=3, n_models=1, alpha=1e-3, intercept=0.0, epsilon=1.0,
+        delta=1e-5, adjacency=adjacency, label_bound=None, batch_size=size, clipping_norm=clip, epochs=1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -42,44 +52,46 @@ def length(ticks, tick):
     memory=st.floats(-1e3, 1e3),
     weights=st.lists(wild, min_size=1, max_size=5),
     constant=st.sampled_from([0.0, 0.2, 1.0]),
-    clip=st.sampled_from([1e-7, 0.3, 1.0, 64.0]),
+    clip=st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent),
+    multiplier=st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent),
 )
 def test_one_row_is_within_the_clip(
-    loss, dtype, sparse, row, positive, number, memory, weights, constant, clip
+    loss, dtype, sparse, row, positive, number, memory, weights, constant, clip, multiplier
 ):  # fmt: skip
     y = np.array([(1.0 if positive else -1.0) if loss.is_classification else number])
     rows = rows_of([row], dtype, sparse, constant)
-    tick = power_of_two_below(clip) * 2.0**-23
+    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    per_unit = 1.0 / mechanism.tick
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
     gradient.batch_gradient(
-        rows.kernel, rows.scale, rows.norm, rows.constant, y, w, clip, 1.0 / tick, loss, np.array([0]), 0, 1, total
+        rows.kernel, rows.scale, rows.norm, rows.constant, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total
     )
-    assert length(total, tick) <= clip * ROUNDING_SLACK
+    assert share(total, mechanism) <= 1.0
     for _, block in _blocks_of(rows, 3):
         total = np.zeros(block.n_weights, np.int64)
         m = np.array([memory])
         gradient.gradient(
-            block.kernel, block.scale, block.norm, block.constant, y, m, clip, 1.0 / tick, loss, 0, 1, total
+            block.kernel, block.scale, block.norm, block.constant, y, m, clip, per_unit, loss, 0, 1, total
         )
-        assert length(total, tick) <= clip * ROUNDING_SLACK
+        assert share(total, mechanism) <= 1.0
     # the dual variable and v together: independent parts of at most the clip each
     moves = np.zeros(1 + rows.n_weights, np.int64)
     sequential.sequential_batch(
         rows.kernel, rows.scale, rows.norm, rows.constant, y, np.array([memory]), w.astype(np.float64), 0.1, clip,
-        1.0 / tick, loss, np.array([0]), moves[:1], moves[1:],
+        per_unit, loss, np.array([0]), moves[:1], moves[1:],
     )  # fmt: skip
-    assert length(moves[:1], tick) <= clip
-    assert length(moves[1:], tick) <= clip * ROUNDING_SLACK
+    assert share(moves[:1], mechanism) <= 1.0
+    assert share(moves[1:], mechanism) <= 1.0
 
 
-def batch_of(rows, y, a, v, loss, clip, tick, alpha_n, left_out=None):
+def batch_of(rows, y, a, v, plan, alpha_n, left_out=None):
     """Return the moves of one batch; the row ``left_out`` contributes nothing and keeps its place."""
     places = np.arange(rows.n_samples) if left_out is None else np.delete(np.arange(rows.n_samples), left_out)
     moves, total = np.zeros(len(places), np.int64), np.zeros(rows.n_weights, np.int64)
     sequential.sequential_batch(
-        rows.kernel, rows.scale, rows.norm, rows.constant, y, a, v / alpha_n, alpha_n, clip, 1.0 / tick, loss,
-        places, moves, total,
+        rows.kernel, rows.scale, rows.norm, rows.constant, y, a, v / alpha_n, alpha_n, plan.clip,
+        1.0 / plan.batch_mechanism().tick, plan.loss, places, moves, total,
     )  # fmt: skip
     return np.concatenate([moves if left_out is None else np.insert(moves, left_out, 0), total])
 
@@ -89,34 +101,32 @@ def batch_of(rows, y, a, v, loss, clip, tick, alpha_n, left_out=None):
 def test_one_row_of_a_sequential_batch(loss, sparse):
     """Zero a row out, or replace it, in many random batches whose steps are all clipped and easily turned around."""
     rng = np.random.default_rng(0)
-    clip, largest = 1e-3, 0.0
-    tick = power_of_two_below(clip) * 2.0**-23
+    largest = 0.0
     for _ in range(300):
+        clip = 10.0 ** rng.uniform(-50.0, 10.0)
         size, width = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+        zeroed, replaced = (plan_of(size, clip, one, loss) for one in (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE))
         table, k = rng.normal(size=(size, width)), int(rng.integers(size))
-        y = np.sign(rng.normal(size=size)) if loss.is_classification else 1e-4 * rng.normal(size=size)
+        y = np.sign(rng.normal(size=size)) if loss.is_classification else 0.1 * clip * rng.normal(size=size)
         a, v = y * rng.uniform(0, 1, size), clip * rng.normal(size=width)
         alpha_n = 10.0 ** rng.uniform(-8, 0)
-        full = batch_of(rows_of(table, np.float64, sparse, 0.0), y, a, v, loss, clip, tick, alpha_n)
-        without = batch_of(rows_of(table, np.float64, sparse, 0.0), y, a, v, loss, clip, tick, alpha_n, left_out=k)
+        rows = rows_of(table, np.float64, sparse, 0.0)
+        full = batch_of(rows, y, a, v, zeroed, alpha_n)
+        without = batch_of(rows, y, a, v, zeroed, alpha_n, left_out=k)
+        largest = max(largest, share(full - without, zeroed.batch_mechanism()))
+        full = batch_of(rows, y, a, v, replaced, alpha_n)
         table[k] = rng.normal(size=width)
         y[k] = -y[k]
-        other = batch_of(rows_of(table, np.float64, sparse, 0.0), y, a, v, loss, clip, tick, alpha_n)
-        moved, allowed = length(full - without, tick), clip * math.sqrt(4 * size**2 - 2)
-        assert moved <= allowed * ROUNDING_SLACK
-        assert length(full - other, tick) <= 2 * clip * math.sqrt(size * (size + 1)) * ROUNDING_SLACK
-        largest = max(largest, moved / allowed)
-    assert largest > 0.7  # the bound is not far from what happens, so the test could fail
+        other = batch_of(rows_of(table, np.float64, sparse, 0.0), y, a, v, replaced, alpha_n)
+        assert share(full - other, replaced.batch_mechanism()) <= 1.0
+    assert 0.7 < largest <= 1.0  # the bound is not far from what happens, so the test could fail
 
 
 def test_the_sequential_bound_is_met_by_one_row():
-    clip = 2.0**-10
     rows = rows_of([[0.6, 0.8]], np.float64, False, 0.0)
-    pair = [
-        batch_of(rows, np.ones(1), np.zeros(1), np.zeros(2), Squared(), clip, clip * 2.0**-23, 1.0, left_out)
-        for left_out in (None, 0)
-    ]
-    assert length(pair[0] - pair[1], clip * 2.0**-23) == pytest.approx(clip * math.sqrt(2), rel=1e-6)
+    plan = plan_of(1, 2.0**-10, Adjacency.ZERO_OUT, Squared())
+    pair = [batch_of(rows, np.ones(1), np.zeros(1), np.zeros(2), plan, 1.0, left_out) for left_out in (None, 0)]
+    assert share(pair[0] - pair[1], plan.batch_mechanism()) == pytest.approx(1.0, rel=2e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -124,16 +134,17 @@ def test_exact_steps_of_unit_rows_move_less_than_is_accounted(loss):
     """The remark of the proof page: sqrt(2) C whatever L is, in exact arithmetic; the larger bound is accounted."""
     rng = np.random.default_rng(1)
     clip, largest = 1e-3, 0.0
-    tick = power_of_two_below(clip) * 2.0**-23
     for _ in range(100):
         size = int(rng.integers(1, 40))
+        plan = plan_of(size, clip, Adjacency.ZERO_OUT, loss)
         table = rng.normal(size=(size, 3))
         rows = rows_of(2 * table / np.linalg.norm(table, axis=1, keepdims=True), np.float64, False, 0.0)
         y = np.sign(rng.normal(size=size)) if loss.is_classification else 1e-2 * rng.normal(size=size)
         a, v = y * rng.uniform(0, 1, size), clip * rng.normal(size=3)
         alpha_n = 10.0 ** rng.uniform(-4, 1)
-        pair = [batch_of(rows, y, a, v, loss, clip, tick, alpha_n, left_out) for left_out in (None, 0)]
-        largest = max(largest, length(pair[0] - pair[1], tick) / (clip * math.sqrt(2)))
+        pair = [batch_of(rows, y, a, v, plan, alpha_n, left_out) for left_out in (None, 0)]
+        moved = float(np.linalg.norm((pair[0] - pair[1]).astype(np.float64))) * plan.batch_mechanism().tick
+        largest = max(largest, moved / (clip * math.sqrt(2)))
     assert 0.9 < largest < 1 + 1e-4
 
 

@@ -98,6 +98,15 @@ class SequentialPlan(Plan):
         return math.sqrt(self.epochs * self.n_models) / gaussian_mu(self.epsilon, self.delta)
 
     @property
+    def clip(self) -> float:
+        """C, the bound on a step, in the unit of the labels."""
+        return self.clipping_norm * (self.label_bound or 1.0)
+
+    def batch_mechanism(self) -> GridGaussian:
+        """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
+        return clipped_mechanism(self.sensitivity_factor * self.clip, self.clip, self.noise_multiplier)
+
+    @property
     def event(self) -> Event:
         """Each row is in ``epochs`` Gaussian mechanisms of each model."""
         return RepeatedEvent(GaussianEvent(self.noise_multiplier), self.epochs * self.n_models)
@@ -133,8 +142,7 @@ class SequentialPlan(Plan):
     ) -> Solution:
         """Train one model for each target as planned; the model is the last w."""
         noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
-        clip = self.clipping_norm * (self.label_bound or 1.0)
-        mechanism = clipped_mechanism(self.sensitivity_factor * clip, clip, self.noise_multiplier)
+        clip, mechanism = self.clip, self.batch_mechanism()
         weights = []
         for model, y in enumerate(targets):
             a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
