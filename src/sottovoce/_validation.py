@@ -10,9 +10,24 @@ from numbers import Integral, Real
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["MAX_EPSILON", "bounds", "choice", "number", "privacy_budget", "refuse_masked", "whole_number"]
+__all__ = [
+    "LARGEST",
+    "MAX_EPSILON",
+    "SMALLEST",
+    "bounds",
+    "choice",
+    "magnitude",
+    "number",
+    "privacy_budget",
+    "refuse_masked",
+    "whole_number",
+]
 
 MAX_EPSILON = 1e6  # more protects nobody, and its noise would drown in rounding
+
+# public numbers with a unit or a size: products and squares of a few of them are doubles too
+SMALLEST = 1e-50
+LARGEST = 1e50
 
 
 def number(
@@ -51,6 +66,11 @@ def number(
     if not good:
         raise ParameterError(f"{name} must be {wanted}; got {value!r}.{tail}")
     return out
+
+
+def magnitude(name: str, value: object, *, remedy: str = "") -> float:
+    """Return a public number with a unit or a size as a float, or refuse it: it must be within [1e-50, 1e50]."""
+    return number(name, value, at_least=SMALLEST, at_most=LARGEST, remedy=remedy)
 
 
 def whole_number(

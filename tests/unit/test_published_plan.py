@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from _party import worker_of
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, SigmoidLoss
 from sottovoce.privacy.events import NonPrivateEvent
@@ -98,7 +99,7 @@ def test_plain_admm_after_it_has_no_noise():
     runs = []
     for _ in range(2):
         admm(parties, ScoreProblem(Logistic(), Y), rho=1.0, max_iter=3)
-        runs.append(parties.parties["clinic"]._worker.x)
+        runs.append(worker_of(parties.parties["clinic"]).x)
     np.testing.assert_array_equal(*runs)
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from _party import request as ask
 from sottovoce.audit.published_vertical_frank_wolfe import identify_entry, least_error, success_at_most
 from sottovoce.exceptions import ParameterError, PartyError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
@@ -19,7 +20,7 @@ from sottovoce.vertical.frank_wolfe.published_noise import (
     published_steps,
 )
 from sottovoce.vertical.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.messages import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep, Refused, decode
+from sottovoce.vertical.messages import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep, Refused
 from sottovoce.vertical.parties import InProcessParties
 
 N, WIDTH = 400, 6
@@ -207,10 +208,6 @@ def start(**changes):
         "sampled": 1, "intercept": 0, "sketch_rows": 0, "sketch_seed": 0,
     }  # fmt: skip
     return PublishedBallStart(**{**common, **changes})
-
-
-def ask(party, message):
-    return decode(party.handle(message.encode()))
 
 
 def test_noise_of_a_choice_and_of_a_column():

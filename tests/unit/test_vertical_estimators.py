@@ -16,6 +16,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from _party import asked
 from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
@@ -357,7 +358,7 @@ class Failing(Party):
     """It affords everything and then does not train."""
 
     def handle(self, raw):
-        if isinstance(decode(raw), TrainOnLabels):
+        if isinstance(asked(raw), TrainOnLabels):
             return Refused("it does not feel like it").encode()
         return super().handle(raw)
 

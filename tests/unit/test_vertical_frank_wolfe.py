@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _party import request as ask
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.calibration import least_scale
@@ -32,7 +33,6 @@ from sottovoce.vertical.messages import (
     SharedColumn,
     ShowColumn,
     TrainOnBall,
-    decode,
 )
 from sottovoce.vertical.parties import InProcessParties
 
@@ -323,10 +323,6 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregat
         lasso(epsilon=math.inf).fit(ready, Y)
 
 
-def ask(party, message):
-    return decode(party.handle(message.encode()))
-
-
 def start(**changes):
     values = {
         "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
@@ -477,7 +473,6 @@ def test_other_bad_input():
 
 def test_a_party_does_not_work_for_ever():
     party = Party(np.eye(3), name="a", data_bound=1.0)
-    request = TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model")
-    reply = decode(party.handle(request.encode()))
+    reply = ask(party, TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model"))
     assert isinstance(reply, Refused)
     assert "n_steps is at most 1,000,000" in reply.reason

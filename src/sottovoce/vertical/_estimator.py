@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._validation import choice, number, privacy_budget, whole_number
-from sottovoce._whole_fit import fitted_alone, whole_fit
+from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -68,10 +68,6 @@ _NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
     FURTHER_LIMITS,
-)
-_TWO_FITS: Final = (
-    "one of these Party objects takes part in another fit at this moment: the steps of two would mix. Wait for it, or "
-    "give this fit objects of its own, with party.take(range(party.n_rows)); they share the party's budget."
 )
 _EXACT_OPTIONS: Final = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
 
@@ -239,17 +235,18 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If a party refuses, because of its own budget for example, or fails.
         """
         parties = _as_parties(parties)
-        with fitted_alone(*_owned(parties).values(), message=_TWO_FITS):
-            self._fit(parties, y)
+        with parties.session() as session:
+            self._fit(parties, session, y)
+        self.uplink_bytes_, self.downlink_bytes_ = session.uplink_bytes, session.downlink_bytes
         return self
 
-    def _fit(self, parties: Parties, y: ArrayLike | None) -> None:
-        before = parties.uplink_bytes, parties.downlink_bytes
+    def _fit(self, parties: Parties, session: Parties, y: ArrayLike | None) -> None:
+        """Train in ``session``, one that is open with ``parties``."""
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         is_charged(self.ledger, self.dataset)
         _check_given(parties, holder, y)
-        plan = self._plan(parties, holder)
+        plan = self._plan(session, holder)
         model, begun = secrets.token_hex(8), False
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
@@ -259,9 +256,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             labels = _labels(parties, holder, y)
             _check_length(labels, plan.facts.n_samples)
             targets, learnt = self._targets(labels)
-            with _seeded(parties, streams) as seeded:
+            with _seeded(parties, streams, session.session_name) as seeded:
                 begun = True  # a party may have sent something before an error
-                solution = plan.solve(parties, targets, model, streams)
+                solution = plan.solve(session, targets, model, streams)
             charge.commit(solution.event)
         self.charge_ = charge.charge
         for name, value in learnt.items():
@@ -271,8 +268,6 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.model_ = model
         self.history_ = solution.history
         self.n_rounds_ = solution.n_rounds
-        self.uplink_bytes_ = parties.uplink_bytes - before[0]
-        self.downlink_bytes_ = parties.downlink_bytes - before[1]
         self._take(solution)
         self.parts_, self.local_part_ = _parts(parties, model, holder)
         self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, seeded, None)
@@ -542,8 +537,8 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
 
 
 @contextmanager
-def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
-    """Give every party in this process a seed of its own for one training; tell whether any noise can be repeated."""
+def _seeded(parties: Parties, streams: Streams, session: bytes) -> Iterator[bool]:
+    """Give every party in this process a seed of its own for one session; tell whether any noise can be repeated."""
     owned = list(_owned(parties).values())
     if not streams.seeded:
         yield any(party.is_seeded for party in owned)
@@ -551,7 +546,7 @@ def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
     seeds = streams.generator(Purpose.SHUFFLING).integers(2**63, size=len(owned))
     with ExitStack() as stack:
         for party, seed in zip(owned, seeds, strict=True):
-            stack.enter_context(party.seeded(int(seed)))
+            stack.enter_context(party.seeded(int(seed), session=session))
         yield True
 
 
