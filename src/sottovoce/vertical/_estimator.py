@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import choice, number, privacy_budget, whole_number
+from sottovoce._validation import choice, magnitude, number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
@@ -161,7 +161,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 )
         remedy = "Or give 'auto', which is 1 / n_samples."
         automatic = isinstance(self.alpha, str) and self.alpha == "auto"
-        alpha = 1.0 / n if automatic else number("alpha", self.alpha, above=0.0, remedy=remedy)
+        alpha = 1.0 / n if automatic else magnitude("alpha", self.alpha, remedy=remedy)
         common: dict[str, Any] = {
             "facts": PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
@@ -237,7 +237,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         parties = _as_parties(parties)
         with parties.session() as session:
             self._fit(parties, session, y)
-        self.uplink_bytes_, self.downlink_bytes_ = session.uplink_bytes, session.downlink_bytes
+            # without the farewell, which is no part of the training; the counters of ``parties`` have it
+            self.uplink_bytes_, self.downlink_bytes_ = session.uplink_bytes, session.downlink_bytes
         return self
 
     def _fit(self, parties: Parties, session: Parties, y: ArrayLike | None) -> None:

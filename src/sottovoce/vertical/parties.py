@@ -5,6 +5,7 @@ and which step of it they are, and replies of `sottovoce.vertical.messages`. Wha
 recorded.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.messages import Close, Done, Message, Refused, decode
 
 __all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
+
+_OWN: Final = frozenset({"session_name", "_process", "_steps"})  # of a session; not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -89,12 +92,13 @@ class Parties(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self.session_name = new_session()
+        self.session_name, self._process = new_session(), os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the session out: a copy talks in one of its own."""
-        return {name: value for name, value in vars(self).items() if name not in ("session_name", "_steps")}
+        kept = {name: value for name, value in vars(self).items() if name not in _OWN}
+        return {**kept, "_talking": OwnLock(), "_counting": OwnLock()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -132,6 +136,8 @@ class Parties(ABC):
     def _carry(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
         with self._talking:  # the steps of a session follow each other
+            if self._process != os.getpid():  # after a fork the parent goes on with it
+                self._begin()
             sent = {}
             for name, request in requests.items():
                 self._steps[name] += 1

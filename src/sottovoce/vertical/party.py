@@ -245,8 +245,9 @@ class Party:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out who is at home; locks and sessions leave themselves out."""
-        return {**vars(self), "_at_home": set(), "_session_seeds": {}}
+        """Leave out what is under way: a copy of a noise stream would draw the same noise."""
+        fresh = {"_at_home": set(), "_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions()}
+        return {**vars(self), **fresh}
 
     @property
     def n_rows(self) -> int:
@@ -475,7 +476,7 @@ class Party:
             raise _RefusalError("noisy ADMM needs a quadratic penalty")
         bound, l2, intercept = self._row_bound(), training.penalty.l2, training.intercept
         with _public():
-            release = score_release(*self._table.shape, bound, intercept=intercept, l2=l2, start=request)
+            release = score_release(self.n_rows, self.n_features, bound, intercept=intercept, l2=l2, start=request)
             release.mechanism  # noqa: B018
         training.noise = self._noise(session)
         training.worker = NoisyAdmmWorker(self._table, bound, intercept=intercept, l2=l2, start=request)
