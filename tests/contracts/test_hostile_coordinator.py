@@ -588,8 +588,8 @@ def test_in_process_parties_speak_in_sessions():
         parties.ask("clinic", Describe(), Description)
         with parties.session() as session:
             assert session.session_name != parties.session_name
-            session.ask("clinic", Describe(), Description)
+            session.ask("clinic", PREPARE, Done)
             assert len(parties.parties["clinic"]._sessions) == 2
     assert len(parties.parties["clinic"]._sessions) == 1
-    assert [type(item.message).__name__ for item in record if not item.uplink] == ["Describe", "Describe", "Close"]
+    assert [type(item.message).__name__ for item in record if not item.uplink] == ["Describe", "Prepare", "Close"]
     assert parties.downlink_bytes == sum(item.n_bytes for item in record if not item.uplink) > session.downlink_bytes

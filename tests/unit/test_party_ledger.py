@@ -165,14 +165,14 @@ def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):
     fitted = model.fit([bank, clinic(ledger)])
     (charge,) = ledger.history("clinic columns")
     assert charge.event == fitted.party_guarantees_["clinic"].event
-    with pytest.raises(Exception, match="its budget is epsilon=1.2"):
+    with pytest.raises(Exception, match=r"its budget is epsilon=1\.2"):
         model.fit([bank, clinic(ledger)])
 
 
 def test_wrong_accounts(ledger):
     ledger.create("rows", epsilon=1.0, delta=1e-6)
     options = {"name": "clinic"}
-    with pytest.raises(ParameterError, match="counts 'zero-out' neighbours; .* charged for 'replace-one'"):
+    with pytest.raises(ParameterError, match=r"counts 'zero-out' neighbours; .* charged for 'replace-one'"):
         Party(X, ledger=ledger, dataset="rows", **options)
     with pytest.raises(LedgerError, match="dataset 'nobody' is not in this ledger"):
         Party(X, ledger=ledger, dataset="nobody", **options)

@@ -121,6 +121,10 @@ def test_the_receipt_promises_nothing_and_says_why():
 
 def test_a_party_with_a_budget_refuses():
     parties = make_parties(budget=(10.0, 1e-5))
+    with pytest.raises(PartyError, match="it does not answer PublishedStart, which is part of 'published'"):
+        make_plan(parties).solve(parties, Y, "m", Streams(0))
+    for party in parties.parties.values():
+        party.answers |= {"published"}
     with pytest.raises(PartyError, match="its budget"):
         make_plan(parties).solve(parties, Y, "m", Streams(0))
 

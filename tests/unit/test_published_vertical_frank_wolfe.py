@@ -20,7 +20,7 @@ from sottovoce.vertical.frank_wolfe.published_noise import (
     published_steps,
 )
 from sottovoce.vertical.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.messages import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep, Refused
+from sottovoce.vertical.messages import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep, Refused, decode
 from sottovoce.vertical.parties import InProcessParties
 
 N, WIDTH = 400, 6
@@ -250,13 +250,13 @@ class Lying(InProcessParties):
 
     lie: ClassVar[dict[str, object]] = {}
 
-    def exchange(self, requests, reply):
-        replies = super().exchange(requests, reply)
-        if reply is PublishedBallReply:
-            first = next(iter(replies))
-            told = {name: getattr(replies[first], name) for name in ("place", "ticks", "selection_epsilon")}
-            told["column_noise"] = replies[first].column_noise
-            replies[first] = PublishedBallReply(**{**told, **self.lie})
+    def _send(self, requests):
+        replies = super()._send(requests)
+        first = next(iter(replies))
+        reply = decode(replies[first])
+        if isinstance(reply, PublishedBallReply):
+            told = {name: getattr(reply, name) for name in ("place", "ticks", "selection_epsilon", "column_noise")}
+            replies[first] = PublishedBallReply(**{**told, **self.lie}).encode()
         return replies
 
 

@@ -363,7 +363,7 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
         ({"selection": 0.0}, "selection must be positive"),
         ({"column_noise": 0.0}, "column_noise must be positive"),
         ({"score_noise": -1.0}, "score_noise must be positive"),
-        ({"sketch": "dense", "sketch_rows": 9}, "it failed there"),
+        ({"sketch": "dense", "sketch_rows": 9}, "sketch must be one of 'sparse-sign', 'gaussian'; got 'dense'"),
     ],
 )
 def test_starts_that_are_refused(changes, reason):
@@ -390,7 +390,7 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
     original = Party._train_on_ball
     monkeypatch.setitem(
         __import__("sottovoce.vertical.party", fromlist=["x"])._OPERATIONS, TrainOnBall,
-        lambda self, request: Chosen(original(self, request).places, 2.0 * request.selection),
+        lambda self, session, request: Chosen(original(self, session, request).places, 2.0 * request.selection),
     )  # fmt: skip
     with pytest.raises(PartyError, match="says that each of its choices spent"):
         lasso().fit(parties(), Y)

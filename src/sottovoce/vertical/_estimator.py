@@ -368,7 +368,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self)
-        return self.scorer_.scores(self._ready(parties, self.scorer_.needed), self.model_)
+        return self._scores(self._ready(parties, self.scorer_.needed), self.scorer_, self.model_)
 
     def local_decision_function(self, parties: Any) -> Vector:
         """Return the score of each row by the label holder's own exact model, from its own columns alone.
@@ -383,7 +383,12 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         holder = self.plan_.facts.label_holder
-        return SumOfScores({holder: Term()}).scores(self._ready(parties, (holder,)), alone(self.model_))
+        return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), alone(self.model_))
+
+    @staticmethod
+    def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:
+        with parties.session() as session:
+            return scorer.scores(session, model)
 
     def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
         """Learn the weights of the parties' scores anew, from labelled people who may be scored.
@@ -412,7 +417,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         names = self.plan_.facts.names
         parties = self._ready(parties, names)
         labels = _labels(parties, self.plan_.facts.label_holder, y)
-        columns = np.column_stack(list(ask_scores(parties, names, self.model_).values()))
+        with parties.session() as session:
+            columns = np.column_stack(list(ask_scores(session, names, self.model_).values()))
         _check_length(labels, len(columns))
         weights, constant = self._weigh(columns, labels)
         if not np.isfinite(weights).all():

@@ -16,11 +16,12 @@ from typing import Any, Final, Protocol, TypeVar
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.messages import Close, Done, Message, Refused, decode
+from sottovoce.vertical.messages import Afford, Close, Describe, Done, Message, Refused, Score, decode
 
 __all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
 
-_OWN: Final = frozenset({"session_name", "_process", "_steps"})  # of a session; not for copies
+_QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
+_OWN: Final = frozenset({"session_name", "_process", "_steps", "_holding"})  # of a session; not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -94,6 +95,7 @@ class Parties(ABC):
     def _begin(self) -> None:
         self.session_name, self._process = new_session(), os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
+        self._holding: set[str] = set()  # parties that hold something for the session
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the session out: a copy talks in one of its own."""
@@ -141,6 +143,8 @@ class Parties(ABC):
             sent = {}
             for name, request in requests.items():
                 self._steps[name] += 1
+                if not isinstance(request, _QUESTIONS):
+                    self._holding.add(name)
                 sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
                 seen = Frame.read(sent[name]).message if self._is_recorded else request
                 self._count(Crossing(name, False, seen, len(sent[name])))
@@ -193,11 +197,10 @@ class Parties(ABC):
             talk.close()
 
     def close(self) -> None:
-        """End the session at every party that was talked to: it forgets what it held for it."""
-        begun = [name for name in self.names if self._steps[name]]
-        if begun:
+        """End the session at every party that holds something for it, so that it is forgotten."""
+        if self._holding:
             with suppress(PartyError):  # who does not answer ends it when others come
-                self.exchange(dict.fromkeys(begun, Close()), Done)
+                self.exchange(dict.fromkeys(self._holding, Close()), Done)
         self._begin()
 
     def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:

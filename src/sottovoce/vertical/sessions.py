@@ -20,7 +20,7 @@ from sottovoce.vertical.subproblem import Subproblem
 
 __all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions", "Training"]
 
-MOST_OPEN: Final = 8  # sessions of one party; each may hold a copy of its table
+MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
 _MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered anew
 
 
@@ -60,19 +60,19 @@ class Session:
     Parameters
     ----------
     name : bytes
-    at_home : bool
-        The organisation's own, within its walls: nothing of it is charged.
 
     Attributes
     ----------
+    at_home : bool
+        The organisation's own, within its walls: nothing of it is charged, and nobody else goes on with it.
     training : Training
     step : int
         The last one that was answered.
     """
 
-    def __init__(self, name: bytes, *, at_home: bool) -> None:
+    def __init__(self, name: bytes) -> None:
         self.name = name
-        self.at_home = at_home
+        self.at_home = False
         self.training = Training()
         self.step = 0
         self._asked = b""
@@ -140,13 +140,14 @@ class Sessions:
             self.__init__()  # type: ignore[misc]
         session = self._open.get(frame.session)
         if session is None:
-            session = self._begin(frame, at_home)
-        if session.at_home != at_home:
+            session = self._begin(frame)
+        if session.at_home and not at_home:
             raise SessionError("this session is the organisation's own, and only it may go on with it")
+        session.at_home = at_home
         self._open.move_to_end(frame.session)
         return session
 
-    def _begin(self, frame: Frame, at_home: bool) -> Session:
+    def _begin(self, frame: Frame) -> Session:
         if frame.session in self._ended:
             raise SessionError(
                 f"this session has ended here: it was closed, or others came and at most {MOST_OPEN} are kept open, of "
@@ -158,7 +159,7 @@ class Sessions:
             # one that holds no training goes first: it was a question or two
             idle = (name for name, session in self._open.items() if session.training.worker is None)
             self.end(next(idle, next(iter(self._open))))
-        session = self._open[frame.session] = Session(frame.session, at_home=at_home)
+        session = self._open[frame.session] = Session(frame.session)
         return session
 
     def end(self, name: bytes) -> None:
