@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from _party import Line, request
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
@@ -35,6 +35,7 @@ from sottovoce.vertical.messages import (
     BallSelect,
     BallStart,
     BallStep,
+    Close,
     Describe,
     Description,
     Done,
@@ -593,3 +594,36 @@ def test_in_process_parties_speak_in_sessions():
     assert len(parties.parties["clinic"]._sessions) == 1
     assert [type(item.message).__name__ for item in record if not item.uplink] == ["Describe", "Prepare", "Close"]
     assert parties.downlink_bytes == sum(item.n_bytes for item in record if not item.uplink) > session.downlink_bytes
+
+
+def test_a_training_that_fails_leaves_nothing_behind():
+    """One party breaks down in the middle; the others forget the session all the same, and a new one begins."""
+
+    class Broken(Party):
+        def handle(self, raw):
+            if isinstance(Frame.read(raw).message, NoisyStart):
+                raise RuntimeError("the machine stopped")
+            return super().handle(raw)
+
+    good, bad = Party(SECRET, name="good", data_norm=1.0), Broken(SECRET, name="bad", data_norm=1.0)
+    parties = InProcessParties([bad, good])
+    with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
+        session.exchange(PREPARE, Done)
+        session.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+    assert len(good._sessions) == 0
+    with pytest.raises(PartyError):
+        parties.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+    assert isinstance(parties.ask("good", Describe(), Description), Description)
+
+
+def test_a_farewell_that_is_not_answered_hides_no_error():
+    class Silent(Party):
+        def handle(self, raw):
+            if isinstance(Frame.read(raw).message, Close):
+                raise RuntimeError
+            return super().handle(raw)
+
+    parties = InProcessParties([Silent(SECRET, name="clinic")])
+    with pytest.raises(ZeroDivisionError), parties.session() as session:
+        session.exchange(PREPARE, Done)
+        _ = 1 / 0

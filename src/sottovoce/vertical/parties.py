@@ -97,6 +97,10 @@ class Parties(ABC):
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
 
+    def _lost(self) -> None:
+        """Go on in a new session where nobody knows how far the parties of this one are."""
+        self._begin()
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave the session out: a copy talks in one of its own."""
         kept = {name: value for name, value in vars(self).items() if name not in _OWN}
@@ -151,7 +155,7 @@ class Parties(ABC):
             try:
                 answers = self._send(sent)
             except BaseException:
-                self._begin()  # nobody knows how far the parties of this one are
+                self._lost()
                 raise
         came: dict[str, Message] = {}
         fault: PartyError | None = None
@@ -242,6 +246,9 @@ class _Conversation(Parties):
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         return self._carrier._send(requests)  # its other half
+
+    def _lost(self) -> None:
+        """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
 
     @property
     def _is_recorded(self) -> bool:
