@@ -13,7 +13,7 @@ import pytest
 
 import sottovoce as sv
 from _forked import in_child, needs_fork
-from _party import worker_of
+from _party import Line, worker_of
 from sottovoce._whole_fit import fitted_alone
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
@@ -22,6 +22,9 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.messages import (
+    BallChoice,
+    BallSelect,
+    BallStart,
     Describe,
     Description,
     Done,
@@ -31,6 +34,7 @@ from sottovoce.vertical.messages import (
     NoisyStep,
     Prepare,
     SendFeatures,
+    decode,
 )
 from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
 from sottovoce.vertical.noisy_features import FeatureRelease
@@ -160,6 +164,18 @@ def test_a_party_in_the_middle_of_a_training_shares_no_step_with_its_child():
 
     assert b"came without its start" in in_child(in_words)
     assert len(step()) == 8 * 80
+
+
+@needs_fork
+def test_the_choices_that_were_charged_are_good_for_one_process():
+    """Whoever speaks to the child with the name of a session that was charged in the parent."""
+    party = Party(X, name="a", data_bound=1.0, budget=(1.0, 1e-5))
+    line = Line(party)
+    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, math.inf, 1.0, 0, "", 0, 0)
+    assert isinstance(line.ask(start), Done)
+    raw = line.frame(BallSelect(np.zeros(80)))
+    assert b"a session that was never begun here" in in_child(lambda: party.handle(raw))
+    assert isinstance(decode(party.handle(raw)), BallChoice)
 
 
 @needs_fork
