@@ -46,7 +46,6 @@ class Numbers:
     own: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-
     @property
     def known(self) -> tuple[str, ...]:
         """All of them."""

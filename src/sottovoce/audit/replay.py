@@ -522,7 +522,9 @@ class _Player(_Tap):
     def sample(self, n: int, rate: float, honest: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         entry: Sample = self._next(Sample, "a Poisson sample")
         if entry.rate != rate or entry.n_rows - n not in (0, 1):
-            raise self._fault(f"a sample of {n} rows at rate {rate!r} where the tape has {entry.n_rows}, {entry.rate!r}")
+            raise self._fault(
+                f"a sample of {n} rows at rate {rate!r} where the tape has {entry.n_rows}, {entry.rate!r}"
+            )
         if entry.n_rows == n:
             return entry.rows.copy()
         absent = n if self._absent is None else self._absent
@@ -609,8 +611,10 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield SparseScores, "select", selected_among_sparse
     yield RandomizedResponse, "release", answered
     yield Streams, "generator", stream
-    yield objective_perturbation, "minimise", lambda objective, tolerance: tap.minimum(
-        objective, lambda: minimise(objective, tolerance)
+    yield (
+        objective_perturbation,
+        "minimise",
+        lambda objective, tolerance: tap.minimum(objective, lambda: minimise(objective, tolerance)),
     )
     for name, module in list(sys.modules.items()):  # wherever it was imported by name
         if name.startswith("sottovoce.") and getattr(module, "poisson_sample", None) is poisson:
