@@ -4,17 +4,51 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# real data for tests and benchmarks, where this checkout has some beside it
+# real data for tests and benchmarks: the folder that is named, or the one beside this checkout; without one, what needs
+# real data is skipped
 SOTTOVOCE_DATA ?= $(wildcard $(abspath ../shared/data))
+ifneq ($(SOTTOVOCE_DATA),)
 export SOTTOVOCE_DATA
+else
+unexport SOTTOVOCE_DATA
+endif
 
-.PHONY: demo test lint bench clean
+# what runs with other versions of the dependencies, each in an environment of its own
+SMOKE := tests/smoke tests/unit/test_compiling.py
+EXTRAS := .[vertical,ledger,collector]
+TOOLS := pytest pytest-xdist hypothesis httpx
+PIP := python -m pip install --quiet --disable-pip-version-check
+# the oldest versions have no wheels for the newest Python
+PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
+
+.PHONY: demo test test-slow oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
+# all tests but the slow ones
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# the rest: long audits
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+
+# the lowest versions that pyproject.toml allows, run by the smoke tests; tools are those of the lock
+oldest:
+	rm -rf .venv-oldest
+	$(PYTHON_OLDEST) -m venv .venv-oldest
+	.venv-oldest/bin/python .ci/lowest.py pyproject.toml > .venv-oldest/constraints.txt
+	.venv-oldest/bin/$(PIP) -c .venv-oldest/constraints.txt -e '$(EXTRAS)' \
+	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock))
+	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
+
+# the newest versions that pyproject.toml allows, whatever the lock says
+newest:
+	rm -rf .venv-newest
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/$(PIP) -e '$(EXTRAS)' $(TOOLS)
+	.venv-newest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -28,9 +62,9 @@ bench: $(READY)
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit('sottovoce needs Python 3.11 or newer, this is ' + sys.version.split()[0] + ': make PYTHON=python3.12 ...') if sys.version_info < (3, 11) else None"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/$(PIP) -r requirements-dev.lock
+	$(BIN)/$(PIP) --no-deps --no-build-isolation -e .
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) .venv-oldest .venv-newest demo src/sottovoce/__pycache__/sottovoce-*

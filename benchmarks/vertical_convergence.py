@@ -64,7 +64,7 @@ class Task:
         """Return the test log loss of the coefficients that the parties have now."""
         scores = np.zeros(len(self.data.y_test))
         for party, block in zip(self.parties.parties.values(), self.test, strict=True):
-            x = party._worker.x  # the benchmark looks into the parties; nobody else can
+            x = party._sessions.last.training.worker.x  # the benchmark looks into the parties; nobody else can
             scores += block @ x[: block.shape[1]] + (x[-1] if len(x) > block.shape[1] else 0.0)
         return test_log_loss(self.data, scores)
 

@@ -44,7 +44,9 @@ def levels(rounds: int, claims: tuple[float, ...]) -> dict[str, Any]:
         admm(task.parties, problem, rho=rho, form="printed", max_iter=rounds, tol=0.0,
              after=lambda _, losses=losses, task=task: losses.append(task.log_loss()))  # fmt: skip
         if claim is not None:
-            noise = {name: party._worker.noise_std for name, party in task.parties.parties.items()}
+            noise = {
+                name: party._sessions.last.training.worker.noise_std for name, party in task.parties.parties.items()
+            }
         out["curves"]["no noise" if claim is None else f"claimed epsilon {claim:g}"] = {
             "test log loss": losses,
             **noise,

@@ -1,4 +1,4 @@
-"""For every test: hypothesis draws the same examples in each run, without a time limit; a PostgreSQL server."""
+"""For every test: repeatable examples of hypothesis, real data where there are some, no noise, a PostgreSQL server."""
 
 import itertools
 import os
@@ -19,6 +19,14 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 settings.load_profile("repeatable")
 
 _numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs real data, so that ``-m real_data`` runs just that."""
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_data")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 numba asks of machine code on disk only whether the kernel's own file is still the same. What a kernel calls or reads
 stands in other files too: after an edit there, numba would run what was compiled before. So the code is kept in a
-folder that is named by a hash of all these files. Other sources have another folder.
+folder that is named by a hash of all these files and of numba's version. Other sources have another folder.
 
 The folder lies where numba would put it: in ``NUMBA_CACHE_DIR``, beside the package or in the user's cache. Where none
 of these can be written, it lies in a temporary folder that belongs to the user alone, since loading machine code runs
@@ -69,7 +69,7 @@ def cache_folder(package: Path = _PACKAGE) -> Path | None:
     sources = kernel_sources(package)
     if not sources:  # an archive or a package without sources: nothing tells old machine code from new
         return None
-    content = hashlib.sha256()
+    content = hashlib.sha256(numba.__version__.encode())
     for path, text in sources.items():
         content.update(f"{path.relative_to(package)} {len(text)}\n{text}".encode())
     name = f"sottovoce-{content.hexdigest()[:16]}"

@@ -18,7 +18,9 @@ from sottovoce.vertical.messages import TrainOnLabels
 from sottovoce.vertical.parties import InProcessParties
 
 DELTA = 0.05
-FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+FACTORS = pytest.mark.parametrize(
+    "factor", [1.0, pytest.param(0.7, marks=pytest.mark.slow)], ids=lambda factor: f"noise x {factor}"
+)
 
 rng = np.random.default_rng(0)
 OWN = rng.normal(size=(9, 2))

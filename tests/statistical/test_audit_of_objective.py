@@ -14,6 +14,9 @@ import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.randomness import Purpose, Streams
 
+# an audit has more power at a large delta; the tables are made up
+pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
+
 EPSILON, DELTA = 3.0, 0.01
 
 
@@ -27,7 +30,7 @@ class Scaled:
         return self.factor * self.noise.standard_normal(shape)
 
 
-@pytest.fixture(params=[1.0, 0.7, 0.5], ids=lambda factor: f"noise x {factor}")
+@pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")
 def factor(request, monkeypatch):
     original = Streams.generator
 

@@ -22,7 +22,9 @@ TEAM = Team(1, None)
 ONE, OTHER = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+@pytest.mark.parametrize(
+    "factor", [1.0, pytest.param(0.7, marks=pytest.mark.slow)], ids=lambda factor: f"noise x {factor}"
+)
 @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: loss.name)
 def test_audit(loss, factor, monkeypatch):
     rng = np.random.default_rng(0)

@@ -23,7 +23,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+@pytest.mark.parametrize(
+    "factor", [1.0, pytest.param(0.7, marks=pytest.mark.slow)], ids=lambda factor: f"noise x {factor}"
+)
 @pytest.mark.parametrize("adjacency", CASES)
 def test_audit(adjacency, factor, monkeypatch):
     original = GridGaussian.release

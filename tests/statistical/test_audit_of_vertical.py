@@ -11,11 +11,12 @@ import math
 import numpy as np
 import pytest
 
+from _party import request, training_of, worker_of
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.messages import NoisyStart, NoisyStep, Prepare, decode
+from sottovoce.vertical.messages import NoisyStart, NoisyStep, Prepare
 from sottovoce.vertical.noisy_features import FeatureRelease
 from sottovoce.vertical.party import Party
 
@@ -95,14 +96,14 @@ def test_audit_of_noisy_admm(case, factor):
     released, exact = [], []
     for place, row in enumerate((1.0, -1.0)):
         party = Party(np.vstack([[[row]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(place))
-        party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
-        party.handle(start.encode())
-        worker = party._worker
-        worker.step(NoisyStep(targets / 2.0, 0), party._open_noise)
+        request(party, Prepare(penalty, 0.0, -math.inf, math.inf, 0))
+        request(party, start)
+        worker, noise = worker_of(party), training_of(party).noise
+        worker.step(NoisyStep(targets / 2.0, 0), noise)
         exact.append(worker.clipped_scores())
         mechanism = worker.release.mechanism
         ticks = np.rint(exact[-1] / mechanism.tick).astype(np.int64)
-        released.append([mechanism.release(ticks, party._open_noise)[0] for _ in range(RUNS)])
+        released.append([mechanism.release(ticks, noise)[0] for _ in range(RUNS)])
     direction = exact[0] - exact[1]
     judge(*(np.array(values) @ direction for values in released), factor, f"noisy ADMM, {case}")
 
@@ -113,14 +114,14 @@ def test_the_message_is_that_release():
     answers = []
     for whole in (True, False):
         party = Party(np.vstack([[[1.0]], rest]), name="clinic", data_norm=1.0).seed(np.random.default_rng(3))
-        party.handle(Prepare(penalty, 0.0, -math.inf, math.inf, 0).encode())
-        party.handle(NoisyStart(1.0, *bounds.values(), MU).encode())
+        request(party, Prepare(penalty, 0.0, -math.inf, math.inf, 0))
+        request(party, NoisyStart(1.0, *bounds.values(), MU))
         if whole:
-            answers.append(decode(party.handle(NoisyStep(targets / 2.0, 1).encode())).scores)
+            answers.append(request(party, NoisyStep(targets / 2.0, 1)).scores)
         else:
-            worker = party._worker
-            worker.step(NoisyStep(targets / 2.0, 0), party._open_noise)
+            worker, noise = worker_of(party), training_of(party).noise
+            worker.step(NoisyStep(targets / 2.0, 0), noise)
             mechanism = worker.release.mechanism
             ticks = np.rint(worker.clipped_scores() / mechanism.tick).astype(np.int64)
-            answers.append(mechanism.release(ticks, party._open_noise)[0])
+            answers.append(mechanism.release(ticks, noise)[0])
     np.testing.assert_array_equal(*answers)

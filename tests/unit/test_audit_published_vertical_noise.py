@@ -51,6 +51,7 @@ def test_a_larger_span_is_told_apart_from_its_own_releases():
 
 
 def test_independent_rows_show_nothing_to_the_span():
+    rng = np.random.default_rng(1)
     wide = rng.normal(size=(4, 9))
     assert distance_to_columns(release(0, wide), rng.normal(size=(4, 9))) < 1e-13
 
@@ -81,6 +82,7 @@ def test_the_block_is_recovered():
 
 
 def test_labels_are_the_signs_of_the_dual_variable():
+    rng = np.random.default_rng(1)
     labels = np.where(rng.random(1000) < 0.3, 1.0, -1.0)
     margins = 20.0 * rng.normal(size=1000)  # far from fitting the labels
     np.testing.assert_array_equal(labels_from_dual(Logistic().derivative(labels, margins)), labels)

@@ -147,7 +147,7 @@ def test_tiny_and_huge_budgets_train(solver, epsilon):
 @pytest.mark.parametrize("n_samples", [1, 2, 100, 10**7])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):
-    plan = sv.plan(make("sgd", loss, {}), n_samples, 30)
+    plan = sv.plan(make("sgd", loss, {}, delta=1e-9), n_samples, 30)
     assert 1.0 <= plan.expected_size <= n_samples
     assert 50 <= plan.n_steps <= 10_000
     assert 0.0 < plan.rate <= plan.safe_rate

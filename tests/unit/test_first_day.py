@@ -6,6 +6,7 @@ import re
 import threading
 import warnings
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,12 +32,11 @@ from sottovoce.report import receipt_page
 from sottovoce.report.verdict import verdict_of
 
 N = 400
-RNG = np.random.default_rng(5)
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0}
 
 
 def fresh(n=N):
-    return RNG.uniform(0.0, 1.0, (n, 3))
+    return np.random.default_rng(5).uniform(0.0, 1.0, (n, 3))
 
 
 def labels(X):
@@ -154,7 +154,7 @@ def once_and_again(first, second):
 )
 def test_the_second_fit_of_a_table_warns(make):
     X = make(fresh())
-    y = RNG.integers(0, 2, N)
+    y = np.random.default_rng(6).integers(0, 2, N)
     once_and_again(lambda: model().fit(X, y), lambda: model(epsilon=0.5).fit(X, y))
 
 
@@ -318,3 +318,18 @@ def test_a_model_that_selects_is_not_behind_the_steps_after_it():
     named = pipeline[1].estimator_.guarantee_.parameters["fitted before it in a pipeline"]
     assert named == ["standardscaler (StandardScaler)"]
     assert pipeline[-1].guarantee_.not_covered == ("everything: no noise was added",)
+
+
+def test_the_guide_says_what_happens():
+    guide = (Path(__file__).parents[2] / "docs/guide/pipelines.md").read_text(encoding="utf-8")
+    room = {}
+    exec(compile(re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1], "pipelines.md", "exec"), room)
+    X = fresh()
+    with pytest.warns(PrivacyWarning, match="learned from the data"):
+        scaled = room["make_pipeline"](room["StandardScaler"](), room["Normalizer"](), room["private"]).fit(
+            X, labels(X)
+        )
+    line = scaled[-1].guarantee_.not_covered[0]
+    assert line in " ".join(guide.replace("*", "").split())
+    formula = room["FunctionTransformer"](lambda X: X / 100)
+    room["make_pipeline"](formula, room["Normalizer"](), room["private"]).fit(fresh(), labels(X))

@@ -13,6 +13,7 @@ import pytest
 
 import sottovoce as sv
 from _forked import in_child, needs_fork
+from _party import Line, worker_of
 from sottovoce._whole_fit import fitted_alone
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
@@ -21,6 +22,11 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.budget import PartyBudget
 from sottovoce.vertical.messages import (
+    BallChoice,
+    BallSelect,
+    BallStart,
+    Describe,
+    Description,
     Done,
     Features,
     NoisyScores,
@@ -28,6 +34,7 @@ from sottovoce.vertical.messages import (
     NoisyStep,
     Prepare,
     SendFeatures,
+    decode,
 )
 from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
 from sottovoce.vertical.noisy_features import FeatureRelease
@@ -143,22 +150,66 @@ def stepping_party():
 
 
 @needs_fork
-def test_a_party_in_the_middle_of_a_training_shares_no_noise_with_its_child():
+def test_a_party_in_the_middle_of_a_training_shares_no_step_with_its_child():
+    """The steps that were charged are good for one process: in the child the training was never begun."""
     party, step = stepping_party()
-    assert isinstance(party._worker, NoisyAdmmWorker)
+    assert isinstance(worker_of(party), NoisyAdmmWorker)
     step()
-    theirs, ours = np.frombuffer(in_child(step)), np.frombuffer(step())
-    assert len(theirs) == 80
-    assert np.mean(theirs == ours) < 0.5
+
+    def in_words():
+        try:
+            return step()
+        except PartyError as error:
+            return str(error).encode()
+
+    assert b"came without its start" in in_child(in_words)
+    assert len(step()) == 8 * 80
+
+
+@needs_fork
+def test_the_choices_that_were_charged_are_good_for_one_process():
+    """Whoever speaks to the child with the name of a session that was charged in the parent."""
+    party = Party(X, name="a", data_bound=1.0, budget=(1.0, 1e-5))
+    line = Line(party)
+    start = BallStart("squared", T, 1.0, 1.0, 1, 0.1, 0, math.inf, 1.0, 0, "", 0, 0)
+    assert isinstance(line.ask(start), Done)
+    raw = line.frame(BallSelect(np.zeros(80)))
+    assert b"a session that was never begun here" in in_child(lambda: party.handle(raw))
+    assert isinstance(decode(party.handle(raw)), BallChoice)
+
+
+@needs_fork
+def test_a_request_that_another_thread_waits_for_does_not_block_a_child(monkeypatch):
+    """The lock of a party, and that of the line to it, are held by a thread that the child does not have."""
+    party = Party(X, name="a", data_norm=1.0)
+    parties = InProcessParties([party])
+    inside, go_on = threading.Event(), threading.Event()
+    release = GridGaussian.release
+
+    def waiting(self, ticks, noise):
+        inside.set()
+        go_on.wait(60)
+        return release(self, ticks, noise)
+
+    monkeypatch.setattr(GridGaussian, "release", waiting)
+    thread = threading.Thread(target=lambda: parties.ask("a", SendFeatures(0.3), Features))
+    thread.start()
+    assert inside.wait(60)
+    try:
+        answer = in_child(lambda: str(parties.ask("a", Describe(), Description).n_rows).encode())
+    finally:
+        go_on.set()
+        thread.join()
+    assert answer == b"80"
 
 
 def test_a_copy_of_a_party_leaves_the_training_and_its_noise_behind():
     party, _ = stepping_party()
     for other in (copy.deepcopy(party), pickle.loads(pickle.dumps(party)), copy.copy(party)):
-        assert other._worker is None
-        assert other._open_noise is None
+        assert len(other._sessions) == 0
+        assert other._lock is not party._lock
         assert other.n_rows == 80
-    assert party._worker is not None
+    assert worker_of(party) is not None
 
 
 @needs_fork
@@ -257,19 +308,22 @@ def test_one_estimator_is_fitted_by_one_thread_at_a_time(monkeypatch):
     model.fit(X, T)  # and is free afterwards
 
 
-def test_a_party_takes_part_in_one_fit_at_a_time(monkeypatch):
-    parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm={"b": 1.0})
-    options = {"epsilon": 2.0, "delta": 1e-5, "mechanism": "noisy-features", "labels_public": True}
-    first, second = VerticalLogisticRegression(**options), VerticalLogisticRegression(**options)
-    error = fits_while_fitting(
-        lambda: first.fit(parties, Y), lambda: second.fit(list(parties.parties.values())[1:], Y), monkeypatch
-    )
-    assert isinstance(error, ParameterError)
-    assert "one of these Party objects takes part in another fit" in str(error)
-    others = [party.take(range(80)) for party in parties.parties.values()]
-    mixed = fits_while_fitting(lambda: first.fit(parties, Y), lambda: second.fit(others, Y), monkeypatch)
-    assert mixed is second
-    assert first.decision_function(parties).shape == (80,)
+@pytest.mark.parametrize("mechanism", ["noisy-features", "noisy-admm", "local-models"])
+def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(mechanism):
+    """Each in a session of its own: seeds of one are not those of another, and steps do not mix."""
+    parties = split_columns(X, {"a": [0, 1], "b": [2, 3]}, data_norm={"a": 1.0, "b": 1.0})
+
+    def fit(seed):
+        model = VerticalLogisticRegression(
+            epsilon=2.0, delta=1e-5, mechanism=mechanism, labels_public=True, random_state=seed
+        ).fit(parties, Y)
+        return model.decision_function(parties)
+
+    alone = [fit(seed) for seed in range(4)]
+    together = at_once(*(lambda seed=seed: fit(seed) for seed in range(4)))
+    np.testing.assert_array_equal(together, alone)
+    for party in parties.parties.values():  # what a fit held is given back at its end
+        assert not any(session.training.worker for session in party._sessions._open.values())
 
 
 def test_being_at_home_in_one_thread_frees_no_request_of_another():

@@ -74,6 +74,7 @@ def test_no_convergence_warns():
 
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 100.0])
 def test_projection(radius):
+    rng = np.random.default_rng(1)
     for _ in range(20):
         w = rng.normal(size=9)
         z = project_on_ball(w, radius)

@@ -322,11 +322,13 @@ def test_the_estimator_of_a_search_has_no_ledger_of_its_own(ledger):
         sv.DPSearchCV(inner, {"alpha": [1e-3]}, **SPEND).fit(X, T)
 
 
-def test_model_files_say_nothing_of_the_ledger(ledger):
+def test_model_files_name_the_entry_and_not_the_place_of_the_ledger(ledger):
     ledger.create("volunteers", epsilon=1.0, delta=1e-5)
     model = sv.DPRidge(ledger=ledger, dataset="volunteers", **RIDGE).fit(X, T)
     text = model_to_json(model)
-    assert "volunteers" not in text and "ledger" not in text and model.charge_.charge not in text
+    assert ledger.url not in text and model.charge_.hash in text
+    assert json.loads(text)["guarantee"]["ledger"]["dataset"] == "volunteers"
+    assert not {"ledger", "dataset"} & set(json.loads(text)["parameters"])
     loaded, _ = model_from_json(text)
     assert (loaded.ledger, loaded.dataset) == (None, None)
     assert (loaded.predict(X) == model.predict(X)).all()
@@ -423,6 +425,9 @@ def test_a_receipt_is_imported_once_unless_it_is_said_to_be_of_another_run(ledge
     ledger.import_receipt("people", first)
     with pytest.raises(LedgerError, match=r"charged for this receipt already, by entry 2 of 2.*another_run=True"):
         ledger.import_receipt("people", first)
+    signed = replace(first, signature={"algorithm": "ed25519", "public_key": "0" * 64, "value": "0" * 128})
+    with pytest.raises(LedgerError, match="charged for this receipt already"):
+        ledger.import_receipt("people", signed)
     ledger.import_receipt("people", first, another_run=True)  # as two fits of Frank-Wolfe can have, letter for letter
     ledger.import_receipt("people", replace(receipt(epsilon=0.1), unit="somebody"), same_unit=True)
     seeded = ledger.import_receipt("people", receipt(epsilon=0.1, random_state=0))
@@ -431,15 +436,15 @@ def test_a_receipt_is_imported_once_unless_it_is_said_to_be_of_another_run(ledge
         ledger.cancel(seeded.charge, "regret")
 
 
-def test_the_receipt_of_a_run_that_charged_this_ledger_is_not_charged_again(ledger):
-    model = sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(X, T)
-    guarantee, charge = model.guarantee_, model.charge_
-    named = {"ledger": charge.ledger, "dataset": charge.dataset, "charge": charge.charge, "entry": charge.hash}
-    object.__setattr__(guarantee, "charge", named)
-    with pytest.raises(LedgerError, match="charged this ledger itself: entry 2, dataset 'people'"):
-        ledger.import_receipt("people", guarantee)
-    object.__setattr__(guarantee, "charge", {**named, "charge": "of another ledger"})
-    ledger.import_receipt("people", guarantee)
+def test_the_receipt_of_a_run_that_charged_this_ledger_is_not_charged_again(ledger, tmp_path):
+    fitted = [models()[name][0] for name in ("ridge", "search", "lasso")]
+    for place, model in enumerate(fitted):
+        model.set_params(ledger=ledger, dataset="people", epsilon=0.1).fit(X, T)
+        with pytest.raises(LedgerError, match=f"charged this ledger itself: entry {2 + 2 * place}, dataset 'people'"):
+            ledger.import_receipt("people", model.guarantee_)
+    elsewhere = Ledger(f"sqlite:///{tmp_path / 'another.db'}")
+    elsewhere.create("people", epsilon=3.0, delta=1e-5)
+    elsewhere.import_receipt("people", fitted[0].guarantee_)
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(ledger, monkeypatch):

@@ -11,7 +11,6 @@ import sottovoce as sv
 from sottovoce.estimators import _memory_map
 from sottovoce.exceptions import DataError
 
-rng = np.random.default_rng(0)
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
 
 
@@ -27,6 +26,7 @@ def saved(path, array):
 
 
 def numbers(n=500, d=4, dtype=np.float32):
+    rng = np.random.default_rng(1)
     X = rng.uniform(-0.5, 0.5, (n, d)).astype(dtype)
     return X, np.where(X[:, 0] > 0, 1, -1)
 
@@ -44,6 +44,7 @@ def peak(task):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("make", [np.asarray, np.memmap.view], ids=["array over a map", "memmap"])
 def test_nothing_copies_the_matrix(tmp_path, make, dtype):
+    rng = np.random.default_rng(1)
     n, d = 100_000, 240
     writing = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=dtype, shape=(n, d))
     writing[:] = rng.uniform(-0.05, 0.05, d).astype(dtype)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from _party import asked, instead, request
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, Squared
 from sottovoce.privacy.accounting import accountant_for
@@ -190,8 +191,8 @@ def test_sparse_columns_give_the_same():
     released = []
     for kind in (np.asarray, sp.csr_array):
         party = Party(kind(BLOCKS[1]), name="clinic", data_norm=1.5, nonnegative=True).seed(1)
-        released.append(party.handle(SendFeatures(0.5).encode()))
-        shown = decode(party.handle(ShowFeatures().encode()))
+        released.append(request(party, SendFeatures(0.5)).encode())
+        shown = request(party, ShowFeatures())
         assert isinstance(shown, ShownFeatures)
         np.testing.assert_array_equal(shown.rows.reshape(BLOCKS[1].shape), BLOCKS[1])
     assert released[0] == released[1]
@@ -236,22 +237,22 @@ def test_a_party_charges_before_it_computes_and_refuses_what_its_budget_does_not
     party = Party(BLOCKS[1], name="clinic", data_norm=1.5, budget=(1.0, 1e-5))
     affordable = gaussian_mu(1.0, 1e-5)
     monkeypatch.setattr(GridGaussian, "release", lambda *_: 1 / 0)
-    assert isinstance(decode(party.handle(SendFeatures(1.01 * affordable).encode())), Refused)
+    assert isinstance(request(party, SendFeatures(1.01 * affordable)), Refused)
     assert party.spent == NothingReleased()
-    reply = decode(party.handle(SendFeatures(0.9 * affordable).encode()))
+    reply = request(party, SendFeatures(0.9 * affordable))
     assert reply.reason.startswith("it failed there")
     assert party.spent == GaussianEvent(1.0 / (0.9 * affordable))
-    assert "budget" in decode(party.handle(SendFeatures(0.9 * affordable).encode())).reason
-    assert "budget" in decode(party.handle(ShowFeatures().encode())).reason
+    assert "budget" in request(party, SendFeatures(0.9 * affordable)).reason
+    assert "budget" in request(party, ShowFeatures()).reason
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0])
 def test_a_party_refuses_what_makes_no_sense(mu):
     party = Party(BLOCKS[1], name="clinic", data_norm=1.5)
-    assert "mu must be positive" in decode(party.handle(SendFeatures(mu).encode())).reason
+    assert "mu must be positive" in request(party, SendFeatures(mu)).reason
     assert party.spent == NothingReleased()
     unbounded = Party(BLOCKS[1], name="clinic")
-    assert "data_norm" in decode(unbounded.handle(SendFeatures(1.0).encode())).reason
+    assert "data_norm" in request(unbounded, SendFeatures(1.0)).reason
 
 
 @pytest.mark.parametrize(
@@ -271,11 +272,11 @@ def test_replies_that_do_not_fit_the_plan_are_refused(field, match):
         name = "clinic"
 
         def handle(self, raw):
-            request = decode(raw)
-            if not isinstance(request, SendFeatures):
+            send = asked(raw)
+            if not isinstance(send, SendFeatures):
                 return honest.handle(raw)
             if field == "event":
-                return honest.handle(SendFeatures(1.1 * request.mu).encode())
+                return honest.handle(instead(raw, SendFeatures(1.1 * send.mu)))
             reply = decode(honest.handle(raw))
             return Features(
                 reply.rows[:-1] if field == "rows" else reply.rows,

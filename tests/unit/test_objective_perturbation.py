@@ -89,6 +89,7 @@ def test_the_run_is_what_the_plan_says(make, y, changed, monkeypatch):
 
 def test_the_linear_term_has_the_planned_scale(monkeypatch):
     """Many weights, so that the scale can be seen to within a few percent."""
+    rng = np.random.default_rng(1)
     seen = []
     monkeypatch.setattr(
         objective_perturbation, "minimise", lambda objective, tolerance: seen.append(objective.linear) or 0 * seen[0]

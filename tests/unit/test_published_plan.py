@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from _party import worker_of
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, SigmoidLoss
 from sottovoce.privacy.events import NonPrivateEvent
@@ -98,7 +99,7 @@ def test_plain_admm_after_it_has_no_noise():
     runs = []
     for _ in range(2):
         admm(parties, ScoreProblem(Logistic(), Y), rho=1.0, max_iter=3)
-        runs.append(parties.parties["clinic"]._worker.x)
+        runs.append(worker_of(parties.parties["clinic"]).x)
     np.testing.assert_array_equal(*runs)
 
 
@@ -120,6 +121,10 @@ def test_the_receipt_promises_nothing_and_says_why():
 
 def test_a_party_with_a_budget_refuses():
     parties = make_parties(budget=(10.0, 1e-5))
+    with pytest.raises(PartyError, match="it does not answer PublishedStart, which is part of 'published'"):
+        make_plan(parties).solve(parties, Y, "m", Streams(0))
+    for party in parties.parties.values():
+        party.answers |= {"published"}
     with pytest.raises(PartyError, match="its budget"):
         make_plan(parties).solve(parties, Y, "m", Streams(0))
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from _party import request as ask
 from sottovoce.audit.published_vertical_frank_wolfe import identify_entry, least_error, success_at_most
 from sottovoce.exceptions import ParameterError, PartyError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
@@ -209,10 +210,6 @@ def start(**changes):
     return PublishedBallStart(**{**common, **changes})
 
 
-def ask(party, message):
-    return decode(party.handle(message.encode()))
-
-
 def test_noise_of_a_choice_and_of_a_column():
     """Two signed columns of scores -1 and 1 (over n = 2), two draws of Laplace noise: as often as their law says."""
     party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0).seed(0)
@@ -253,13 +250,13 @@ class Lying(InProcessParties):
 
     lie: ClassVar[dict[str, object]] = {}
 
-    def exchange(self, requests, reply):
-        replies = super().exchange(requests, reply)
-        if reply is PublishedBallReply:
-            first = next(iter(replies))
-            told = {name: getattr(replies[first], name) for name in ("place", "ticks", "selection_epsilon")}
-            told["column_noise"] = replies[first].column_noise
-            replies[first] = PublishedBallReply(**{**told, **self.lie})
+    def _send(self, requests):
+        replies = super()._send(requests)
+        first = next(iter(replies))
+        reply = decode(replies[first])
+        if isinstance(reply, PublishedBallReply):
+            told = {name: getattr(reply, name) for name in ("place", "ticks", "selection_epsilon", "column_noise")}
+            replies[first] = PublishedBallReply(**{**told, **self.lie}).encode()
         return replies
 
 

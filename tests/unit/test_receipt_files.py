@@ -262,6 +262,18 @@ def test_everything_that_differs_is_named():
     assert "- the scale" in [text for _, text in found.rows()]
 
 
+def test_two_runs_of_one_plan_differ_in_their_models():
+    ties = {"day": "2026-11-22", "format": 2, "model": 64 * "a"}
+    found = diff_receipts(receipt(**ties), receipt(**ties | {"model": 64 * "b", "schema": "x = 1"}))
+    assert {change.entry for change in found.entries} == {"model (SHA-256)", "schema (SHA-256)"}
+    assert found.promise == "the same" and not found.is_same
+    given = [{"parameters": {"arguments": {"alpha": alpha, "tol": 1}}} for alpha in (0.1, 0.2)]
+    found = diff_receipts(receipt(**given[0]), receipt(**given[1]))
+    assert [(change.entry, change.before, change.after) for change in found.entries] == [
+        ("parameter arguments: alpha", "0.1", "0.2")
+    ]
+
+
 # --- model cards ------------------------------------------------------------------------------------------------------
 
 CARD = 'name = "Mine"\nintended_use = "calls"\nauthors = ["A", "B"]\n'

@@ -17,7 +17,7 @@ from sottovoce._plain_data import digest
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import ModelFormatError, PrivacyWarning
 from sottovoce.privacy.guarantee import PREPROCESSING, Guarantee
-from sottovoce.report import verify_receipt
+from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
 
 RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
@@ -43,6 +43,13 @@ def test_honest_receipts_pass(tmp_path, name):
         assert (PREPROCESSING in receipt.not_covered) == (receipt.assumptions != () and "local" != name != "shuffled")
         assert receipt.day is not None
         assert receipt.model is not None or place > 0  # some parties keep no part of the model
+
+
+@pytest.mark.parametrize("name", ["ridge scd", "one-vs-rest", "search", "vertical noisy-admm", "local", "no noise"])
+def test_a_page_made_right_after_the_fit_passes(tmp_path, name):
+    receipt = fitted(name).guarantee_
+    assert "np.float64" not in receipt_page(receipt)
+    assert verified(tmp_path, receipt_page(receipt)).passed
 
 
 def test_the_receipt_of_bernstein_reports_passes(tmp_path):

@@ -62,6 +62,7 @@ def exact(plan, labels):
 @pytest.mark.parametrize("p", [0.0, 0.2])
 @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: loss.name)
 def test_without_noise_it_is_the_minimiser(loss, p, nonnegative):
+    rng = np.random.default_rng(1)
     plan = plan_of(loss=loss, mu=1e4, flip_probability=p, nonnegative=nonnegative)
     labels = np.where(rng.random(N) < p, -Y, Y)
     found = plan.solve(rows_of(), labels, Streams(0), TEAM).weights[0]

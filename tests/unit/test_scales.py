@@ -16,10 +16,10 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 TEAM = Team(1, None)
 ZERO = Adjacency.ZERO_OUT
-rng = np.random.default_rng(0)
 
 
 def table(n=20_000, d=6):
+    rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d)) * np.linspace(1, 3, d)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -51,6 +51,7 @@ def test_eigenvalue_keeps_to_its_public_bounds():
 
 
 def wide(n=400, d=3000, constant=0.0, sparse=False):
+    rng = np.random.default_rng(1)
     X = np.abs(rng.normal(size=(n, d))) * (rng.random((n, d)) < 0.02)
     X[:, 0] += 0.1
     raw = sp.csr_array(X) if sparse else X
@@ -87,6 +88,7 @@ def test_wide_tables_are_sketched(constant, sparse, monkeypatch):
 
 
 def test_sensitivity_of_the_sketch_is_reached_and_kept():
+    rng = np.random.default_rng(1)
     d = 2560  # 20 entries in each of the 128 columns of Q
     bound = sketch_sensitivity(d)
     empty = make_rows(np.zeros((2, d)), data_norm=1.0, constant=0.0, names=None, team=TEAM)
@@ -110,6 +112,7 @@ def test_sensitivity_of_the_sketch_is_reached_and_kept():
 
 @pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.0), (-30.0, 0.05), (17.0, 5.0)])
 def test_location_and_scale(centre, spread):
+    rng = np.random.default_rng(1)
     y = centre + spread * rng.normal(size=10_000)
     grid = 2 * 50.0 / 4096
     for seed in range(20):
@@ -122,6 +125,7 @@ def test_location_and_scale(centre, spread):
 
 
 def test_without_an_intercept_only_the_scale_is_released():
+    rng = np.random.default_rng(1)
     location, scale, event = release(3 + rng.normal(size=10_000), 0, mu=0.1, located=False)
     assert location == 0.0
     assert 4.0 < scale < 7.0

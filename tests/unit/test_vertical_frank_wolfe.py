@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _party import request as ask
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.calibration import least_scale
@@ -32,7 +33,6 @@ from sottovoce.vertical.messages import (
     SharedColumn,
     ShowColumn,
     TrainOnBall,
-    decode,
 )
 from sottovoce.vertical.parties import InProcessParties
 
@@ -323,10 +323,6 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregat
         lasso(epsilon=math.inf).fit(ready, Y)
 
 
-def ask(party, message):
-    return decode(party.handle(message.encode()))
-
-
 def start(**changes):
     values = {
         "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
@@ -367,7 +363,7 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
         ({"selection": 0.0}, "selection must be positive"),
         ({"column_noise": 0.0}, "column_noise must be positive"),
         ({"score_noise": -1.0}, "score_noise must be positive"),
-        ({"sketch": "dense", "sketch_rows": 9}, "it failed there"),
+        ({"sketch": "dense", "sketch_rows": 9}, "sketch must be one of 'sparse-sign', 'gaussian'; got 'dense'"),
     ],
 )
 def test_starts_that_are_refused(changes, reason):
@@ -394,7 +390,7 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
     original = Party._train_on_ball
     monkeypatch.setitem(
         __import__("sottovoce.vertical.party", fromlist=["x"])._OPERATIONS, TrainOnBall,
-        lambda self, request: Chosen(original(self, request).places, 2.0 * request.selection),
+        lambda self, session, request: Chosen(original(self, session, request).places, 2.0 * request.selection),
     )  # fmt: skip
     with pytest.raises(PartyError, match="says that each of its choices spent"):
         lasso().fit(parties(), Y)
@@ -477,7 +473,6 @@ def test_other_bad_input():
 
 def test_a_party_does_not_work_for_ever():
     party = Party(np.eye(3), name="a", data_bound=1.0)
-    request = TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model")
-    reply = decode(party.handle(request.encode()))
+    reply = ask(party, TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model"))
     assert isinstance(reply, Refused)
     assert "n_steps is at most 1,000,000" in reply.reason

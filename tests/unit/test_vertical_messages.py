@@ -133,13 +133,13 @@ def test_which_fields_may_be_infinite():
 
 
 def test_bytes_on_the_wire_are_the_documented_ones():
-    assert Done().encode() == b"SVM1" + struct.pack("<HQ", 4, 0)
-    assert Keep("né").encode() == b"SVM1" + struct.pack("<HQ", 6, 7) + b"\x03\x00\x00\x00n\xc3\xa9"
-    assert Scores([1.0, -2.0]).encode() == b"SVM1" + struct.pack("<HQQdd", 8, 24, 2, 1.0, -2.0)
-    assert Prepare(1, 2, -3, 4, 5).encode() == b"SVM1" + struct.pack("<HQddddq", 3, 40, 1, 2, -3, 4, 5)
-    assert Chosen(b"ab", 0.5).encode() == b"SVM1" + struct.pack("<HQ", 61, 11) + b"\x02ab" + struct.pack("<d", 0.5)
+    assert Done().encode() == b"SVM2" + struct.pack("<HQ", 4, 0)
+    assert Keep("né").encode() == b"SVM2" + struct.pack("<HQ", 6, 7) + b"\x03\x00\x00\x00n\xc3\xa9"
+    assert Scores([1.0, -2.0]).encode() == b"SVM2" + struct.pack("<HQQdd", 8, 24, 2, 1.0, -2.0)
+    assert Prepare(1, 2, -3, 4, 5).encode() == b"SVM2" + struct.pack("<HQddddq", 3, 40, 1, 2, -3, 4, 5)
+    assert Chosen(b"ab", 0.5).encode() == b"SVM2" + struct.pack("<HQ", 61, 11) + b"\x02ab" + struct.pack("<d", 0.5)
     counts = b"\x00" + b"\xac\x02" + struct.pack("<d", 1.0) + b"\x01" + struct.pack("<d", 2.0)
-    assert Description(0, 300, 1.0, 1, 2.0).encode() == b"SVM1" + struct.pack("<HQ", 2, len(counts)) + counts
+    assert Description(0, 300, 1.0, 1, 2.0).encode() == b"SVM2" + struct.pack("<HQ", 2, len(counts)) + counts
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_random_bytes_are_no_message(raw):
 @settings(max_examples=500)
 def test_random_content_is_refused_or_a_message(code, body):
     """With a right head; what is taken is written again bit by bit."""
-    raw = HEAD.pack(b"SVM1", code, len(body)) + body
+    raw = HEAD.pack(b"SVM2", code, len(body)) + body
     try:
         message = decode(raw)
     except MessageError:
@@ -203,11 +203,11 @@ def test_truncated_and_prolonged(kind):
             decode(raw[:length])
         if length >= HEAD.size:  # also where the head says the shorter length
             with pytest.raises(MessageError, match="cut short"):
-                decode(HEAD.pack(b"SVM1", kind.code, length - HEAD.size) + raw[HEAD.size : length])
+                decode(HEAD.pack(b"SVM2", kind.code, length - HEAD.size) + raw[HEAD.size : length])
     with pytest.raises(MessageError, match="says"):
         decode(raw + b"\0")
     with pytest.raises(MessageError, match="1 bytes too many"):
-        decode(HEAD.pack(b"SVM1", kind.code, len(raw) + 1 - HEAD.size) + raw[HEAD.size :] + b"\0")
+        decode(HEAD.pack(b"SVM2", kind.code, len(raw) + 1 - HEAD.size) + raw[HEAD.size :] + b"\0")
 
 
 @each_kind
@@ -231,11 +231,11 @@ def test_a_huge_length_allocates_nothing(length):
     tracemalloc.start()
     try:
         with pytest.raises(MessageError, match="cut short"):
-            decode(HEAD.pack(b"SVM1", Scores.code, len(body)) + body)
+            decode(HEAD.pack(b"SVM2", Scores.code, len(body)) + body)
         with pytest.raises(MessageError, match=r"cut short|longer than"):
-            decode(HEAD.pack(b"SVM1", Keep.code, len(text)) + text)
+            decode(HEAD.pack(b"SVM2", Keep.code, len(text)) + text)
         with pytest.raises(MessageError, match="says"):
-            decode(HEAD.pack(b"SVM1", Scores.code, length) + body)
+            decode(HEAD.pack(b"SVM2", Scores.code, length) + body)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -245,23 +245,23 @@ def test_a_count_is_written_in_one_way_only():
     """A group of zeros behind the others, more than nine groups, or none that ends."""
     for body in (b"\x80\x00", b"\xff" * 9, b"\x80" * 9 + b"\x01", b"\xff"):
         with pytest.raises(MessageError, match=r"more groups|cut short"):
-            decode(HEAD.pack(b"SVM1", ShowColumn.code, len(body)) + body)
-    most = decode(HEAD.pack(b"SVM1", ShowColumn.code, 9) + b"\xff" * 8 + b"\x7f")
+            decode(HEAD.pack(b"SVM2", ShowColumn.code, len(body)) + body)
+    most = decode(HEAD.pack(b"SVM2", ShowColumn.code, 9) + b"\xff" * 8 + b"\x7f")
     assert most.column == 2**63 - 1
 
 
 def test_head_is_checked():
     with pytest.raises(MessageError, match="not a message of this version"):
-        decode(b"SVM2" + Done().encode()[4:])
+        decode(b"SVM1" + Done().encode()[4:])
     for code in set(range(2000)) - {kind.code for kind in KINDS.values()}:
         with pytest.raises(MessageError, match=f"no message has kind {code}"):
-            decode(HEAD.pack(b"SVM1", code, 0))
+            decode(HEAD.pack(b"SVM2", code, 0))
 
 
 def test_text_that_is_not_utf8():
     for kind in (Keep, Score, Refused):
         with pytest.raises(MessageError, match="UTF-8"):
-            decode(HEAD.pack(b"SVM1", kind.code, 6) + struct.pack("<I", 2) + b"\xff\xfe")
+            decode(HEAD.pack(b"SVM2", kind.code, 6) + struct.pack("<I", 2) + b"\xff\xfe")
 
 
 # --- the closed list --------------------------------------------------------------------------------------------------
@@ -279,6 +279,7 @@ def test_codes_never_change():
     assert present == present | {
         "Describe": (1, 0), "Description": (2, 5), "Prepare": (3, 5), "Done": (4, 0), "Refused": (5, 1),
         "Keep": (6, 1), "Score": (7, 1), "Scores": (8, 1), "Spectrum": (9, 0), "SpectrumReply": (10, 2),
+        "Close": (11, 0),
         "AdmmStart": (20, 4), "AdmmStep": (21, 1), "AdmmReply": (22, 3),
         "LbfgsStart": (30, 2), "LbfgsGradient": (31, 3), "LbfgsProducts": (32, 1), "LbfgsDirection": (33, 1),
         "LbfgsScores": (34, 4), "LbfgsMove": (35, 1),

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from _party import request, worker_of
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import messages
 from sottovoce.vertical.admm import FORMS, admm
 from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
 from sottovoce.vertical.lbfgs import lbfgs
 from sottovoce.vertical.messages import (
     AdmmReply,
@@ -56,10 +58,6 @@ def joined(blocks, **options):
     return InProcessParties([Party(block, name=f"p{m}", **options) for m, block in enumerate(blocks)])
 
 
-def request(party, message):
-    return decode(party.handle(message.encode()))
-
-
 class Fake:
     """A party that answers whatever it was given."""
 
@@ -86,9 +84,10 @@ def test_counters_are_the_sum_of_what_crossed(solver):
         else:
             history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
         during = len(crossings)
-    for uplink, total in ((True, parties.uplink_bytes), (False, parties.downlink_bytes)):
+    for uplink, total, frame in ((True, parties.uplink_bytes, 0), (False, parties.downlink_bytes, FRAME_BYTES)):
         own = [crossing for crossing in crossings if crossing.uplink is uplink]
-        assert total == sum(crossing.n_bytes for crossing in own) == sum(len(c.message.encode()) for c in own) > 0
+        assert total == sum(crossing.n_bytes for crossing in own) > 0
+        assert total == sum(len(c.message.encode()) + frame for c in own)
         assert {crossing.party for crossing in own} == {"p0", "p1"}
     assert history.n_rounds == 4
     assert history.uplink_bytes == sorted(set(history.uplink_bytes))
@@ -98,13 +97,13 @@ def test_counters_are_the_sum_of_what_crossed(solver):
 
 
 def test_uplink_of_a_round_of_admm_is_one_number_a_record():
-    """14 bytes of head, 8 of length, n doubles and two sums, from each of M parties."""
+    """14 bytes of head, 8 of length, n doubles and two sums, from each of M parties; a request has a frame of 28."""
     blocks, y = table(0, n=80, widths=(2, 3, 4))
     parties = joined(blocks)
     parties.exchange(PREPARE, Done)
     history = admm(parties, ScoreProblem(Logistic(), y), rho=0.3, max_iter=5)
     assert set(np.diff(history.uplink_bytes)) == {3 * (14 + 8 + 8 * 80 + 16)}
-    assert set(np.diff(history.downlink_bytes)) == {3 * (14 + 8 + 8 * 80)}
+    assert set(np.diff(history.downlink_bytes)) == {3 * (28 + 14 + 8 + 8 * 80)}
 
 
 def test_recordings_nest_and_end_with_an_error():
@@ -216,7 +215,7 @@ def test_a_reply_is_no_operation(name):
 def test_bytes_that_are_no_message_are_refused():
     party = Party(np.ones((3, 2)), name="p")
     for raw in (b"", b"x" * 40, Describe().encode() + b"\0", b"\x80\x04N."):
-        reply = decode(party.handle(raw))
+        reply = decode(party.handle(Frame(new_session(), 1, raw).encode()))
         assert isinstance(reply, Refused)
         assert reply.reason.startswith("not a valid message")
 
@@ -292,7 +291,7 @@ def test_a_budget_refuses_what_has_no_noise(message, budget):
     assert isinstance(request(party, PREPARE), Done)
     assert "its budget is epsilon=" in request(party, message).reason
     assert isinstance(party.spent, NothingReleased)
-    assert "came without its start" in request(party, AdmmStep(np.zeros(3))).reason
+    assert "its budget is epsilon=" in request(party, AdmmStep(np.zeros(3))).reason
 
 
 def test_a_budget_refuses_scores():
@@ -338,7 +337,7 @@ def test_budgets_that_are_none(budget):
         (-np.ones((3, 2)), {"nonnegative": True}, DataError, "'p' was declared nonnegative and holds negative"),
         (sp.csr_matrix(-np.eye(3)), {"nonnegative": True}, DataError, "declared nonnegative"),
         (np.ones((3, 2)), {"nonnegative": 1}, ParameterError, "nonnegative must be True or False; got 1"),
-        (np.ones((3, 2)), {"data_norm": 0.0}, ParameterError, "data_norm must be .*> 0; got 0.0"),
+        (np.ones((3, 2)), {"data_norm": 0.0}, ParameterError, "data_norm must be .*>= 1e-50 .*; got 0.0"),
         (np.ones((3, 2)), {"data_norm": math.nan}, ParameterError, "data_norm"),
         (np.ones((3, 2)), {"y": [1, 2]}, DataError, "y of party 'p' must hold one entry for each of its 3 rows"),
         (np.ones((3, 2)), {"ids": [1, 2, 3, 4]}, DataError, "ids of party 'p' must hold one entry"),
@@ -397,18 +396,19 @@ def quotes(*args, **kwargs):
     ],
 )
 def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog):
-    """Errors of numpy and scipy may hold values; what crosses holds the type alone, the party's log the rest."""
+    """Errors of numpy and scipy may hold values: what crosses is one sentence, and the party's log has the place."""
     caplog.set_level(logging.ERROR)
     party = Party(np.full((3, 2), SENTINEL), name="p")
     party.adopt("kept", Part(np.ones(2), 0.0))
     request(party, PREPARE)
     request(party, LbfgsStart(5, 1) if isinstance(message, LbfgsGradient) else AdmmStart(1.0, 0.0, 1.0, 1))
     monkeypatch.setattr(Columns, method, quotes)
-    raw = party.handle(message.encode())
-    assert decode(raw).reason == "it failed there (ValueError); the party's own log says more"
+    raw = request(party, message).encode()
+    assert decode(raw).reason == "it failed there; the party's own log says more"
     for secret in (b"31415", b"27182", np.float64(SENTINEL).tobytes()):
         assert secret not in raw
-    assert "31415" in caplog.text
+    assert "31415" not in caplog.text
+    assert "failed with ValueError" in caplog.text and "in quotes" in caplog.text
     with pytest.raises(PartyError, match="party 'p' refused") as caught:
         InProcessParties([party]).exchange(message, Message)
     assert "31415" not in str(caught.value)
@@ -420,7 +420,7 @@ def test_a_reply_that_cannot_be_written_quotes_no_data():
     party.adopt("m", Part(np.array([1e200, 1.0]), 0.0))
     with np.errstate(over="ignore"):
         reply = request(party, Score("m"))
-    assert reply.reason == "not a valid message: Scores.scores must hold finite numbers only."
+    assert reply.reason == "it failed there; the party's own log says more"
     assert not re.search(r"\d", reply.reason)
     assert issubclass(MessageError, ValueError)
 
@@ -468,7 +468,7 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
 
     def remember(_):
         for name, party in parties.parties.items():
-            coefficients[name].append(party._worker.x.copy())
+            coefficients[name].append(worker_of(party).x.copy())
 
     with parties.recorded() as crossings:
         parties.exchange(

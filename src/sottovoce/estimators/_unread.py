@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["UnreadTable"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class UnreadTable:
     """What a fit takes in place of X and y where reading can fail over a value of the data.
 

@@ -31,7 +31,6 @@ _VERSION: Final = 1
 _ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
-_UNSTORED: Final = ("random_state", *LEFT_OUT)
 
 
 def save_model(estimator: DPLinearEstimator, path: str | Path, *, schema: Schema | None = None) -> None:
@@ -104,12 +103,12 @@ def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None)
             f"classes of type {estimator.classes_.dtype} cannot be stored: use texts, numbers or booleans as labels."
         )
     # a parameter of a kind that has no plain form is refused here
-    encode({name: value for name, value in estimator.get_params(deep=False).items() if name not in _UNSTORED})
+    encode({name: value for name, value in estimator.get_params(deep=False).items() if name not in LEFT_OUT})
     content = {
         "format": _FORMAT,
         "version": _VERSION,
         "estimator": type(estimator).__name__,
-        "parameters": arguments_of(estimator),
+        "parameters": {**arguments_of(estimator), "random_state": None},
         "fitted": fitted_values(estimator),
         "guarantee": tied_to_schema(estimator.guarantee_, schema).to_dict(),
         "schema": None if schema is None else schema.to_dict(),

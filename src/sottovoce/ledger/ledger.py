@@ -291,11 +291,11 @@ class Ledger:
             "epsilon": guarantee.epsilon,
             "unit": guarantee.unit,
             "receipt of": f"sottovoce {guarantee.version}",
+            "day of the receipt": guarantee.day,
         }
         body = _reservation(dataset, guarantee.event, guarantee.delta, made_for, guarantee.seeded, facts)
-        body["receipt"] = _fingerprint(guarantee)
+        body["receipt"] = hashlib.sha256(guarantee.signed_bytes()).hexdigest()  # the same with and without a signature
         ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
-        charged = getattr(guarantee, "charge", None)  # receipts that name the ledger which their run charged
 
         def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
             known = book.account(dataset).dataset
@@ -304,8 +304,8 @@ class Ledger:
                     f"the receipt is about {guarantee.unit!r}, the budget of dataset {dataset!r} about {known.unit!r}. "
                     "If both are the same in other words, say so: same_unit=True (--same-unit)."
                 )
-            if charged is not None:
-                book.check_not_charged(charged["charge"])
+            if guarantee.charge is not None:
+                book.check_not_charged(guarantee.charge["charge"])
             if not another_run:
                 book.check_new_receipt(dataset, body["receipt"])
             book.check_fits(dataset, guarantee.event, made_for, guarantee.delta)
@@ -514,11 +514,6 @@ def _reservation(
     }
     canonical_json(body)
     return body
-
-
-def _fingerprint(guarantee: Guarantee) -> str:
-    """Return the hash of the receipt's file, which its page shows too."""
-    return hashlib.sha256(guarantee.to_json().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _checked_name(dataset: object) -> str:

@@ -331,8 +331,6 @@ class Protocol:
             if classes is not None:
                 raise ParameterError("classes are for a classification. Give label_bounds for a regression.")
             low, high = bounds("label_bounds", label_bounds, remedy="They are public bounds of the label.")
-            if not math.isfinite(high - low):
-                raise ParameterError(f"label_bounds are too far apart; got {label_bounds!r}.")
             self._set(classes=None, label_bounds=(low + 0.0, high + 0.0))
             return
         if label_bounds is not None:

@@ -19,6 +19,11 @@ class Adjacency(Enum):
     replace-one     replaced by any other row                             public                 moves by at most 2c
     ==============  ====================================================  =====================  ====================
 
+    Zeroing a row out is stronger than it sounds: the row leaves every sum, with its label and its part of the
+    intercept. The relation in which a row keeps label and intercept and only its features become zero is another one.
+    A guarantee for zero-out does not cover it: between such neighbours a sum moves by up to 2c, as for replace-one,
+    which does cover it.
+
     Replacing a row is zeroing it out and then filling it in, so a guarantee (epsilon, delta) for zero-out gives
     (2 epsilon, (1 + e^epsilon) delta) for replace-one; asking for replace-one gives a tighter one.
     """

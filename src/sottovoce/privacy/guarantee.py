@@ -120,7 +120,7 @@ class Guarantee:
             raise ParameterError(f"seeded must be True or False; got {self.seeded!r}.")
         if not isinstance(self.parameters, Mapping):
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
-        object.__setattr__(self, "parameters", dict(self.parameters))
+        object.__setattr__(self, "parameters", {key: _scalar(value) for key, value in self.parameters.items()})
         self._check_ties()
         spent = self._accountant.epsilon(self.event, self.delta)
         # the last digit may differ between machines; anything more is an overspent plan
@@ -359,6 +359,11 @@ def _is_text(value: object) -> bool:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _scalar(value: object) -> object:
+    """Return a numpy scalar as what it reads back as from a file, so that pages made before and after are the same."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
 def _plain(value: object) -> object:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["digits", "one_in", "percent", "rounded_up"]
+__all__ = ["digits", "flat_parameters", "one_in", "percent", "rounded_up"]
 
 
 def rounded_up(value: float, significant: int = 3) -> str:
@@ -35,3 +36,14 @@ def one_in(probability: float) -> str:
 def digits(value: object) -> str:
     """Return a value of a receipt as it is stored, with all digits."""
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def flat_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return parameters with those of a group by its name and theirs: "arguments: alpha"."""
+    flat: dict[str, object] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}: {inner}": item for inner, item in value.items()}
+        else:
+            flat[name] = value
+    return flat

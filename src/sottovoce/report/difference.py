@@ -9,7 +9,7 @@ from typing import Final
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report._words import digits, rounded_up
+from sottovoce.report._words import digits, flat_parameters, rounded_up
 from sottovoce.report.verdict import verdict_of
 
 __all__ = ["CurveRow", "Difference", "ReceiptDifference", "diff_receipts"]
@@ -51,7 +51,7 @@ class ReceiptDifference:
         Verdict, promised epsilon, delta, adjacency, unit, seed: what differs of them.
     curve : tuple of CurveRow
     entries : tuple of Difference
-        Mechanism, accountant, proof, version and parameters that differ.
+        Mechanism, accountant, proof, version, day, model, schema, ledger, signature and parameters that differ.
     items : tuple of Difference
         Releases, assumptions and exceptions that one has and the other has not.
     """
@@ -148,7 +148,9 @@ def diff_receipts(a: Guarantee, b: Guarantee) -> ReceiptDifference:
                 ("accountant", a.accountant, b.accountant),
                 ("proof", a.proof, b.proof),
                 ("version", a.version, b.version),
+                ("day", str(a.day), str(b.day)),
             ),
+            *_ties(a, b),
             *_parameters(a, b),
         ),
         items=(
@@ -208,11 +210,19 @@ def _changed(*entries: tuple[str, str, str]) -> tuple[Difference, ...]:
     return tuple(Difference(*entry) for entry in entries if entry[1] != entry[2])
 
 
+def _ties(a: Guarantee, b: Guarantee) -> list[Difference]:
+    """Return what differs of model, schema, ledger and signature; None on the side whose format has no such entry."""
+    before, after = dict(a.ties()), dict(b.ties())
+    names = dict.fromkeys((*before, *after))
+    return [
+        Difference(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
+    ]
+
+
 def _parameters(a: Guarantee, b: Guarantee) -> list[Difference]:
-    names = dict.fromkeys((*a.parameters, *b.parameters))
-    before, after = (
-        {name: digits(one.parameters[name]) if name in one.parameters else None for name in names} for one in (a, b)
-    )
+    first, second = flat_parameters(a.parameters), flat_parameters(b.parameters)
+    names = dict.fromkeys((*first, *second))
+    before, after = ({name: digits(one[name]) if name in one else None for name in names} for one in (first, second))
     return [Difference(f"parameter {name}", before[name], after[name]) for name in names if before[name] != after[name]]
 
 

@@ -47,7 +47,11 @@ def _facts(guarantee: Guarantee, model: Mapping[str, Any]) -> list[Check]:
     if model.get("format") == "sottovoce-local-model":
         return [_protocol(guarantee, model)]
     parameters = guarantee.parameters
-    found = {"estimator": model.get("estimator"), "arguments": model.get("parameters")}
+    stored = model.get("parameters")
+    arguments = (
+        {name: stored[name] for name in stored if name != "random_state"} if isinstance(stored, dict) else stored
+    )
+    found = {"estimator": model.get("estimator"), "arguments": arguments}
     wrong = [name for name, value in found.items() if not _equal(value, parameters.get(name))]
     detail = "estimator and arguments of the model are those of the receipt"
     if wrong:

@@ -13,7 +13,7 @@ from sottovoce.privacy.events import ComposedEvent, Event, RepeatAndSelectEvent,
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._document import document, fact_table, listed, section, table
 from sottovoce.report._markup import Markup, data_block, element, join
-from sottovoce.report._words import digits, one_in, percent, rounded_up
+from sottovoce.report._words import digits, flat_parameters, one_in, percent, rounded_up
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.figures import detection_figure, privacy_figure
 from sottovoce.report.model_card import CARD_FIELDS, check_model_card
@@ -230,7 +230,8 @@ def _belongs(guarantee: Guarantee) -> Markup:
             "belongs: ask its author."
         )
         return section("belongs", "What this receipt belongs to", element("p", words))
-    rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *guarantee.ties()]
+    named = [(name[0].upper() + name[1:], text) for name, text in guarantee.ties()]
+    rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *named]
     words = (
         "The digest of the model is over its coefficients: the file of another model has another one. The schema, "
         "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
@@ -396,11 +397,7 @@ def _event(event: Event) -> Markup:
 
 
 def _parameters(guarantee: Guarantee) -> Markup:
-    rows = [
-        (key if name is None else f"{key}: {name}", digits(value))
-        for key, entry in guarantee.parameters.items()
-        for name, value in (entry.items() if isinstance(entry, Mapping) else [(None, entry)])
-    ]
+    rows = [(name, digits(value)) for name, value in flat_parameters(guarantee.parameters).items()]
     return section(
         "parameters",
         "Parameters of the run",

@@ -7,6 +7,7 @@ promise. What a receipt says that does not follow from its parameters was not wr
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from sottovoce._plain_data import canonical_text, decode
+from sottovoce._validation import choice, whole_number
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators._base import DPLinearEstimator
@@ -66,8 +68,8 @@ def made_again(receipt: Guarantee) -> Guarantee:
             again = _again(receipt, parameters)
     except KeyError as error:
         raise ModelFormatError(f"{NO_RUN}: there is no {error}.") from None
-    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
-        raise ModelFormatError(f"{NO_RUN}: {error}") from None
+    except Exception as error:  # a stranger's parameters may lead anywhere; what they lead to is no receipt of ours
+        raise ModelFormatError(f"{NO_RUN}: {error or type(error).__name__}") from None
     return replace(
         again, day=receipt.day, charge=receipt.charge, model=receipt.model, schema=receipt.schema,
         signature=receipt.signature,
@@ -183,11 +185,15 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
 def _local(parameters: Mapping[str, Any]) -> Guarantee:
     from sottovoce.local.fitting import local_receipt
 
+    if not re.fullmatch("[0-9a-f]{16}", parameters["protocol"]):
+        raise ParameterError(f"protocol must be 16 hexadecimal digits; got {parameters['protocol']!r}.")
+    if not isinstance(parameters["public rows were given"], bool):
+        raise ParameterError("'public rows were given' must be true or false.")
     return local_receipt(
         parameters["protocol"],
-        parameters["mechanism"],
+        choice("mechanism", parameters["mechanism"], ("cap",)),
         parameters["epsilon of a report"],
-        parameters["n_reports"],
+        whole_number("n_reports", parameters["n_reports"], at_least=1),
         public_rows=parameters["public rows were given"],
         shuffled_delta=parameters.get("at delta"),
     )

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._plain_data import encode
-from sottovoce._validation import choice, number, privacy_budget, whole_number
-from sottovoce._whole_fit import fitted_alone, whole_fit
+from sottovoce._validation import choice, magnitude, number, privacy_budget, whole_number
+from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
 from sottovoce.ledger.ledger import Charge
@@ -69,10 +69,6 @@ _NOT_COVERED: Final = (
     "rows of the same person beyond one",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
-)
-_TWO_FITS: Final = (
-    "one of these Party objects takes part in another fit at this moment: the steps of two would mix. Wait for it, or "
-    "give this fit objects of its own, with party.take(range(party.n_rows)); they share the party's budget."
 )
 _EXACT_OPTIONS: Final = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
 
@@ -172,7 +168,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             refuse_large_delta(delta, n, self.accept_delta)
         remedy = "Or give 'auto', which is 1 / n_samples."
         automatic = isinstance(self.alpha, str) and self.alpha == "auto"
-        alpha = 1.0 / n if automatic else number("alpha", self.alpha, above=0.0, remedy=remedy)
+        alpha = 1.0 / n if automatic else magnitude("alpha", self.alpha, remedy=remedy)
         common: dict[str, Any] = {
             "facts": PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
@@ -246,17 +242,19 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             If a party refuses, because of its own budget for example, or fails.
         """
         parties = _as_parties(parties)
-        with fitted_alone(*_owned(parties).values(), message=_TWO_FITS):
-            self._fit(parties, y)
+        with parties.session() as session:
+            self._fit(parties, session, y)
+            # without the farewell, which is no part of the training; the counters of ``parties`` have it
+            self.uplink_bytes_, self.downlink_bytes_ = session.uplink_bytes, session.downlink_bytes
         return self
 
-    def _fit(self, parties: Parties, y: ArrayLike | None) -> None:
-        before = parties.uplink_bytes, parties.downlink_bytes
+    def _fit(self, parties: Parties, session: Parties, y: ArrayLike | None) -> None:
+        """Train in ``session``, one that is open with ``parties``."""
         holder = _label_holder(self.label_holder, parties)
         streams = Streams(self.random_state)
         is_charged(self.ledger, self.dataset)
         own = _check_given(parties, holder, y)
-        plan = self._plan(parties, holder)
+        plan = self._plan(session, holder)
         _check_length(own if y is None else y, plan.facts.n_samples)
         if plan.is_private:
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
@@ -269,8 +267,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             charge.looking()
             labels = _labels(parties, holder, y)
             targets, learnt = self._targets(labels)
-            with _seeded(parties, streams) as seeded:
-                solution = plan.solve(parties, targets, model, streams)
+            with _seeded(parties, streams, session.session_name) as seeded:
+                solution = plan.solve(session, targets, model, streams)
             charge.commit(solution.event)
         self.charge_ = charge.charge
         for name, value in learnt.items():
@@ -280,8 +278,6 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.model_ = model
         self.history_ = solution.history
         self.n_rounds_ = solution.n_rounds
-        self.uplink_bytes_ = parties.uplink_bytes - before[0]
-        self.downlink_bytes_ = parties.downlink_bytes - before[1]
         self._take(solution)
         self.parts_, self.local_part_ = _parts(parties, model, holder)
         self.guarantee_ = self._receipt(plan, solution, solution.event, plan.promised_epsilon, seeded, None)
@@ -376,9 +372,9 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             "described": described,
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
-                name: None if name == "random_state" else encode(value)
+                name: encode(value)
                 for name, value in self.get_params(deep=False).items()
-                if name not in ("ledger", "dataset")
+                if name not in ("random_state", "ledger", "dataset")
             },
         }
 
@@ -399,7 +395,7 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self)
-        return self.scorer_.scores(self._ready(parties, self.scorer_.needed), self.model_)
+        return self._scores(self._ready(parties, self.scorer_.needed), self.scorer_, self.model_)
 
     def local_decision_function(self, parties: Any) -> Vector:
         """Return the score of each row by the label holder's own exact model, from its own columns alone.
@@ -414,7 +410,12 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         holder = self.plan_.facts.label_holder
-        return SumOfScores({holder: Term()}).scores(self._ready(parties, (holder,)), alone(self.model_))
+        return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), alone(self.model_))
+
+    @staticmethod
+    def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:
+        with parties.session() as session:
+            return scorer.scores(session, model)
 
     def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
         """Learn the weights of the parties' scores anew, from labelled people who may be scored.
@@ -443,7 +444,8 @@ class VerticalEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         names = self.plan_.facts.names
         parties = self._ready(parties, names)
         labels = _labels(parties, self.plan_.facts.label_holder, y)
-        columns = np.column_stack(list(ask_scores(parties, names, self.model_).values()))
+        with parties.session() as session:
+            columns = np.column_stack(list(ask_scores(session, names, self.model_).values()))
         _check_length(labels, len(columns))
         weights, constant = self._weigh(columns, labels)
         if not np.isfinite(weights).all():
@@ -569,8 +571,8 @@ def _check_length(y: ArrayLike, n_rows: int) -> None:
 
 
 @contextmanager
-def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
-    """Give every party in this process a seed of its own for one training; tell whether any noise can be repeated."""
+def _seeded(parties: Parties, streams: Streams, session: bytes) -> Iterator[bool]:
+    """Give every party in this process a seed of its own for one session; tell whether any noise can be repeated."""
     owned = list(_owned(parties).values())
     if not streams.seeded:
         yield any(party.is_seeded for party in owned)
@@ -578,7 +580,7 @@ def _seeded(parties: Parties, streams: Streams) -> Iterator[bool]:
     seeds = streams.generator(Purpose.SHUFFLING).integers(2**63, size=len(owned))
     with ExitStack() as stack:
         for party, seed in zip(owned, seeds, strict=True):
-            stack.enter_context(party.seeded(int(seed)))
+            stack.enter_context(party.seeded(int(seed), session=session))
         yield True
 
 

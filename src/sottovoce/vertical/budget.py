@@ -1,19 +1,57 @@
-"""What a party allows to be learnt about one person's row of its columns, and what has been."""
+"""What a party allows to be learnt about one person's row of its columns, and what has been.
 
+`PartyBudget` lives in memory, as long as the process does. `LedgerBudget` is on disk: a restart, a fork, a copy or a
+second process finds what the others spent.
+"""
+
+import copy
+import logging
 import math
 import os
 import threading
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from sottovoce._validation import MAX_EPSILON, number
-from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.accounting import accountant_for
+from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, SottovoceError
+from sottovoce.ledger.charging import is_charged
+from sottovoce.ledger.ledger import Ledger
+from sottovoce.privacy.accounting import accountant_for, flatten
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
 
-__all__ = ["PartyBudget"]
+__all__ = ["Account", "LedgerBudget", "PartyBudget"]
 
+_LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
+_NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"
+
+
+class Account(Protocol):
+    """Who is asked before a party releases anything."""
+
+    @property
+    def spent(self) -> Event:
+        """Everything that was charged."""
+        ...
+
+    @property
+    def is_limited(self) -> bool:
+        """False when everything is allowed."""
+        ...
+
+    @property
+    def limit(self) -> str:
+        """The budget in words."""
+        ...
+
+    def shortage(self, event: Event) -> str:
+        """Return why ``event`` is not covered on top of what was spent; empty if it is."""
+        ...
+
+    def charge(self, event: Event, *, seeded: bool = False) -> str:
+        """Add ``event`` before anything is computed, or return why not; ``seeded`` where the noise can be repeated."""
+        ...
 
 
 class PartyBudget:
@@ -54,6 +92,11 @@ class PartyBudget:
         """False when everything is allowed."""
         return math.isfinite(self.epsilon)
 
+    @property
+    def limit(self) -> str:
+        """The budget in words."""
+        return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
+
     def shortage(self, event: Event) -> str:
         """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
         if not self.is_limited:
@@ -68,12 +111,9 @@ class PartyBudget:
         cost = self._cost(event)
         if cost <= self.epsilon * (1.0 + 1e-9):
             return ""
-        return (
-            f"its budget is epsilon={self.epsilon!r} at delta={self.delta!r}, and this would bring what was spent to "
-            f"epsilon={cost:.6g}"
-        )
+        return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
 
-    def charge(self, event: Event) -> str:
+    def charge(self, event: Event, *, seeded: bool = False) -> str:
         """Add ``event``, or return why not (see `shortage`); of two requests at once one is first."""
         if not self.is_limited:
             self._events.append(event)
@@ -111,3 +151,113 @@ class PartyBudget:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock(), _process=None)
+
+
+class LedgerBudget:
+    """A party's account in a ledger: charged on disk before anything is computed.
+
+    The data set stands for the people of this party's table, and its unit is one person's row of these columns; charges
+    are made for "replace-one" neighbours. Whoever charges the same data set, this party in another process included,
+    finds what was spent. What is charged stays charged.
+
+    Parameters
+    ----------
+    ledger : Ledger or str
+        Or its address, such as ``"sqlite:///clinic.db"``.
+    dataset : str
+        A data set that was created with ``adjacency="replace-one"``.
+    name : str
+        Of the party, for the record.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger or the data set is not there.
+    ParameterError
+        If the data set was made for other neighbours, or a parameter is of the wrong kind.
+    """
+
+    def __init__(self, ledger: Any, dataset: Any, *, name: str) -> None:
+        is_charged(ledger, dataset)
+        self._ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
+        self._process = os.getpid()
+        self.dataset: str = dataset
+        self._name = name
+        known = self._ledger.datasets()
+        if dataset not in known:
+            raise LedgerError(
+                f"dataset {dataset!r} is not in this ledger; make it first: sottovoce ledger create, or "
+                "Ledger.create(..., adjacency='replace-one')."
+            )
+        if known[dataset].adjacency is not Adjacency.REPLACE_ONE:
+            raise ParameterError(
+                f"dataset {dataset!r} counts {known[dataset].adjacency.value!r} neighbours; what a party releases is "
+                "charged for 'replace-one': create a data set with adjacency='replace-one'."
+            )
+        self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
+
+    @property
+    def spent(self) -> Event:
+        """Everything that was charged to the data set, by anybody; for the party's own eyes."""
+        return compose(*(charge.event for charge in self._book.history(self.dataset) if charge.counts))
+
+    @property
+    def is_limited(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def limit(self) -> str:
+        """The budget in words."""
+        return f"epsilon={self.epsilon!r} at delta={self.delta!r}"
+
+    def shortage(self, event: Event) -> str:
+        """Return why ``event`` is not covered on top of what was spent; empty if it is. Nothing is charged."""
+        if isinstance(event, NothingReleased):
+            return ""
+        if NonPrivateEvent() in flatten(event):
+            return f"its budget is {self.limit}, and this would release something without noise"
+        try:
+            rule = self._book.datasets()[self.dataset].filter
+            charges = [charge for charge in self._book.history(self.dataset) if charge.counts]
+        except SottovoceError:
+            _LOG.exception("the ledger of party %r", self._name)
+            return _NO_LEDGER
+        cost = rule.spent([*(Release(each.event, each.delta) for each in charges), Release(event, self._delta)])
+        if rule.covers(cost):
+            return ""
+        return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
+
+    def charge(self, event: Event, *, seeded: bool = False) -> str:
+        """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
+        if isinstance(event, NothingReleased):
+            return ""
+        shortage = self.shortage(event)
+        if shortage:
+            return shortage
+        book = self._book
+        try:
+            charge = book.reserve(
+                self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
+                plan={"party": self._name},
+            )  # fmt: skip
+        except BudgetError:  # somebody else was first
+            return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
+        except SottovoceError:
+            _LOG.exception("the ledger of party %r", self._name)
+            return _NO_LEDGER
+        try:
+            book.commit(charge, event)  # it is final whatever happens now
+        except SottovoceError:
+            _LOG.exception("the ledger of party %r: charge %s is made, its end is not recorded", self._name, charge)
+        return ""
+
+    @property
+    def _delta(self) -> float:
+        return _BASIC_SHARE * self.delta
+
+    @property
+    def _book(self) -> Ledger:
+        if self._process != os.getpid():  # another thread of the parent may have been in the middle of it
+            self._ledger, self._process = copy.copy(self._ledger), os.getpid()
+        return self._ledger

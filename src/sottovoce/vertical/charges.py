@@ -3,15 +3,27 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import AccountingError, ParameterError, PartyError
 from sottovoce.privacy.events import Event, event_from_dict
 from sottovoce.vertical.messages import Afford, Done
 from sottovoce.vertical.parties import Parties
 from sottovoce.vertical.plan import PublicFacts
 
-__all__ = ["check_affordable", "check_spent", "event_text", "require_row_bounds", "split_mu"]
+__all__ = [
+    "LARGEST_MU",
+    "SMALLEST_MU",
+    "check_affordable",
+    "check_spent",
+    "event_text",
+    "require_row_bounds",
+    "split_mu",
+]
+
+SMALLEST_MU: Final = 1e-6  # of one party's part: with less its noise says nothing about 10^9 people either
+LARGEST_MU: Final = 1e6
 
 # so that the rounding of square roots cannot make the parts cost more than the whole
 _ROOM = 1.0 - 2.0**-40
@@ -53,9 +65,13 @@ def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None
     if not isinstance(shares, Mapping) or set(shares) != set(names):
         wanted = ", ".join(map(repr, names))
         raise ParameterError(f"budget_shares must hold one share for each of {wanted}; got {shares!r}.")
-    weights = {name: number(f"budget_shares[{name!r}]", shares[name], above=0.0) for name in names}
+    weights = {name: magnitude(f"budget_shares[{name!r}]", shares[name]) for name in names}
     total = math.fsum(weights.values())
-    return {name: _ROOM * mu * math.sqrt(weight / total) for name, weight in weights.items()}
+    split = {name: _ROOM * mu * math.sqrt(weight / total) for name, weight in weights.items()}
+    for name, part in split.items():
+        remedy = "Give it a larger epsilon, or a larger share."
+        number(f"mu of party {name!r}", part, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)
+    return split
 
 
 def check_affordable(parties: Parties, events: Mapping[str, Event]) -> None:

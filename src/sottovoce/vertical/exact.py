@@ -52,8 +52,8 @@ def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | Sequence[
     parties.exchange(requests, Done)
 
 
-def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, model: str) -> None:
-    """Train the label holder's own exact model on its own columns and keep it: nothing crosses its walls."""
+def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
+    """Train the label holder's own exact model on its own columns and keep it by these names: nothing crosses."""
     holder = plan.facts.label_holder
     l2 = plan.alpha * plan.facts.n_samples
     problem = ScoreProblem(plan.loss, y)
@@ -63,7 +63,8 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, model: str) -> 
             lbfgs(own, problem, l2=l2, intercept=plan.fit_intercept)
         else:
             admm(own, problem, rho=automatic_rho(plan.loss.smoothness))
-        own.exchange(Keep(model), Done)
+        for model in models:
+            own.exchange(Keep(model), Done)
 
 
 @dataclass(frozen=True, kw_only=True)

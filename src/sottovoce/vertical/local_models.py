@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
@@ -69,7 +69,8 @@ class LocalModelsPlan(VerticalPlan):
         if not self.facts.others:
             raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
         require_row_bounds(self.facts, self.facts.others, self.name)
-        self.party_plans  # noqa: B018  refuses wrong shares and plans before anything is spent
+        for name, plan in self.party_plans.items():  # refuses wrong shares and plans before anything is spent
+            magnitude(f"alpha / data_norm**2 of party {name!r}", plan.alpha)
 
     @cached_property
     def response(self) -> RandomizedResponse | None:
@@ -120,8 +121,7 @@ class LocalModelsPlan(VerticalPlan):
         """Train; see `VerticalPlan.solve`."""
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
-        train_alone(parties, self, y, alone(model))
-        parties.ask(self.facts.label_holder, Keep(model), Done)
+        train_alone(parties, self, y, alone(model), model)
         signs, half_range = self._signs(y, streams)
         spent: dict[str, Event] = {self.facts.label_holder: compose()}
         if self.response is not None:

@@ -4,7 +4,7 @@ A message is a frozen dataclass of numbers, vectors of doubles, short strings an
 it is
 
 ====================  ============================================================================================
-``b"SVM1"``           the format and its version
+``b"SVM2"``           the format and its version
 u16                   the number of its kind in the closed list below
 u64                   length of what follows, in bytes
 the fields in order   a float as f64, a whole number as i64, a vector as u64 length and so many f64, a string as
@@ -19,6 +19,7 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 
 ==================  =====================================================================================
 `Describe`          -> `Description`: sizes, and the public facts that the party declares of its rows
+`Close`             -> `Done`: the session is over, and what it held is forgotten
 `Prepare`           penalty and intercept of the training to come -> `Done`
 `AdmmStart`         penalty parameter and form -> `Done`
 `AdmmStep`          one number a record -> `AdmmReply`: one number a record (the party's part of the prediction),
@@ -51,7 +52,8 @@ Requests go from the coordinator to a party, replies the other way. Which of the
 `Score`             -> `Scores`: the party's part of the prediction for each of its rows
 ==================  =====================================================================================
 
-Any request may be answered by `Refused`.
+Any request may be answered by `Refused`. A request travels in a frame (`sottovoce.vertical.frames`) that says which
+session it belongs to and which step of it it is.
 """
 
 import math
@@ -75,6 +77,7 @@ __all__ = [
     "BallStep",
     "BallVertex",
     "Chosen",
+    "Close",
     "Count",
     "Describe",
     "Description",
@@ -120,7 +123,7 @@ Vector = NDArray[np.float64]
 Count = Annotated[int, "a whole number >= 0"]
 
 _HEAD: Final = struct.Struct("<4sHQ")
-_MAGIC: Final = b"SVM1"
+_MAGIC: Final = b"SVM2"
 _MOST_TEXT: Final = 65_536  # bytes of one string
 _MOST_BYTES: Final = 2**40
 
@@ -395,6 +398,13 @@ class SpectrumReply(Message):
     code = 10
 
 
+@dataclass(frozen=True, eq=False)
+class Close(Message):
+    """End the session: free what the party holds for it."""
+
+    code = 11
+
+
 # ------------------------------------------------------------------ ADMM
 
 
@@ -562,7 +572,7 @@ class NoisyStart(Message):
 
 @dataclass(frozen=True, eq=False)
 class NoisyStep(Message):
-    """One number a record, from released values only; ``release`` 0 updates without sending."""
+    """One number a record, from released values only; ``release`` 0 updates without sending, once, as the last step."""
 
     shift: Vector
     release: int

@@ -15,6 +15,10 @@ loss that is unbiased for them, unless the labels are public.
 On a9a it is *worse than the label holder's own model*; ``mechanism="local-models"`` is better everywhere. It is here as
 the sound form of the published idea.
 
+All of it is computed in units of c: scores within 1, R / c, W / c, and the objective divided by rho c^2, in which
+lambda and rho count by their ratio alone. No square of a public number can vanish or overflow then. Nothing is refused
+and nothing fails over what the rows are: that the computed x is near enough follows from public facts.
+
 Statement and proof: ``docs/privacy/vertical_noisy_admm.md``.
 """
 
@@ -26,10 +30,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.optimize import brentq
+from scipy.linalg import LinAlgError, eigh
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
@@ -41,7 +44,15 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.bounded import PIECE, bounded_pieces
-from sottovoce.vertical.charges import check_affordable, check_spent, event_text, require_row_bounds, split_mu
+from sottovoce.vertical.charges import (
+    LARGEST_MU,
+    SMALLEST_MU,
+    check_affordable,
+    check_spent,
+    event_text,
+    require_row_bounds,
+    split_mu,
+)
 from sottovoce.vertical.exact import alone, train_alone
 from sottovoce.vertical.messages import Done, Keep, NoisyScores, NoisyStart, NoisyStep, Prepare
 from sottovoce.vertical.parties import Parties
@@ -56,6 +67,8 @@ _CONSTANT: Final = 0.3  # the intercept's column beside rows of norm at most 1; 
 _WHOLE: Final = math.sqrt(1.0 + _CONSTANT**2)
 _SOLVED: Final = 2.0**-8  # how far D x may be from its exact value, in units of the clip
 _TICKS: Final = 2.0**-30  # of the noise
+_FARTHEST: Final = 1e150  # of what a coordinator sends, in units of the clip; sums of a few squares are doubles
+_HALVINGS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -89,35 +102,58 @@ class ScoreRelease:
         return GaussianEvent(1.0 / self.mu)
 
     @property
+    def ratio(self) -> float:
+        """The penalty in units of rho, in which it counts."""
+        return self.penalty / self.rho
+
+    @property
+    def radius(self) -> float:
+        """R in units of c."""
+        return self.norm_bound / self.score_bound
+
+    @property
+    def target(self) -> float:
+        """W in units of c."""
+        return self.target_bound / self.score_bound
+
+    @property
     def largest_residual(self) -> float:
-        """B: bound on |row.x - target|."""
-        return self.target_bound + self.norm_bound * ROUNDING_SLACK
+        """B in units of c: bound on |row.x - target|."""
+        return self.target + self.radius * ROUNDING_SLACK
 
     @property
     def sensitivity(self) -> float:
-        """How far (L2) exact clipped scores move when a row is replaced."""
-        others = self.largest_residual**2 / (2.0 + self.penalty / (self.rho * ROUNDING_SLACK**2))
-        return math.sqrt((2.0 * self.score_bound) ** 2 + others)
+        """How far (L2) exact clipped scores move when a row is replaced, in units of c."""
+        return math.hypot(2.0, self.largest_residual / math.sqrt(2.0 + self.ratio / ROUNDING_SLACK**2))
+
+    @property
+    def _rounding(self) -> float:
+        """Bound on the relative error of a sum over rows, or over columns, in double precision."""
+        return 8.0 * (PIECE + self.n_rows / PIECE + self.n_weights + 8) * 2.0**-53
+
+    @property
+    def wrong_gap(self) -> float:
+        """How far rounding can move an optimality gap, in units of rho c^2: of the solver, or of who checks it."""
+        pull = self.n_rows * self.largest_residual
+        return 2.0 * self.radius * self._rounding * (pull + min(self.ratio * self.radius, pull))
 
     @property
     def gap(self) -> float:
-        """Optimality gap up to which a computed x is accepted."""
-        return self.rho * (_SOLVED * self.score_bound) ** 2
+        """Optimality gap, in units of rho c^2, that every computed x keeps: far above what rounding can do."""
+        return max(_SOLVED**2, 4.0 * self.wrong_gap)
 
     @property
-    def computed_sensitivity(self) -> float:
-        """The same for scores that were computed in double precision, from an x within the accepted gap."""
-        unit = 8.0 * (PIECE + self.n_rows / PIECE + self.n_weights + 8) * 2.0**-53
-        slopes = self.rho * self.n_rows * self.largest_residual + self.penalty * self.norm_bound
-        wrong_gap = 2.0 * self.norm_bound * unit * slopes
-        wrong_scores = math.sqrt(self.n_rows) * unit * self.norm_bound
-        return self.sensitivity + 2.0 * (math.sqrt((self.gap + wrong_gap) / self.rho) + wrong_scores)
+    def solving(self) -> float:
+        """What the computed scores of two tables can be apart beside the exact ones, in units of c."""
+        wrong_scores = math.sqrt(self.n_rows) * self._rounding * self.radius
+        return 2.0 * (math.sqrt(self.gap + self.wrong_gap) + wrong_scores)
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        """The noise."""
-        tick = power_of_two_below(self.computed_sensitivity / self.mu) * _TICKS
-        return GridGaussian(self.computed_sensitivity + rounding_norm(self.n_rows, tick), 1.0 / self.mu, tick)
+        """The noise, in units of c."""
+        computed = self.sensitivity + self.solving
+        tick = power_of_two_below(computed / self.mu) * _TICKS
+        return GridGaussian(computed + rounding_norm(self.n_rows, tick), 1.0 / self.mu, tick)
 
 
 class NoisyAdmmWorker:
@@ -148,59 +184,83 @@ class NoisyAdmmWorker:
         gram = np.zeros((d + intercept, d + intercept))
         for piece in self._pieces():
             gram += self._rows[piece].T @ self._rows[piece]
-        values, self._vectors = eigh(gram)
-        self._steepness = self.release.penalty + start.rho * np.maximum(values, 0.0)
-        self._weights = np.zeros(d + intercept)
+        try:
+            values, self._vectors = eigh(gram)
+        except LinAlgError:  # never seen of a finite matrix; x is 0 then, and nobody is told
+            values, self._vectors = np.zeros(d + intercept), np.zeros((d + intercept, d + intercept))
+        self._steepness = self.release.ratio + np.maximum(values, 0.0)
+        self._weights = np.zeros(d + intercept)  # in units of c, as all that follows
+        self._done = False
         self._sent = np.zeros(n)  # the last message; before the first it is 0 at every party
         self._dual = np.zeros(n)
 
     @property
     def x(self) -> Vector:
         """Coefficients in the unit of the table, the intercept last where there is one."""
-        x = self._weights / self._unit
+        weights = self._weights * self.release.score_bound
+        x = weights / self._unit
         if self._intercept:
-            x[-1] = self._weights[-1] * _CONSTANT / _WHOLE
-        return x
+            x[-1] = weights[-1] * _CONSTANT / _WHOLE
+        return np.asarray(x)
+
+    @property
+    def why_not(self) -> str:
+        """Return why there is no further update; empty if there is one."""
+        return (
+            "the update that is not sent has been made, and it was the last one: begin another training"
+            if self._done
+            else ""
+        )
 
     def step(self, message: NoisyStep, noise: np.random.Generator) -> NoisyScores:
-        """Update the coefficients; send noisy scores where they were asked for."""
-        bound = self.release.target_bound
-        with np.errstate(over="ignore"):  # whatever the coordinator sends
-            self._dual = self._dual - message.shift
-            targets = np.clip(self._sent + message.shift - self._dual, -bound, bound)
+        """Update the coefficients; send noisy scores where they were asked for. The update without is the last."""
+        release = self.release
+        farthest = _FARTHEST * release.score_bound
+        shift = np.clip(message.shift, -farthest, farthest) / release.score_bound
+        self._dual = np.clip(self._dual - shift, -_FARTHEST, _FARTHEST)
+        targets = np.clip(self._sent + shift - self._dual, -release.target, release.target)
         self._weights = self._nearest(targets)
         if not message.release:
+            self._done = True
             return NoisyScores(np.empty(0), event_text(NothingReleased()))
-        mechanism = self.release.mechanism
+        mechanism = release.mechanism
         self._sent, event = mechanism.release(to_ticks(self.clipped_scores(), mechanism.tick), noise)
-        return NoisyScores(self._sent, event_text(event))
+        return NoisyScores(self._sent * release.score_bound, event_text(event))
 
     def clipped_scores(self) -> Vector:
-        """Return clip(D x), what noise is added to."""
+        """Return clip(D x / c), what noise is added to."""
         scores = np.concatenate([self._rows[piece] @ self._weights for piece in self._pieces()])
-        return np.asarray(np.clip(scores, -self.release.score_bound, self.release.score_bound))
+        return np.asarray(np.clip(scores, -1.0, 1.0))
 
     def _nearest(self, targets: Vector) -> Vector:
-        """Return argmin lambda/2 |x|^2 + rho/2 |Dx - targets|^2 on the ball, to the accepted gap."""
+        """Return argmin lambda/(2 rho) |x|^2 + 1/2 |Dx - targets|^2 on the ball, to the accepted gap."""
         facts = self.release
-        pull = self._vectors.T @ (facts.rho * self._back(targets))
+        back = self._back(targets)
+        x = self._on_the_ball(self._vectors.T @ back)
+        gradient = facts.ratio * x - back
+        for piece in self._pieces():
+            gradient += (self._rows[piece] @ x) @ self._rows[piece]
+        # the sum of squares of D times the error is at most this (strong convexity)
+        gap = float(gradient @ x) + facts.radius * float(np.linalg.norm(gradient))
+        # the proof excludes the other case; nobody could be told of it, so there is something to go on with
+        return x if gap <= facts.gap else np.zeros(len(x))
 
-        def excess(multiplier: float) -> float:
-            return float(np.linalg.norm(pull / (self._steepness + multiplier))) - facts.norm_bound
+    def _on_the_ball(self, pull: Vector) -> Vector:
+        """Return the minimiser from the pull on each eigenvector: the multiplier of the ball by halving."""
+        radius = self.release.radius
+
+        def length(multiplier: float) -> float:
+            with np.errstate(over="ignore"):  # infinite is longer than the ball, and right
+                return float(np.linalg.norm(pull / (self._steepness + multiplier)))
 
         multiplier = 0.0
-        if excess(0.0) > 0.0:
-            multiplier = float(brentq(excess, 0.0, float(np.linalg.norm(pull)) / facts.norm_bound, xtol=1e-14))
-        x = self._vectors @ (pull / (self._steepness + multiplier))
-        x /= max(1.0, float(np.linalg.norm(x)) / facts.norm_bound)
-        gradient = facts.penalty * x - facts.rho * self._back(targets)
-        for piece in self._pieces():
-            gradient += facts.rho * ((self._rows[piece] @ x) @ self._rows[piece])
-        # the sum of squares of D times the error is at most this, over rho (strong convexity)
-        gap = float(gradient @ x) + facts.norm_bound * float(np.linalg.norm(gradient))
-        if not gap <= facts.gap:
-            raise ArithmeticError("the party's own problem was not solved to the accuracy that the noise counts on")
-        return x
+        if length(0.0) > radius:
+            low, multiplier = 0.0, float(np.linalg.norm(pull)) / radius
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (low + multiplier)
+                low, multiplier = (middle, multiplier) if length(middle) > radius else (low, middle)
+        x = np.asarray(self._vectors @ (pull / (self._steepness + multiplier)))
+        return x / max(1.0, float(np.linalg.norm(x)) / radius)
 
     def _back(self, v: Vector) -> Vector:
         out = np.zeros(self._rows.shape[1])
@@ -215,18 +275,34 @@ class NoisyAdmmWorker:
 def score_release(
     n_rows: int, n_features: int, data_norm: float, *, intercept: bool, l2: float, start: NoisyStart
 ) -> ScoreRelease:
-    """Return the release of a party; plan and party both make it from public facts."""
+    """Return the release of a party; plan and party both make it from public facts.
+
+    Raises
+    ------
+    ParameterError
+        If a number is out of its range, or rounding would need more noise than the scores.
+    """
+    for name in ("rho", "score_bound", "norm_bound", "target_bound"):
+        magnitude(name, getattr(start, name))
+    number("mu", start.mu, at_least=SMALLEST_MU, at_most=LARGEST_MU)
     unit = data_norm * (_WHOLE if intercept else 1.0)
-    return ScoreRelease(
+    release = ScoreRelease(
         n_rows,
         n_features + intercept,
-        l2 / unit**2,
+        magnitude("the L2 penalty of the sum of losses", l2) / unit**2,
         start.rho,
         start.score_bound,
         start.norm_bound,
         start.target_bound,
         start.mu,
     )
+    if not release.solving <= release.sensitivity:
+        raise ParameterError(
+            f"score_bound={start.score_bound!r}, norm_bound={start.norm_bound!r} and target_bound="
+            f"{start.target_bound!r} are too far apart for {n_rows:,} rows: rounding would need more noise than the "
+            "scores do. Bring them closer together."
+        )
+    return release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,12 +353,12 @@ class NoisyAdmmPlan(VerticalPlan):
     def __post_init__(self) -> None:
         number("epsilon", self.epsilon, above=0.0)
         number("delta", self.delta, above=0.0, below=1.0)
-        number("alpha", self.alpha, above=0.0)
+        magnitude("alpha", self.alpha)
         whole_number("max_iter", self.max_iter, at_least=0)
         for name in ("rho", "score_bound", "norm_bound"):
-            number(name, getattr(self, name), above=0.0)
+            magnitude(name, getattr(self, name))
         if self.target_bound is not None:
-            number("target_bound", self.target_bound, above=0.0)
+            magnitude("target_bound", self.target_bound)
         number("label_share", self.label_share, above=0.0, below=1.0)
         if not isinstance(self.loss, Loss):
             raise ParameterError(
@@ -296,7 +372,8 @@ class NoisyAdmmPlan(VerticalPlan):
                 "the labels are no secret."
             )
         require_row_bounds(self.facts, self.facts.names, self.name)
-        self.mus  # noqa: B018  refuses wrong shares, and budgets that leave nothing, before anything is spent
+        for name in self.facts.names:  # refuses wrong shares, budgets that leave nothing and bounds that do not fit
+            self.release_of(name)
 
     @cached_property
     def response(self) -> RandomizedResponse | None:
@@ -427,5 +504,6 @@ class NoisyAdmmPlan(VerticalPlan):
             details["epsilon of the randomised response of labels"] = self.response.epsilon
         for name in self.facts.names:
             details[f"mu (Gaussian DP) of a message of party {name!r}"] = self.mus[name]
-            details[f"noise of a score of party {name!r}"] = self.release_of(name).mechanism.noise_std
+            noise = self.release_of(name).mechanism.noise_std * self.score_bound
+            details[f"noise of a score of party {name!r}"] = noise
         return details

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce._validation import number
+from sottovoce._validation import magnitude, number
 from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses.base import Loss
@@ -114,6 +114,21 @@ class FeatureRelease:
         """Step of the grid of the rows; that of the Gram matrix is its square."""
         return max(power_of_two_below(math.sqrt(self.gram_noise_std)) * 2.0**-19, _FINEST_ROWS)
 
+    def check(self) -> None:
+        """Make every mechanism once: what they refuse is refused before anything is charged.
+
+        Raises
+        ------
+        ParameterError
+            If the noise is too small for the grid.
+        """
+        for std, tick in (
+            (self.rows_noise_std, self.tick),
+            (self.gram_noise_std, self.tick**2),
+            (self.gram_noise_std / math.sqrt(2.0), self.tick**2),
+        ):
+            GridGaussian(1.0, std, tick)
+
     def release(self, table: Any, data_norm: float, noise: np.random.Generator) -> Features:
         """Return the noisy rows and Gram matrix, in units of ``data_norm`` and of its square, with the event."""
         n, d = table.shape
@@ -191,7 +206,7 @@ class NoisyFeaturesPlan(VerticalPlan):
     def __post_init__(self) -> None:
         number("epsilon", self.epsilon, above=0.0)
         number("delta", self.delta, above=0.0, below=1.0)
-        number("alpha", self.alpha, above=0.0)
+        magnitude("alpha", self.alpha)
         if not (isinstance(self.loss, Loss) and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 f"mechanism='noisy-features' needs a smooth convex loss; the {self.loss.name} loss is none. "
@@ -202,7 +217,8 @@ class NoisyFeaturesPlan(VerticalPlan):
                 "mechanism='noisy-features' needs a second party; a label holder alone has nothing to be sent."
             )
         require_row_bounds(self.facts, self.facts.others, self.name)
-        self.mus  # noqa: B018  refuses wrong shares before anything is spent
+        for name in self.facts.others:  # refuses wrong shares, and too little noise, before anything is spent
+            self.release_of(name).check()
 
     @cached_property
     def mus(self) -> dict[str, float]:

@@ -21,6 +21,7 @@ from sottovoce.local.bernstein.sigm import expected_noise_error, sigm
 from sottovoce.local.bernstein.smoothing import hinge_half
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.randomness import Purpose, Streams
 
@@ -181,6 +182,7 @@ class BernsteinAggregator:
         order = random.permutation(n).astype(np.int64)
         shares: NDArray[np.float64] = 2.0**-52 * (random.integers(2**52, size=n).astype(np.float64) + 0.5)
         weights = sigm(self._joined(), protocol.tick, oracle, std, order, shares)
+        warn_of_large_delta(protocol.delta, n)  # too late to refuse: the devices have spent it
         coef = weights / protocol.data_norm
         return BernsteinModel(coef, guarantee(protocol, n, digest(coef.tolist())), n, std, noise_error)
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
@@ -59,7 +59,7 @@ class BallPlan(VerticalPlan):
         if not isinstance(given, Mapping) or set(given) != set(names):
             wanted = ", ".join(map(repr, names))
             raise ParameterError(f"radius_shares must hold one share for each of {wanted}; got {given!r}.")
-        weights = {name: number(f"radius_shares[{name!r}]", given[name], above=0.0) for name in names}
+        weights = {name: magnitude(f"radius_shares[{name!r}]", given[name]) for name in names}
         return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
 
     @cached_property
@@ -116,14 +116,14 @@ class PrivateBallPlan(BallPlan):
     label_share: float = 0.5
 
     def __post_init__(self) -> None:
-        number("radius", self.radius, at_least=1e-100, at_most=1e100)
+        magnitude("radius", self.radius)
         number("label_share", self.label_share, above=0.0, below=1.0)
         if self.n_steps_given is not None:
             whole_number("n_steps", self.n_steps_given, at_least=1, at_most=10_000)
         if self.residual_bound is not None:
             if self.loss.is_classification:
                 raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
-            number("residual_bound", self.residual_bound, above=0.0, at_most=1e100)
+            magnitude("residual_bound", self.residual_bound)
         for name in self.facts.names:
             if not math.isfinite(self.data_bound(name)):
                 raise ParameterError(
@@ -131,8 +131,17 @@ class PrivateBallPlan(BallPlan):
                     f"entries; that party must give it: Party(..., name={name!r}, data_bound=...). Never compute "
                     "it from the data."
                 )
-            number(f"data_bound of party {name!r}", self.data_bound(name), at_least=1e-100, at_most=1e100)
-        self.shares  # noqa: B018  refuses wrong shares before anything is spent
+            magnitude(f"data_bound of party {name!r}", self.data_bound(name))
+        for name, share in self.shares.items():  # refuses wrong shares before anything is spent
+            remedy = "Bring radius, data_bound and label_bounds closer together."
+            magnitude(f"radius * data_bound / label width of party {name!r}", share * self.vertex(name), remedy=remedy)
+            clip = PrivateBallPlan.slope_bound(self, name)
+            magnitude(f"the clip of a record's slope at party {name!r}", clip, remedy=remedy)
+
+    def check_choice(self, selection: float) -> None:
+        """Refuse a range of a choice that no party draws from."""
+        remedy = "Give a larger epsilon, or fewer steps."
+        number("the bounded range of a choice", selection, at_least=1e-8, at_most=1e6, remedy=remedy)
 
     @property
     @abstractmethod

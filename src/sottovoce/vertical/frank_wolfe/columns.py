@@ -106,4 +106,4 @@ def bounded_column(table: Any, column: int, data_bound: float) -> Vector:
         return np.ones(table.shape[0])
     sparse = not isinstance(table, np.ndarray)
     entries = table[:, [column]].toarray().ravel() if sparse else table[:, column]
-    return np.clip(np.asarray(entries, dtype=np.float64) / data_bound, -1.0, 1.0)
+    return np.clip(np.asarray(entries, dtype=np.float64), -data_bound, data_bound) / data_bound

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import choice, number, privacy_budget
+from sottovoce._validation import choice, magnitude, privacy_budget
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.vertical._estimator import VerticalEstimator, _as_parties, _check_length, _labels, _owned
@@ -54,8 +54,8 @@ class _BallEstimator(VerticalEstimator):
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        radius = number(
-            "radius", self.radius, at_least=1e-100, at_most=1e100,
+        radius = magnitude(
+            "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip

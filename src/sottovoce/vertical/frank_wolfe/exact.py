@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from sottovoce._validation import choice, number, whole_number
+from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import PartyError
 from sottovoce.losses import Loss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
@@ -72,7 +72,7 @@ class ExactBallPlan(BallPlan):
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
-        number("radius", self.radius, at_least=1e-100, at_most=1e100)
+        magnitude("radius", self.radius)
         choice("aggregation", self.aggregation, AGGREGATIONS)
         whole_number("max_iter", self.max_iter, at_least=1)
         number("tol", self.tol, above=0.0)

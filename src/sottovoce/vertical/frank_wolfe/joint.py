@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import choice, number
+from sottovoce._validation import choice, magnitude, number
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import least_scale
@@ -91,6 +91,14 @@ class JointBallPlan(PrivateBallPlan):
                     "prediction of every record. Use sketch=None, which shares raw columns, or aggregation='local'."
                 )
         self.public_sketch  # noqa: B018  refuses a wrong size before anything is spent
+        choices, score, column = self._noise(self._scale)
+        self.check_choice(choices)
+        remedy = "Give a larger epsilon, or fewer steps."
+        number("the noise multiplier of a column", column, at_least=1e-6, at_most=1e6, remedy=remedy)
+        if math.isfinite(score):
+            number("the noise multiplier of a score", score, at_least=1e-6, at_most=1e6, remedy=remedy)
+        for name in self.facts.names:
+            magnitude(f"the clip of a record's slope at party {name!r}", self.slope_bound(name))
 
     @cached_property
     def public_sketch(self) -> Sketch | None:

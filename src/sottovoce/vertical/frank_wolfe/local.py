@@ -38,6 +38,10 @@ _MOST: Final = 16
 class LocalBallPlan(PrivateBallPlan):
     """All steps of a party alone."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_choice(self.selection_range)
+
     @property
     def most_steps(self) -> int:
         """Cap of the rule for the number of steps."""

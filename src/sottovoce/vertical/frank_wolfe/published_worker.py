@@ -16,6 +16,7 @@ from sottovoce.vertical.frank_wolfe.places import place_of
 from sottovoce.vertical.frank_wolfe.published_noise import published_event
 from sottovoce.vertical.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.frank_wolfe.worker import cut
 from sottovoce.vertical.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
 
 __all__ = ["PublishedBallWorker", "selection_epsilon", "start_event"]
@@ -68,7 +69,7 @@ class PublishedBallWorker:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
         team = Team(1, None)
         rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
-        self._scores = _GivenScores(rows, start.labels, LOSSES[start.loss], start.clip, TICKS, team)
+        self._scores = _GivenScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
         self._n_people, self._n_columns = rows.n_samples, rows.n_weights
         self._steps = 0
 
@@ -96,7 +97,8 @@ class PublishedBallWorker:
     def step(self, request: PublishedBallStep) -> PublishedBallReply:
         """Choose a signed column by noisy maximum, and share it with noise."""
         self._steps += 1
-        sums = self._scores.at(request.predicted if self._sketch is None else self._sketch.spread(request.predicted))
+        predicted = cut(request.predicted)
+        sums = self._scores.at(predicted if self._sketch is None else self._sketch.spread(predicted))
         drawn = np.arange(self._n_columns)
         if self._start.sampled < self._n_columns:
             drawn = self._noise.choice(drawn, self._start.sampled, replace=False)

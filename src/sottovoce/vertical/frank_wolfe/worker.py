@@ -26,11 +26,27 @@ from sottovoce.vertical.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.messages import BallStart, TrainOnBall
 
-__all__ = ["BallSteps", "choose_alone", "score_mechanism", "selection_mechanism", "start_event", "train_event"]
+__all__ = [
+    "BallSteps",
+    "check_mechanisms",
+    "choose_alone",
+    "cut",
+    "score_mechanism",
+    "selection_mechanism",
+    "start_event",
+    "train_event",
+]
 
 _WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
 
+_LARGEST_SENT: Final = 1e100
+
 Vector = NDArray[np.float64]
+
+
+def cut(sent: Vector) -> Vector:
+    """Cut what a coordinator sent to a public size, so that no sum of a few such numbers leaves the doubles."""
+    return np.clip(sent, -_LARGEST_SENT, _LARGEST_SENT)
 
 
 def selection_mechanism(width: float) -> ExponentialMechanism:
@@ -61,13 +77,39 @@ def start_event(request: BallStart) -> Event:
     return compose(*parts)
 
 
+def column_release(request: BallStart, n_people: int) -> ColumnRelease | None:
+    """Return how columns are shared, from public facts alone; None where none are."""
+    if not request.n_columns:
+        return None
+    kind = request.sketch
+    sketch = Sketch(kind, n_people, request.sketch_rows, request.sketch_seed) if kind else None
+    return ColumnRelease(n_people, request.column_noise, sketch)
+
+
+def check_mechanisms(request: TrainOnBall | BallStart, n_people: int) -> None:
+    """Make every mechanism of a request once: what they refuse is refused before anything is charged.
+
+    Raises
+    ------
+    ParameterError
+        From public facts alone.
+    """
+    selection_mechanism(request.selection)
+    if isinstance(request, BallStart):
+        if math.isfinite(request.score_noise):
+            score_mechanism(request.score_noise)
+        release = column_release(request, n_people)
+        if release is not None:
+            release.mechanism  # noqa: B018
+
+
 def choose_alone(
     table: Any, data_bound: float, request: TrainOnBall, noise: np.random.Generator, team: Team
 ) -> tuple[list[int], Vector]:
     """Return the places that the steps took, in order, and the weights that they make, for the table as it is."""
     rows = make_bounded_rows(table, data_bound=data_bound, constant=float(request.intercept), names=None, team=team)
     kind = SparseScores if sp.issparse(table) else DenseScores
-    scores = kind(rows, request.labels, LOSSES[request.loss], request.clip, TICKS, team)
+    scores = kind(rows, cut(request.labels), LOSSES[request.loss], request.clip, TICKS, team)
     mechanism, step = selection_mechanism(request.selection), request.vertex / request.n_steps
     places = []
     for _ in range(request.n_steps):
@@ -95,8 +137,9 @@ class _JointScores(DenseScores):
 
     def hear(self, others: Vector) -> None:
         """Take over what the columns of others predict."""
+        others = cut(others)
         self._margins += others - self._heard
-        self._heard = others.copy()
+        self._heard = others
 
 
 class BallSteps:
@@ -114,11 +157,11 @@ class BallSteps:
         self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
         team = Team(1, None)  # the parties work at the same time; a party's training lasts longer than a pool should
         rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
-        self._scores = _JointScores(rows, start.labels, LOSSES[start.loss], start.clip, TICKS, team)
-        sketch = Sketch(start.sketch, rows.n_samples, start.sketch_rows, start.sketch_seed) if start.sketch else None
-        self._release = ColumnRelease(rows.n_samples, start.column_noise, sketch) if start.n_columns else None
+        self._scores = _JointScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
+        self._release = column_release(start, rows.n_samples)
+        self._n_columns = rows.n_weights
         self._chosen: list[int] = []
-        self._steps = 0
+        self._taken: list[int] = []
         self._shared: set[int] = set()
 
     @property
@@ -131,7 +174,7 @@ class BallSteps:
         if place is None and column is None:
             return "" if len(self._chosen) < self._start.n_steps else "all choices that were charged have been made"
         if place is not None:
-            if self._steps >= self._start.n_steps:
+            if len(self._taken) >= self._start.n_steps:
                 return "all steps have been taken"
             return "" if place in self._chosen else f"place {place} was never chosen"
         if self._release is None or len(self._shared) >= self._start.n_columns:
@@ -157,8 +200,13 @@ class BallSteps:
     def step(self, place: int) -> None:
         """Move along a place."""
         column, sign = signed_column(place)
-        self._steps += 1
+        self._taken.append(place)
         self._scores.move(column, sign * self._start.vertex / self._start.n_steps)
+
+    @property
+    def weights(self) -> Vector:
+        """What the steps make, one number a column, for entries and labels of size 1."""
+        return weights_of(self._taken, self._n_columns, self._start.vertex / self._start.n_steps)
 
     def share(self, column: int) -> bytes:
         """Return a column with noise."""

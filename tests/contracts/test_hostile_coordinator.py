@@ -1,0 +1,629 @@
+"""A party against a coordinator that sends any bytes at any time, many at once.
+
+Every case here was open once: a refusal that answered a question about the rows, noise that vanished with a clip, more
+choices than were charged. What is promised: docs/privacy/parties.md.
+"""
+
+import json
+import logging
+import math
+import threading
+
+import numpy as np
+import pytest
+
+from _party import Line, request
+from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NothingReleased,
+    RepeatedEvent,
+    compose,
+    event_from_dict,
+)
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
+from sottovoce.vertical import messages as protocol
+from sottovoce.vertical.answers import ANSWERS, PRIVATE
+from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.messages import (
+    Afford,
+    BallChoice,
+    BallSelect,
+    BallStart,
+    BallStep,
+    Close,
+    Describe,
+    Description,
+    Done,
+    Features,
+    Keep,
+    KeepWeights,
+    NoisyScores,
+    NoisyStart,
+    NoisyStep,
+    Prepare,
+    Refused,
+    Score,
+    Scores,
+    SendFeatures,
+    ShareColumn,
+    SharedColumn,
+    ShowColumn,
+    ShowFeatures,
+    Trained,
+    TrainOnBall,
+    TrainOnLabels,
+    decode,
+)
+from sottovoce.vertical.party import Part
+from sottovoce.vertical.sessions import MOST_OPEN
+
+INF = math.inf
+PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
+BUDGET = (0.1, 1e-6)
+rng = np.random.default_rng(1)
+SECRET = rng.uniform(0.0, 1.0, (200, 1))
+
+
+def correlation(one, other):
+    return abs(np.corrcoef(one, other)[0, 1])
+
+
+def ball_start(n, **changed):
+    values = {
+        "loss": "squared", "labels": -np.ones(n), "vertex": 1.0, "clip": 1.0, "n_steps": 1, "selection": 0.05,
+        "intercept": 0, "score_noise": INF, "column_noise": 20.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
+        "sketch_seed": 0,
+    }  # fmt: skip
+    return BallStart(**{**values, **changed})
+
+
+# --- noisy ADMM: squares that vanish ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-45, 1e-50, 1e-155, 1e-165, 1e-170, 1e45, 1e200])
+def test_a_message_of_noisy_admm_is_never_the_column(scale):
+    """Bounds of 1e-170 once made the noise 10^12 times too small: the correlation was 1."""
+    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=BUDGET))
+    line.ask(PREPARE)
+    started = line.ask(NoisyStart(1.0, scale, scale, scale, 0.01))
+    if isinstance(started, Refused):
+        assert "_bound must be a finite number >= 1e-50 and <= 1e+50" in started.reason
+        return
+    pull = np.zeros(200)
+    pull[0] = 0.25 * scale
+    reply = line.ask(NoisyStep(pull, 1))
+    assert correlation(reply.scores, SECRET[:, 0]) < 0.4
+    assert np.std(reply.scores) > 100.0 * scale
+
+
+def test_the_estimator_refuses_bounds_that_vanish():
+    y = np.where(SECRET[:, 0] > 0.5, 1, -1)
+    bank = Party(rng.uniform(0, 1, (200, 1)), name="bank", y=y, data_norm=1.0)
+    clinic = Party(SECRET, name="clinic", data_norm=1.0)
+    model = VerticalLogisticRegression(
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism="noisy-admm",
+        mechanism_options={"score_bound": 1e-170, "norm_bound": 1e-170, "target_bound": 1e-170},
+    )
+    with pytest.raises(ParameterError, match=r"score_bound must be .* >= 1e-50"):
+        model.fit([bank, clinic])
+
+
+# --- noisy ADMM: refusals that are answers ----------------------------------------------------------------------------
+
+
+def test_updates_without_a_release_answer_nothing():
+    """Which rows are 0, and which are equal, once showed in whether an update was refused; nothing was charged."""
+    n = 40
+    table = np.random.default_rng(3).integers(0, 2, (n, 5)).astype(float)
+    table[7] = table[31] = 0.0
+    party = Party(table, name="clinic", data_norm=math.sqrt(5), budget=(0.01, 1e-9))
+    replies = set()
+    for row in range(n):
+        for factor in (0.25, 0.185, 0.21055):
+            line = Line(party)
+            line.ask(PREPARE)
+            assert isinstance(line.ask(NoisyStart(1.0, 1e-13, 1.0, 1.0, 1e-3)), Done)
+            replies.add(line.ask(NoisyStep(np.eye(n)[row] * factor, 0)).encode())
+    assert replies == {NoisyScores([], '{"kind": "composed", "events": []}').encode()} or len(replies) == 1
+    assert party.spent == NothingReleased()
+
+
+def test_the_update_without_a_release_is_the_last_one():
+    line = Line(Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6)))
+    line.ask(PREPARE)
+    line.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05))
+    shift = np.full(200, 0.1)
+    assert len(line.ask(NoisyStep(shift, 1)).scores) == 200
+    assert len(line.ask(NoisyStep(shift, 1)).scores) == 200
+    assert len(line.ask(NoisyStep(shift, 0)).scores) == 0
+    for release in (0, 1):
+        assert "it was the last one" in line.ask(NoisyStep(shift, release)).reason
+    assert line.party.spent == compose(GaussianEvent(20.0), GaussianEvent(20.0))
+
+
+# --- Frank-Wolfe: a clip that comes from the coordinator --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["clip", "vertex", "unit", "selection"])
+@pytest.mark.parametrize("value", [1e-320, 1e-305, 1e-60, 1e60, 1e300])
+def test_a_party_cuts_at_no_clip_that_makes_ticks_overflow(field, value):
+    """With 1e-305 the choices once told whether one person's entry is 0, for a charge of 4e-7."""
+    party = Party(np.ones((20, 7)), name="clinic", data_bound=1.0, budget=BUDGET)
+    values = {"loss": "squared", "labels": -np.ones(20), "vertex": 1.0, "clip": 1.0, "n_steps": 4, "selection": 1e-7}
+    values |= {"intercept": 0, "unit": 1.0, "model": "m"}
+    reply = request(party, TrainOnBall(**{**values, field: value}))
+    assert f"{field} must be within [1e-50, 1e+50]" in reply.reason
+    assert party.spent == NothingReleased()
+
+
+@pytest.mark.parametrize("clip", [1e-50, 1e-30, 1.0, 1e50])
+def test_sums_of_slopes_move_by_what_is_stated(clip, monkeypatch):
+    """One person's entry, at every clip that is allowed: no candidate's score moves by more than the window."""
+    seen = []
+    monkeypatch.setattr(
+        ExponentialMechanism, "select", lambda self, scores, noise: (seen.append((scores, self)), (0, self.event))[1]
+    )
+    for entry in (0.0, 0.3):
+        table = np.ones((50, 7))
+        table[-1] = 0.0
+        table[-1, 0] = entry
+        party = Party(table, name="clinic", data_bound=1.0)
+        request(party, TrainOnBall("squared", -np.ones(50), 1.0, clip, 1, 0.1, 0, 1.0, "m"))
+    (one, mechanism), (other, _) = seen
+    moved = (one - other).astype(float)
+    assert moved.max() - moved.min() <= mechanism.score_range
+    assert moved.any() or clip == 1e50  # slopes of 1 are less than a tick there
+
+
+def test_the_lasso_refuses_a_residual_bound_that_makes_ticks_overflow():
+    y = np.resize([1.0, -1.0], 40)
+    parties = [
+        Party(np.zeros((40, 1)), name="bank", y=y, data_bound=1.0),
+        Party(np.ones((40, 7)), name="clinic", data_bound=1.0),
+    ]
+    model = VerticalLasso(
+        epsilon=1.0, delta=1e-6, radius=1.0, label_bounds=(-1, 1), residual_bound=1e-303, labels_public=True
+    )
+    with pytest.raises(ParameterError, match=r"residual_bound must be .* >= 1e-50"):
+        model.fit(parties)
+
+
+# --- many at once, and again ------------------------------------------------------------------------------------------
+
+
+def together(count, task):
+    answers, gate = [None] * count, threading.Barrier(count)
+
+    def one(place):
+        gate.wait()
+        answers[place] = task(place)
+
+    threads = [threading.Thread(target=one, args=(place,)) for place in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+def slow_draws(monkeypatch, mechanism, method):
+    """Make a draw long enough for every other thread to come in between."""
+    original, drawn = getattr(mechanism, method), []
+
+    def slow(self, *given):
+        drawn.append(threading.get_ident())
+        threading.Event().wait(0.01)
+        return original(self, *given)
+
+    monkeypatch.setattr(mechanism, method, slow)
+    return drawn
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_32_threads_get_the_choices_that_were_charged(n_steps, monkeypatch):
+    """Once 23 choices came for one that was charged. Here all guess the next step, again and again."""
+    drawn = slow_draws(monkeypatch, ExponentialMechanism, "select")
+    party = Party(rng.uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
+    name, select = new_session(), BallSelect(np.zeros(60)).encode()
+    assert decode(party.handle(Frame(name, 1, ball_start(60, n_steps=n_steps).encode()).encode())).code == Done.code
+
+    def ask(place):
+        return [party.handle(Frame(name, step, select).encode()) for step in range(2, 8)]
+
+    answers = {raw for each in together(32, ask) for raw in each}
+    choices = [decode(raw) for raw in answers if isinstance(decode(raw), BallChoice)]
+    assert len(drawn) == n_steps
+    assert 1 <= len(choices) <= n_steps
+
+
+def test_32_threads_get_one_column(monkeypatch):
+    drawn = slow_draws(monkeypatch, GridGaussian, "release")
+    party = Party(rng.uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
+    line = Line(party)
+    line.ask(ball_start(60))
+    share = ShareColumn(line.ask(BallSelect(np.zeros(60))).place // 2).encode()
+    frames = [Frame(line.name, step, share).encode() for step in (3, 4, 5, 6)]
+    answers = {raw for each in together(32, lambda _: [party.handle(raw) for raw in frames]) for raw in each}
+    assert len(drawn) == 1
+    assert len([raw for raw in answers if isinstance(decode(raw), SharedColumn)]) == 1
+
+
+def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
+    """Each in a session of its own: as many releases as the budget has room for, none for a charge of another."""
+    drawn = slow_draws(monkeypatch, GridGaussian, "release")
+    party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+    replies = together(32, lambda _: Line(party).ask(SendFeatures(0.05)))
+    sent = [reply for reply in replies if isinstance(reply, Features)]
+    assert 1 < len(sent) < 32
+    assert len(drawn) == 3 * len(sent)
+    assert party.spent == compose(*[GaussianEvent(20.0)] * len(sent))
+    assert all("this would bring what was spent" in reply.reason for reply in replies if isinstance(reply, Refused))
+
+
+DRAWING = [
+    SendFeatures(0.05),
+    ball_start(200),
+    TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05),
+]
+
+
+@pytest.mark.parametrize("message", DRAWING, ids=lambda message: type(message).__name__)
+def test_a_repeated_request_has_the_stored_answer(message):
+    """Byte for byte; nothing is drawn and nothing is charged again."""
+    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=(1.0, 1e-6))
+    raw = Line(party).frame(message)
+    first, spent = party.handle(raw), party.spent
+    assert not isinstance(decode(first), Refused)
+    assert {party.handle(raw) for _ in range(5)} == {first}
+    assert party.spent == spent != NothingReleased()
+
+
+def test_steps_come_in_their_order():
+    party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+    name = new_session()
+
+    def ask(step, message):
+        return decode(party.handle(Frame(name, step, message.encode()).encode()))
+
+    assert "step 2 came of a session that was never begun here" in ask(2, Describe()).reason
+    assert isinstance(ask(1, Describe()), Description)
+    assert "step 3 of this session came where step 2 is next" in ask(3, SendFeatures(0.1)).reason
+    assert isinstance(ask(2, SendFeatures(0.1)), Features)
+    assert "step 2 of this session was another request" in ask(2, SendFeatures(0.2)).reason
+    assert "step 1 of this session has been answered; the last one was 2" in ask(1, Describe()).reason
+    assert party.spent == GaussianEvent(10.0)
+
+
+def test_a_refused_request_is_a_step_too():
+    party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+    line = Line(party)
+    raw = line.frame(SendFeatures(100.0))
+    assert isinstance(decode(party.handle(raw)), Refused)
+    assert party.handle(raw) == party.handle(raw)
+    assert isinstance(line.ask(Describe()), Description)
+
+
+def test_an_old_version_is_refused_in_words():
+    party = Party(SECRET, name="clinic")
+    old = b"SVM1" + Describe().encode()[4:]
+    for raw in (old, Describe().encode(), b"", b"SVF2" + b"\0" * 10):
+        assert isinstance(decode(party.handle(raw)), Refused)
+    assert "not a request of this version: it starts with b'SVM1', not b'SVF2'" in decode(party.handle(old)).reason
+    assert "counted from 1" in decode(party.handle(b"SVF2" + b"\0" * 24 + Describe().encode())).reason
+
+
+def test_sessions_that_are_too_many_end_and_say_so():
+    """The one that was idle for longest, those without a training first; none is begun anew by an old request."""
+    party = Party(SECRET, name="clinic", data_norm=1.0)
+    training, first = Line(party), Line(party)
+    training.ask(PREPARE)
+    training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5))
+    opening = first.frame(SendFeatures(0.5))
+    party.handle(opening)
+    for _ in range(MOST_OPEN - 1):
+        Line(party).ask(Describe())
+    assert len(party._sessions) == MOST_OPEN
+    for raw in (opening, first.frame(Describe())):
+        assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
+    assert len(training.ask(NoisyStep(np.zeros(200), 1)).scores) == 200
+
+
+def test_two_coordinators_do_not_mix():
+    """The penalty, the training and its noise are those of the session."""
+    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0)
+    one, other = Line(party), Line(party)
+    one.ask(PREPARE)
+    one.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5))
+    other.ask(Prepare(1.0, 1.0, -INF, INF, 0))
+    other.ask(ball_start(200))
+    assert len(one.ask(NoisyStep(np.zeros(200), 1)).scores) == 200
+    assert "came without its start" in one.ask(BallSelect(np.zeros(200))).reason
+    assert isinstance(other.ask(BallSelect(np.zeros(200))), BallChoice)
+    assert "came without its start" in other.ask(NoisyStep(np.zeros(200), 1)).reason
+
+
+def test_nobody_goes_on_with_what_was_begun_at_home():
+    """A training of the organisation itself was not charged; its session is of no use outside."""
+    party = Party(SECRET, name="clinic", budget=(1.0, 1e-6))
+    line = Line(party)
+    with party.at_home():
+        line.ask(PREPARE)
+        assert isinstance(line.ask(protocol.LbfgsStart(5, 1)), Done)
+    gradient = protocol.LbfgsGradient(0.0, np.ones(200), [1.0])
+    assert "the organisation's own" in line.ask(gradient).reason
+    assert party.spent == NothingReleased()
+
+
+# --- what an owner allows ---------------------------------------------------------------------------------------------
+
+EACH = {
+    "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
+    "noisy-features": SendFeatures(0.05),
+    "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
+    "frank-wolfe": ball_start(200),
+    "exact": protocol.Spectrum(),
+    "published": protocol.PublishedStart(1.0, 1e-6, 1.0, 2),
+    "score": Score("m"),
+    "columns": ShowFeatures(),
+    "foreign-weights": KeepWeights("other", [0.0], [1.0]),
+}
+
+
+@pytest.mark.parametrize("allowed", [*sorted(ANSWERS), None])
+def test_a_party_answers_what_its_owner_allows(allowed):
+    answers = set() if allowed is None else {allowed}
+    for name, message in EACH.items():
+        party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, answers=answers)
+        party.adopt("m", Part(np.ones(1), 0.0))
+        line = Line(party)
+        line.ask(PREPARE)
+        reply = line.ask(message)
+        if name == allowed:
+            assert not isinstance(reply, Refused) or "quadratic penalty" in reply.reason, reply.reason
+        else:
+            assert "its owner" in reply.reason or "its owner allow" in reply.reason
+        assert isinstance(line.ask(Describe()), Description)
+
+
+def test_every_request_has_a_name_or_is_public():
+    from sottovoce.vertical import answers, party
+
+    assert set(answers._NAMES) == set(party._OPERATIONS)
+    assert {name for names in answers._NAMES.values() for name in names} == ANSWERS == set(EACH)
+    assert {kind.__name__ for kind, names in answers._NAMES.items() if not names} == {"Describe", "Afford", "Close"}
+
+
+def test_defaults_and_wrong_names():
+    assert Party(SECRET, name="clinic").answers == ANSWERS
+    assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE
+    assert Party(SECRET, name="clinic", answers={"score"}).take([1, 0]).answers == {"score"}
+    with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'scores' among them"):
+        Party(SECRET, name="clinic", answers={"scores"})
+    with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'score'"):
+        Party(SECRET, name="clinic", answers="score")
+    for name in ("score", "columns", "exact", "foreign-weights"):
+        with pytest.raises(ParameterError, match=f"answers has '{name}', which has no noise"):
+            Party(SECRET, name="clinic", budget=BUDGET, answers={name})
+
+
+def test_scoring_without_columns_and_without_foreign_weights():
+    """What the guides advise for people who are scored: a party that scores with what it has, and nothing else."""
+    y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
+    other = rng.uniform(0, 1, (200, 2))
+    for make in (
+        lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1]),
+        lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism="noisy-admm"),
+        lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1)),
+        lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1), aggregation="global"),
+    ):
+        bounds = {"data_norm": 2.0, "data_bound": 1.0}
+        fitted = make().fit(
+            [Party(SECRET, name="bank", y=y, **bounds), Party(other, name="clinic", budget=(3.0, 1e-4), **bounds)]
+        )
+        scoring = [Party(SECRET, name="bank", answers={"score"}), Party(other, name="clinic", answers={"score"})]
+        assert fitted.decision_function(scoring).shape == (200,)
+        free = [Party(SECRET, name="bank"), Party(other, name="clinic")]
+        np.testing.assert_array_equal(fitted.decision_function(scoring), fitted.decision_function(free))
+        for message in (ShowFeatures(), ShowColumn(0), KeepWeights("m", [0.0], [1.0]), BallStep(0)):
+            assert "its owner allow" in request(scoring[1], message).reason
+
+
+def test_weights_that_a_party_did_not_train_are_not_kept():
+    """Its own steps may come back, times one public number: that is what the joint Frank-Wolfe does."""
+    party = Party(rng.uniform(0, 2, (200, 3)), name="clinic", data_bound=2.0, answers={"frank-wolfe", "score"})
+    line = Line(party)
+    line.ask(ball_start(200, n_steps=2, n_columns=1, vertex=0.5))
+    place = line.ask(BallSelect(np.zeros(200))).place
+    line.ask(BallStep(place))
+    column, own = place // 2, (0.25 if place % 2 == 0 else -0.25) / 2.0  # vertex / n_steps / data_bound
+    for columns, weights in (
+        ([(column + 1) % 3], [own]),
+        ([column, (column + 1) % 3], [3.0 * own, 1e-6]),
+        ([column, 3], [own, 0.1]),
+        ([column], [-own]),
+        ([], []),
+    ):
+        reply = line.ask(KeepWeights("m", np.array(columns, float), weights))
+        assert "weights that it did not train is part of 'foreign-weights'" in reply.reason
+    assert isinstance(line.ask(KeepWeights("m", [float(column)], [3.0 * own])), Done)
+    assert party.part("m").coef[column] == pytest.approx(3.0 * own)
+    assert isinstance(line.ask(Score("m")), Scores)
+
+
+# --- every number of every request ------------------------------------------------------------------------------------
+
+EXTREMES = [0.0, 1e-320, 1e-200, 1e-100, 1e-51, 1e-50, 1e-20, 1e-6, 1.0, 1e6, 1e20, 1e50, 1e51, 1e100, 1e200, 1e307]
+N = 12
+
+
+def scripts(draw):
+    """Yield requests of every private mechanism with numbers that ``draw`` gives."""
+    labels = np.resize([1.0, -1.0], N)
+    yield [TrainOnLabels(labels, "logistic", draw(0.1), 0.0, draw(0.1), draw(0.5))]
+    yield [TrainOnLabels(0.7 * labels, "squared", 0.0, draw(1.0), draw(0.1), draw(0.5))]
+    yield [SendFeatures(draw(0.5))]
+    shifts = [np.full(N, draw(0.5)) * labels for _ in range(3)]
+    yield [
+        Prepare(draw(1.0), 0.0, -INF, INF, 1),
+        NoisyStart(draw(1.0), draw(1.0), draw(1.0), draw(1.0), draw(0.5)),
+        *[NoisyStep(shift, 1) for shift in shifts],
+        NoisyStep(shifts[0], 0),
+        Keep("m"),
+    ]
+    yield [
+        ball_start(
+            N, labels=labels * draw(1.0), vertex=draw(1.0), clip=draw(1.0), n_steps=2, selection=draw(0.5),
+            score_noise=draw(5.0), column_noise=draw(5.0), sketch="sparse-sign", sketch_rows=8,
+        ),
+        *[BallSelect(labels * draw(1.0)) for _ in range(3)],
+        BallStep(0),
+        ShareColumn(0),
+        KeepWeights("m", [0.0], [draw(1.0)]),
+    ]  # fmt: skip
+    yield [TrainOnBall("squared", labels * draw(1.0), draw(1.0), draw(1.0), 2, draw(0.5), 1, draw(1.0), "m")]
+
+
+BESIDE = [1, 2, 4]  # of the upper half of a 3 x 3 matrix: what is beside the diagonal
+
+
+def transcript(table, script, shown):
+    """Answer a script with the released values of the first run in the place of every draw."""
+    party = Party(table, name="clinic", data_norm=1.0, data_bound=1.0)
+    line, place, moves, allowed = Line(party), iter(shown), [], []
+    release, select = GridGaussian.release, ExponentialMechanism.select
+
+    def gaussian(self, ticks, noise):
+        value, exact = next(place, (None, None))
+        if value is None:
+            value, exact = release(self, ticks, noise)[0], ticks
+            shown.append((value, exact))
+        moved = (ticks - exact).astype(float)
+        if isinstance(script[0], SendFeatures) and not moves:
+            moved = moved[BESIDE]  # the diagonal is released by itself
+        moves.append(float(np.linalg.norm(moved)) * self.tick / self.noise_std)
+        allowed.append(1.0 / self.noise_multiplier)
+        return value, self.event
+
+    def choice(self, scores, noise):
+        value, exact = next(place, (None, None))
+        if value is None:
+            value, exact = select(self, scores, noise)[0], scores
+            shown.append((value, exact))
+        moved = (scores - exact).astype(float)
+        moves.append(float(moved.max() - moved.min()) / self.score_range)
+        allowed.append(1.0)
+        return value, self.event
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GridGaussian, "release", gaussian)
+        patch.setattr(ExponentialMechanism, "select", choice)
+        replies = [line.ask(message) for message in script]
+    if isinstance(script[0], SendFeatures) and moves:  # three parts of one release
+        moves, allowed = [math.hypot(*moves)], [script[0].mu]
+    for move, most in zip(moves, allowed, strict=True):
+        assert move <= most * (1.0 + 1e-9), script[0]
+    return [reply.reason if isinstance(reply, Refused) else type(reply).__name__ for reply in replies], moves, party
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_public_number_is_refused_alike_or_protected(seed, caplog):
+    """Two neighbours, the same requests and released values: the same refusals, and no move beyond what is stated."""
+    caplog.set_level(logging.CRITICAL)
+    draws = np.random.default_rng(seed)
+
+    def draw(usual):
+        return float(draws.choice(EXTREMES)) if draws.random() < 0.35 else usual
+
+    rows = np.abs(draws.normal(size=(N, 3)))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    other = rows.copy()
+    other[-1] = 0.0 if seed % 2 else -rows[-1][::-1]
+    accepted = 0
+    for script in scripts(draw):
+        shown = []
+        first, _, party = transcript(rows, script, shown)
+        again, moves, neighbour = transcript(other, script, shown)
+        assert first == again
+        assert not any("it failed there" in answer for answer in first), (first, script)
+        assert party.spent == neighbour.spent
+        accepted += bool(moves)
+    assert accepted or seed
+
+
+def test_affording_says_what_depends_on_charges_alone():
+    party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+    event = json.dumps(GaussianEvent(5.0).to_dict())
+    for text in ("{}", "[1]", "nothing", '{"kind": "gaussian"}', "[" * 5000, '{"kind": "repeated", "count": -1}'):
+        assert isinstance(request(party, Afford(text)), Refused)
+    assert isinstance(request(party, Afford(event)), Done)
+    request(party, SendFeatures(0.2))
+    assert "this would bring what was spent to epsilon=" in request(party, Afford(event)).reason
+
+
+def test_what_is_charged_is_what_was_planned():
+    """Reading the events of a whole transcript back gives what the party's account has."""
+    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=(5.0, 1e-5))
+    reply = request(party, TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.2, 0.0, 0.1, 0.3))
+    assert isinstance(reply, Trained)
+    assert event_from_dict(json.loads(reply.event)) == party.spent
+    request(party, ball_start(200, n_steps=3))
+    expected = compose(
+        event_from_dict(json.loads(reply.event)), RepeatedEvent(BoundedRangeEvent(0.05), 3), GaussianEvent(20.0)
+    )
+    assert accountant_for(party.spent).epsilon(party.spent, 1e-6) == pytest.approx(
+        accountant_for(expected).epsilon(expected, 1e-6)
+    )
+
+
+def test_in_process_parties_speak_in_sessions():
+    """One object is one session; `session` opens another, and what crosses there counts here too."""
+    parties = InProcessParties([Party(SECRET, name="clinic", data_norm=1.0)])
+    with parties.recorded() as record:
+        parties.ask("clinic", Describe(), Description)
+        with parties.session() as session:
+            assert session.session_name != parties.session_name
+            session.ask("clinic", PREPARE, Done)
+            assert len(parties.parties["clinic"]._sessions) == 2
+    assert len(parties.parties["clinic"]._sessions) == 1
+    assert [type(item.message).__name__ for item in record if not item.uplink] == ["Describe", "Prepare", "Close"]
+    assert parties.downlink_bytes == sum(item.n_bytes for item in record if not item.uplink) > session.downlink_bytes
+
+
+def test_a_training_that_fails_leaves_nothing_behind():
+    """One party breaks down in the middle; the others forget the session all the same, and a new one begins."""
+
+    class Broken(Party):
+        def handle(self, raw):
+            if isinstance(Frame.read(raw).message, NoisyStart):
+                raise RuntimeError("the machine stopped")
+            return super().handle(raw)
+
+    good, bad = Party(SECRET, name="good", data_norm=1.0), Broken(SECRET, name="bad", data_norm=1.0)
+    parties = InProcessParties([bad, good])
+    with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
+        session.exchange(PREPARE, Done)
+        session.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+    assert len(good._sessions) == 0
+    with pytest.raises(PartyError):
+        parties.exchange(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.5), Done)
+    assert isinstance(parties.ask("good", Describe(), Description), Description)
+
+
+def test_a_farewell_that_is_not_answered_hides_no_error():
+    class Silent(Party):
+        def handle(self, raw):
+            if isinstance(Frame.read(raw).message, Close):
+                raise RuntimeError
+            return super().handle(raw)
+
+    parties = InProcessParties([Silent(SECRET, name="clinic")])
+    with pytest.raises(ZeroDivisionError), parties.session() as session:
+        session.exchange(PREPARE, Done)
+        _ = 1 / 0
