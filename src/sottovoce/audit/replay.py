@@ -529,7 +529,7 @@ class _Player(_Tap):
             return entry.rows.copy()
         absent = n if self._absent is None else self._absent
         rows = entry.rows[entry.rows != absent]
-        return np.where(rows > absent, rows - 1, rows)
+        return np.asarray(np.where(rows > absent, rows - 1, rows), dtype=np.int64)
 
     def drawn(self, method: str, arguments: str, make: Callable[[], Any]) -> Any:
         entry: Draw = self._next(Draw, f"a draw by {method}")
