@@ -20,7 +20,7 @@ def diffprivlib(quick):
     """Pure epsilon = 1; one column, three rows, no intercept."""
     return audit_estimator(
         "diffprivlib.models.LogisticRegression",
-        worst_case_pairs(n_rows=3, data_norm=12.0, classes=[0, 1])[:4],
+        worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4],
         epsilon=1.0,
         delta=0.0,
         n_runs=5_000 if quick else 40_000,
@@ -35,7 +35,7 @@ def snapml(quick):
     """Its delta is fixed at 0.01; a fit takes a tenth of a second."""
     return audit_estimator(
         "snapml.LogisticRegression",
-        worst_case_pairs(n_rows=8, data_norm=1.0, classes=[-1, 1])[:2],
+        worst_case_pairs(n_rows=8, n_features=1, data_norm=1.0, classes=[-1, 1])[:2],
         epsilon=1.0,
         delta=0.01,
         n_runs=200 if quick else 400,
@@ -54,7 +54,7 @@ def ours(kind, quick, adjacency="replace-one", **parameters):
     model = kind(
         epsilon=1.0, delta=1e-5, data_norm=12.0, classes=[0, 1], fit_intercept=False, adjacency=adjacency, **parameters
     )
-    pairs = worst_case_pairs(n_rows=3, data_norm=12.0, classes=[0, 1])[:4]
+    pairs = worst_case_pairs(n_rows=3, n_features=1, data_norm=12.0, classes=[0, 1])[:4]
     if adjacency == "zero-out":  # without an intercept the label of a zero row means nothing
         pairs = [pair for pair in pairs if "zero one" in pair.name]
     return audit_estimator(

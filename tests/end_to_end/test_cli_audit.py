@@ -44,7 +44,7 @@ def test_a_violation_has_an_exit_code_of_its_own_and_a_report(run, tmp_path):
     result = run(*options)
     assert result.exit_code == 3, result.output
     assert "VIOLATED" in result.stdout
-    assert "pilot 1 of 8" in result.stderr
+    assert "pilot 1 of 16" in result.stderr
     report = json.loads(Path(out).read_text())
     assert report["violated"] is True
     assert report["lower_bound"] > 1.0

@@ -98,7 +98,7 @@ def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
         "        return self\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    pairs = worst_case_pairs(**PUBLIC)[:1]
+    pairs = worst_case_pairs(n_features=1, **PUBLIC)[:1]  # its noise is for one column
     options = {"epsilon": 1.0, "delta": 0.0, "n_runs": 1000, "n_pilot": 100, "python": sys.executable, "n_jobs": 2}
     assert audit_estimator("somebody.Model", pairs, parameters={"scale": 1.0}, **options).violated
     assert not audit_estimator("somebody.Model", pairs, parameters={"scale": 4.0}, **options).violated

@@ -62,7 +62,7 @@ class Pair:
 def worst_case_pairs(
     *,
     n_rows: int = 8,
-    n_features: int = 1,
+    n_features: int = 24,
     data_norm: float | None = None,
     data_bound: float | None = None,
     classes: Any = None,
@@ -75,7 +75,8 @@ def worst_case_pairs(
     ----------
     n_rows : int, >= 3
         Rows of the first table.
-    n_features : int
+    n_features : int, default 24
+        Wide enough for the kernels that most tables use, which take whole vectors of entries; 1 is the narrow form.
     data_norm, data_bound : float
         Exactly one: the declared bound on the norm of a row, or on an entry.
     classes, label_bounds

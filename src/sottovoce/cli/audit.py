@@ -55,7 +55,7 @@ def model(
         str | None, typer.Option("--label-bounds", help="Its bounds of a number to predict.", rich_help_panel=_TABLES)
     ] = None,
     n_rows: Annotated[int, typer.Option("--n-rows", help="Rows of a table.", rich_help_panel=_TABLES)] = 8,
-    n_features: Annotated[int, typer.Option("--n-features", help="Columns.", rich_help_panel=_TABLES)] = 1,
+    n_features: Annotated[int, typer.Option("--n-features", help="Columns.", rich_help_panel=_TABLES)] = 24,
     adjacency: Annotated[
         str, typer.Option("--adjacency", help="replace-one or add-remove.", rich_help_panel=_TABLES)
     ] = "replace-one",
