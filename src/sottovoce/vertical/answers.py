@@ -118,7 +118,7 @@ def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
     if isinstance(answers, str) or not isinstance(answers, Collection):
         raise ParameterError(f"answers must be a set of names out of {listed}; got {answers!r}.")
     for name in answers:
-        if name not in ANSWERS:
+        if not isinstance(name, str) or name not in ANSWERS:
             raise ParameterError(f"answers must be a set of names out of {listed}; got {name!r} among them.")
     beyond = sorted(set(answers) - _BUDGETED)
     if limited and beyond:
