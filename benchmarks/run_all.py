@@ -16,6 +16,7 @@ jobs = [
     ["intervals.py", *(["--fits", "20", "--largest", "10000"] if quick else [])],
     ["ledger_crashes.py", *(["--quick"] if quick else [])],
     ["audit_table.py", *(["--only", "Gaussian on a grid,exponential mechanism"] if quick else [])],
+    ["grey_box.py", *(["--budget", "60"] if quick else [])],
     ["alignment.py", *(["--quick"] if quick else [])],
     ["local_reports.py", *(["--quick"] if quick else [])],
     ["local_javascript.py", *(["--quick"] if quick else [])],

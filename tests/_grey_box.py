@@ -5,14 +5,18 @@ Shared by the grey-box tests and by ``benchmarks/grey_box.py``.
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.audit import GreyBox, grey_box
+from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import (
     InProcessParties,
@@ -332,6 +336,24 @@ def joint_fit(joint: Joint, given: dict[str, Any]):
         return out
 
     return run
+
+
+@contextmanager
+def calibrated_once() -> Iterator[None]:
+    """Search for the noise of joint plans once for the same events and budget: it takes seconds."""
+    known: dict[Any, float] = {}
+
+    def remembered(make_event, epsilon, delta):
+        key = (repr(make_event(1.0)), epsilon, delta)
+        if key not in known:
+            known[key] = least_scale(make_event, epsilon, delta)
+        return known[key]
+
+    with (
+        mock.patch("sottovoce.vertical.frank_wolfe.joint.least_scale", remembered),
+        mock.patch("sottovoce.vertical.frank_wolfe.local.least_scale", remembered),
+    ):
+        yield
 
 
 def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> tuple[GreyBox, float]:

@@ -11,20 +11,18 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from _grey_box import CASES, JOINT, compared, jointly_compared, linear_terms
+from _grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 from sottovoce.audit import grey_box, recording, replaying
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
 from sottovoce.central.scd import _common, accelerated
 from sottovoce.exceptions import AuditError
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import GaussianEvent, ObjectivePerturbationEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.frank_wolfe import joint
 
 PAIRS = 6
 EACH = pytest.mark.parametrize(
@@ -34,18 +32,10 @@ EACH = pytest.mark.parametrize(
 OBJECTIVE = [case for case in CASES if case.name.startswith("objective")]
 
 
-@pytest.fixture
-def calibrated_once(monkeypatch):
-    """The noise of joint plans is searched for once for the same events and budget; it takes seconds."""
-    known = {}
-
-    def remembered(make_event, epsilon, delta):
-        key = (repr(make_event(1.0)), epsilon, delta)
-        if key not in known:
-            known[key] = least_scale(make_event, epsilon, delta)
-        return known[key]
-
-    monkeypatch.setattr(joint, "least_scale", remembered)
+@pytest.fixture(scope="module")
+def remembered_noise():
+    with calibrated_once():
+        yield
 
 
 @EACH
@@ -70,7 +60,7 @@ def test_every_solver(case, adjacency):
 
 
 @pytest.mark.parametrize("training", JOINT, ids=lambda training: training.name)
-def test_every_mechanism_of_parties(training, calibrated_once):
+def test_every_mechanism_of_parties(training, remembered_noise):
     """One person is replaced at all parties at once, with their label where it is secret."""
     rng = np.random.default_rng(JOINT.index(training))
     for seed in range(PAIRS):

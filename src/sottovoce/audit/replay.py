@@ -40,7 +40,7 @@ from sottovoce._validation import number
 from sottovoce.central import objective_perturbation, sampling
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import passes, sequential
-from sottovoce.central.newton import PerturbedObjective
+from sottovoce.central.newton import PerturbedObjective, minimise
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -529,7 +529,7 @@ class _Player(_Tap):
             return entry.rows.copy()
         absent = n if self._absent is None else self._absent
         rows = entry.rows[entry.rows != absent]
-        return rows - (rows > absent)
+        return np.asarray(np.where(rows > absent, rows - 1, rows), dtype=np.int64)
 
     def drawn(self, method: str, arguments: str, make: Callable[[], Any]) -> Any:
         entry: Draw = self._next(Draw, f"a draw by {method}")
@@ -564,7 +564,7 @@ def _in_place(tap: _Tap) -> Iterator[None]:
 def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
     gaussian, select, response = GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release
-    sparse, minimise, poisson = SparseScores.select, objective_perturbation.minimise, sampling.poisson_sample
+    sparse, poisson = SparseScores.select, sampling.poisson_sample
     one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
 
     def released(self: GridGaussian, ticks: NDArray[np.int64], noise: Any) -> Any:
