@@ -490,9 +490,6 @@ def scripts(draw):
     yield [TrainOnBall("squared", labels * draw(1.0), draw(1.0), draw(1.0), 2, draw(0.5), 1, draw(1.0), "m")]
 
 
-BESIDE = [1, 2, 4]  # of the upper half of a 3 x 3 matrix: what is beside the diagonal
-
-
 def transcript(table, script, shown):
     """Answer a script with the released values of the first run in the place of every draw."""
     party = Party(table, name="clinic", data_norm=1.0, data_bound=1.0)
@@ -505,8 +502,6 @@ def transcript(table, script, shown):
             value, exact = release(self, ticks, noise)[0], ticks
             shown.append((value, exact))
         moved = (ticks - exact).astype(float)
-        if isinstance(script[0], SendFeatures) and not moves:
-            moved = moved[BESIDE]  # the diagonal is released by itself
         moves.append(float(np.linalg.norm(moved)) * self.tick / self.noise_std)
         allowed.append(1.0 / self.noise_multiplier)
         return value, self.event

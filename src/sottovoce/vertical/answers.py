@@ -16,7 +16,8 @@
 Sizes and declared bounds, whether the budget covers a plan, and the end of a session are public and always answered.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AnySet
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
@@ -115,10 +116,10 @@ def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
     if answers is None:
         return PRIVATE if limited else ANSWERS
     listed = ", ".join(map(repr, sorted(ANSWERS)))
-    if isinstance(answers, str) or not isinstance(answers, Collection):
+    if isinstance(answers, (str, bytes)) or not isinstance(answers, (AnySet, Sequence)):
         raise ParameterError(f"answers must be a set of names out of {listed}; got {answers!r}.")
     for name in answers:
-        if name not in ANSWERS:
+        if not isinstance(name, str) or name not in ANSWERS:
             raise ParameterError(f"answers must be a set of names out of {listed}; got {name!r} among them.")
     beyond = sorted(set(answers) - _BUDGETED)
     if limited and beyond:

@@ -141,7 +141,7 @@ class Parties(ABC):
 
     def _carry(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
-        with self._talking:  # the steps of a session follow each other
+        with self._talking.lock:  # the steps of a session follow each other
             if self._process != os.getpid():  # after a fork the parent goes on with it
                 self._begin()
             sent = {}
@@ -176,7 +176,7 @@ class Parties(ABC):
         return bool(self._records)
 
     def _count(self, crossing: Crossing) -> None:
-        with self._counting:
+        with self._counting.lock:
             if crossing.uplink:
                 self.uplink_bytes += crossing.n_bytes
             else:
@@ -185,7 +185,7 @@ class Parties(ABC):
                 record.append(crossing)
 
     def _count_unread(self, n_bytes: int) -> None:
-        with self._counting:
+        with self._counting.lock:
             self.uplink_bytes += n_bytes
 
     @contextmanager

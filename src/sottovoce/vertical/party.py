@@ -351,7 +351,7 @@ class Party:
         Requests are answered one at a time. The last request of a session may be sent again: its answer is the same,
         byte for byte, and nothing is drawn or charged again.
         """
-        with self._lock:
+        with self._lock.lock:
             try:
                 frame = Frame.read(raw)
                 session = self._sessions.find(frame, at_home=self._is_at_home)
