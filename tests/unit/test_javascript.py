@@ -121,7 +121,10 @@ def some_protocol(draw: st.DrawFn) -> Protocol:
     if draw(st.booleans()):
         rest["scale"] = draw(st.floats(1e-3, 1e3) | st.sampled_from([1e-100, 1e-5, 1e-4, 1e16, 1e22, 1e100]))
     if draw(st.booleans()):
-        low, high = sorted(draw(st.lists(NUMBERS.map(float), min_size=2, max_size=2, unique=True)))
+        ends = NUMBERS.map(float).filter(lambda end: abs(end) <= 1e49)
+        low, high = sorted(
+            draw(st.lists(ends, min_size=2, max_size=2).filter(lambda two: abs(two[0] - two[1]) >= 1e-50))
+        )
         rest |= {"task": "regression", "label_bounds": (low, high)}
     else:
         labels = WORDS | st.integers(-(2**53), 2**53) | st.floats(-100.0, 100.0)

@@ -82,7 +82,7 @@ def test_a_schema_survives_toml_and_dict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.b", 'with "quotes"', "été", "", "x y", "a]b"])
 def test_awkward_names_survive_toml(tmp_path: Path, name: str) -> None:
     categories = tuple(f"{number:02d} '\"\\ é" for number in range(40))
-    schema = Schema((NumericColumn(name, bounds=(-1e-3, 1e300)), CategoricalColumn("c", categories=categories)))
+    schema = Schema((NumericColumn(name, bounds=(-1e-3, 1e49)), CategoricalColumn("c", categories=categories)))
     assert read(tmp_path, schema.to_toml()) == schema
 
 
@@ -157,12 +157,12 @@ def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     [
         ({"bounds": (90, 17)}, r"columns\.x\.bounds must satisfy low < high"),
         ({"bounds": (1, 1)}, r"columns\.x\.bounds must satisfy low < high"),
-        ({"bounds": (0, float("nan"))}, r"columns\.x\.bounds\[1\] must be a finite number; got nan"),
-        ({"bounds": (0, float("inf"))}, r"columns\.x\.bounds\[1\] must be a finite number; got inf"),
-        ({"bounds": (False, 1)}, r"columns\.x\.bounds\[0\] must be a finite number; got False"),
-        ({"bounds": ("0", 1)}, r"columns\.x\.bounds\[0\] must be a finite number; got '0'"),
+        ({"bounds": (0, float("nan"))}, r"columns\.x\.bounds\[1\] must be a finite number .*; got nan"),
+        ({"bounds": (0, float("inf"))}, r"columns\.x\.bounds\[1\] must be a finite number .*; got inf"),
+        ({"bounds": (False, 1)}, r"columns\.x\.bounds\[0\] must be a finite number .*; got False"),
+        ({"bounds": ("0", 1)}, r"columns\.x\.bounds\[0\] must be a finite number .*; got '0'"),
         ({"bounds": 3}, r"columns\.x\.bounds must be a pair"),
-        ({"bounds": (-1.5e308, 1.5e308)}, r"columns\.x\.bounds lie too far apart"),
+        ({"bounds": (-1.5e308, 1.5e308)}, r"columns\.x\.bounds\[0\] must be a finite number >= -1e.50"),
         ({"bounds": (0, 1), "scale": "Log"}, r"columns\.x\.scale must be \"linear\" or \"log\"; got 'Log'"),
         ({"bounds": (0, 1), "outside": "drop"}, r"columns\.x\.outside must be \"clip\" or \"error\"; got 'drop'"),
         ({"bounds": (0, 9), "bins": ()}, r"columns\.x\.bins must be a list of the inner edges, at least one"),

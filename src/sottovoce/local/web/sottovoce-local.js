@@ -68,15 +68,16 @@ function choice(name, value, allowed) {
   throw new ParameterError(`${name} must be one of ${allowed.map(shown).join(", ")}; got ${shown(value)}.`);
 }
 
+const LARGEST = 1e50; // of what has a unit, as in the other library; widths are at least its reciprocal
+
 function bounds(name, value) {
   if (!Array.isArray(value) || value.length !== 2) {
     throw new ParameterError(`${name} must be a pair [low, high]; got ${shown(value)}.`);
   }
-  const low = number(`${name}[0]`, value[0]);
-  const high = number(`${name}[1]`, value[1]);
-  if (!(low < high && Number.isFinite(high - low))) {
-    throw new ParameterError(`${name} must satisfy low < high; got [${low}, ${high}].`);
-  }
+  const low = number(`${name}[0]`, value[0], { atLeast: -LARGEST, atMost: LARGEST });
+  const high = number(`${name}[1]`, value[1], { atLeast: -LARGEST, atMost: LARGEST });
+  if (!(low < high)) throw new ParameterError(`${name} must satisfy low < high; got [${low}, ${high}].`);
+  number(`${name}[1] - ${name}[0]`, high - low, { atLeast: 1e-50, atMost: LARGEST });
   return [low, high];
 }
 
