@@ -65,8 +65,7 @@ from sottovoce.vertical.sessions import MOST_OPEN
 INF = math.inf
 PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
 BUDGET = (0.1, 1e-6)
-rng = np.random.default_rng(1)
-SECRET = rng.uniform(0.0, 1.0, (200, 1))
+SECRET = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
 
 
 def correlation(one, other):
@@ -103,7 +102,7 @@ def test_a_message_of_noisy_admm_is_never_the_column(scale):
 
 def test_the_estimator_refuses_bounds_that_vanish():
     y = np.where(SECRET[:, 0] > 0.5, 1, -1)
-    bank = Party(rng.uniform(0, 1, (200, 1)), name="bank", y=y, data_norm=1.0)
+    bank = Party(np.random.default_rng(106).uniform(0, 1, (200, 1)), name="bank", y=y, data_norm=1.0)
     clinic = Party(SECRET, name="clinic", data_norm=1.0)
     model = VerticalLogisticRegression(
         epsilon=1.0,
@@ -230,7 +229,7 @@ def slow_draws(monkeypatch, mechanism, method):
 def test_32_threads_get_the_choices_that_were_charged(n_steps, monkeypatch):
     """Once 23 choices came for one that was charged. Here all guess the next step, again and again."""
     drawn = slow_draws(monkeypatch, ExponentialMechanism, "select")
-    party = Party(rng.uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
+    party = Party(np.random.default_rng(233).uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
     name, select = new_session(), BallSelect(np.zeros(60)).encode()
     assert decode(party.handle(Frame(name, 1, ball_start(60, n_steps=n_steps).encode()).encode())).code == Done.code
 
@@ -245,7 +244,7 @@ def test_32_threads_get_the_choices_that_were_charged(n_steps, monkeypatch):
 
 def test_32_threads_get_one_column(monkeypatch):
     drawn = slow_draws(monkeypatch, GridGaussian, "release")
-    party = Party(rng.uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
+    party = Party(np.random.default_rng(248).uniform(0, 1, (60, 2)), name="clinic", data_bound=1.0, budget=(1.0, 1e-6))
     line = Line(party)
     line.ask(ball_start(60))
     share = ShareColumn(line.ask(BallSelect(np.zeros(60))).place // 2).encode()
@@ -416,7 +415,7 @@ def test_defaults_and_wrong_names():
 def test_scoring_without_columns_and_without_foreign_weights():
     """What the guides advise for people who are scored: a party that scores with what it has, and nothing else."""
     y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
-    other = rng.uniform(0, 1, (200, 2))
+    other = np.random.default_rng(419).uniform(0, 1, (200, 2))
     for make in (
         lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1]),
         lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1], mechanism="noisy-admm"),
@@ -437,7 +436,12 @@ def test_scoring_without_columns_and_without_foreign_weights():
 
 def test_weights_that_a_party_did_not_train_are_not_kept():
     """Its own steps may come back, times one public number: that is what the joint Frank-Wolfe does."""
-    party = Party(rng.uniform(0, 2, (200, 3)), name="clinic", data_bound=2.0, answers={"frank-wolfe", "score"})
+    party = Party(
+        np.random.default_rng(440).uniform(0, 2, (200, 3)),
+        name="clinic",
+        data_bound=2.0,
+        answers={"frank-wolfe", "score"},
+    )
     line = Line(party)
     line.ask(ball_start(200, n_steps=2, n_columns=1, vertex=0.5))
     place = line.ask(BallSelect(np.zeros(200))).place
