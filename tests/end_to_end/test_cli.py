@@ -339,13 +339,13 @@ def test_a_sparse_model_of_libsvm_text_needs_a_bound_on_the_entries(folder: Fold
         ({"epsilon": 0}, r"epsilon must be a number > 0; got 0\.0"),
         ({"epsilon": -1}, r"epsilon must be a number > 0; got -1\.0"),
         ({"epsilon": "nan"}, r"epsilon must be a number > 0; got nan"),
-        ({"delta": 1}, r"delta must be a finite number > 0 and < 1; got 1\.0"),
-        ({"delta": 0}, r"delta must be a finite number > 0 and < 1; got 0\.0"),
-        ({"delta": "nan"}, r"delta must be a finite number > 0 and < 1; got nan"),
+        ({"delta": 1}, r"delta must be a finite number >= 1e-300 and < 1; got 1\.0"),
+        ({"delta": 0}, r"delta must be a finite number >= 1e-300 and < 1; got 0\.0"),
+        ({"delta": "nan"}, r"delta must be a finite number >= 1e-300 and < 1; got nan"),
         ({"delta": None}, r"delta is missing"),
-        ({"alpha": 0}, r"alpha must be a finite number > 0; got 0\.0"),
-        ({"data_norm": 0}, r"data_norm must be a finite number > 0; got 0\.0"),
-        ({"data_norm": "inf"}, r"data_norm must be a finite number > 0; got inf"),
+        ({"alpha": 0}, r"alpha must be a finite number >= 1e-50 and <= 1e.50; got 0\.0"),
+        ({"data_norm": 0}, r"data_norm must be a finite number >= 1e-50 and <= 1e.50; got 0\.0"),
+        ({"data_norm": "inf"}, r"data_norm must be a finite number >= 1e-50 and <= 1e.50; got inf"),
         ({"solver": "magic"}, r"solver must be one of .*; got 'magic'"),
         ({"adjacency": "near"}, r"adjacency must be one of .*; got 'near'"),
         ({"adjacency": "add-remove"}, r"n_public is missing"),
@@ -509,7 +509,14 @@ def test_plan_tells_the_price_without_data(folder: Folder) -> None:
 def test_plan_refuses_what_fit_would_refuse(folder: Folder) -> None:
     common = ["plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-5]
     fails(*common, "--n-samples", 10, match=r"--n-features is missing: give it, or --schema")
-    fails(*common, "--n-samples", 0, "--n-features", 2, match=r"n_samples must be a whole number >= 1; got 0")
+    fails(
+        *common,
+        "--n-samples",
+        0,
+        "--n-features",
+        2,
+        match=r"n_samples must be a whole number >= 1 and <= 137438953472; got 0",
+    )
     fails(
         *common,
         "--n-samples",
@@ -529,7 +536,7 @@ def test_plan_refuses_what_fit_would_refuse(folder: Folder) -> None:
         2,
         "--alpha",
         "nan",
-        match=r"alpha must be a finite number > 0; got nan",
+        match=r"alpha must be a finite number >= 1e-50 and <= 1e.50; got nan",
     )
 
 

@@ -378,7 +378,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"epsilon": 0}, r"epsilon must be a number > 0; got 0\.0"),
         ({"epsilon": "nan"}, r"epsilon must be a number > 0; got nan"),
         ({"delta": None}, r"delta is missing"),
-        ({"delta": 1}, r"delta must be a finite number > 0 and < 1; got 1\.0"),
+        ({"delta": 1}, r"delta must be a finite number >= 1e-300 and < 1; got 1\.0"),
         ({"alpha": "nan"}, r"alpha must be a finite number >= 1e-50 .*; got nan"),
         ({"alpha": "much"}, r"--alpha must be a number or auto; got 'much'"),
         ({"mechanism": "magic"}, r"mechanism must be one of 'local-models'.*; got 'magic'"),
