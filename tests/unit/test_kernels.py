@@ -69,6 +69,16 @@ def test_no_factor_and_no_entry_makes_an_entry_of_a_term_longer_than_its_bound(d
     np.testing.assert_array_equal(total, 2 * np.clip(products, -MOST_TICKS, MOST_TICKS).astype(np.int64).sum(axis=0))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [3, 17])
+def test_a_whole_block_of_the_longest_terms_does_not_wrap(dtype, width):
+    # a clip is at most 2^24 ticks long: no honest term may be cut shorter
+    assert MOST_TICKS >= 2**24
+    X, total = np.ones((BLOCK, width), dtype), np.zeros(width, np.int64)
+    _add(X, np.arange(BLOCK), BLOCK, np.full(BLOCK, np.inf, dtype), total)
+    assert total.tolist() == [2 * BLOCK * MOST_TICKS] * width
+
+
 @njit
 def _sigmoids(u):
     for k in range(u.shape[0]):
