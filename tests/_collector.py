@@ -16,6 +16,23 @@ from pathlib import Path
 from sottovoce.local import Protocol
 from sottovoce.local.wire import pack, seed_of
 
+SCHEMA = """\
+format = "sottovoce-schema"
+version = 1
+target = "ill"
+
+[columns.age]
+type = "numeric"
+bounds = [20, 80]
+
+[columns.work]
+type = "categorical"
+categories = ["desk", "field"]
+
+[columns.ill]
+type = "categorical"
+categories = ["no", "yes"]
+"""
 PROTOCOL = Protocol(epsilon=2.0, n_features=4)
 START_SECONDS = 60
 

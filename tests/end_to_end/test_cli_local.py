@@ -9,30 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from _collector import PROTOCOL, new_token, report, running_collector
+from _collector import PROTOCOL, SCHEMA, new_token, report, running_collector
 from sottovoce.cli import app
 from sottovoce.local import LocalModel, Protocol
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "ill"
-
-[columns.age]
-type = "numeric"
-bounds = [20, 80]
-
-[columns.work]
-type = "categorical"
-categories = ["desk", "field"]
-
-[columns.ill]
-type = "categorical"
-categories = ["no", "yes"]
-"""
 N = 300
 
 

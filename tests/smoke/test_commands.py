@@ -8,26 +8,9 @@ import httpx
 import numpy as np
 import pytest
 
-from _collector import running_collector
+from _collector import SCHEMA, running_collector
 from sottovoce.local import Protocol
 
-SCHEMA = """\
-format = "sottovoce-schema"
-version = 1
-target = "ill"
-
-[columns.age]
-type = "numeric"
-bounds = [20, 80]
-
-[columns.work]
-type = "categorical"
-categories = ["desk", "field"]
-
-[columns.ill]
-type = "categorical"
-categories = ["no", "yes"]
-"""
 N = 200
 BUDGET = ("--model", "logistic", "--epsilon", 1, "--delta", 1e-5)
 
