@@ -286,7 +286,7 @@ def test_libsvm_needs_its_public_facts_on_the_command_line(folder: Folder) -> No
     fails("predict", folder.model, folder.table, match=r"reads LIBSVM text only")
 
 
-def test_libsvm_regression_checks_the_label_bounds(folder: Folder) -> None:
+def test_libsvm_regression_needs_label_bounds_and_clips_to_them(folder: Folder) -> None:
     options: dict[str, Any] = {
         "table": libsvm(folder), "schema": None, "model": "ridge", "n_features": 3, "data_norm": 1.5,
     }  # fmt: skip
@@ -294,10 +294,9 @@ def test_libsvm_regression_checks_the_label_bounds(folder: Folder) -> None:
     folder.refuses(match=r"--label-bounds must be two numbers with a comma", label_bounds="low,high", **options)
     folder.refuses(match=r"--label-bounds must satisfy low < high", label_bounds="1,-1", **options)
     folder.refuses(match=r"--label-bounds must be a pair", label_bounds="1,2,3", **options)
-    folder.refuses(
-        match=r"line \d+: the label -1 lies outside the label bounds \[0, 1\]", label_bounds="0,1", **options
-    )
-    folder.fit(label_bounds="-1,1", **options)
+    folder.fit(label_bounds="0,1", **options)  # labels beyond are clipped, as in Python
+    receipt = Guarantee.from_json(folder.receipt.read_text())
+    assert "label_bounds = (0.0, 1.0) (labels beyond were clipped to them)" in receipt.assumptions
 
 
 def test_sparse_models_have_a_radius_in_place_of_a_penalty(folder: Folder) -> None:

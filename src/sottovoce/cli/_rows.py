@@ -167,10 +167,6 @@ class SparseRows:
             labels = classes[order[places]]
             _refuse(table, labels != table.y, f"is not among the classes {', '.join(map(str, self.classes))}")
             return labels
-        if self.label_bounds is not None:
-            low, high = self.label_bounds
-            outside = ~((table.y >= low) & (table.y <= high))
-            _refuse(table, outside, f"lies outside the label bounds [{low:g}, {high:g}]")
         return table.y
 
 

@@ -121,7 +121,9 @@ def fit(
     label_bounds: Annotated[
         str | None,
         typer.Option(
-            "--label-bounds", help="Bounds of the labels (ridge, lasso), such as 0,100.", rich_help_panel=_FACTS
+            "--label-bounds",
+            help="Bounds of the labels (ridge, lasso), such as 0,100; labels beyond are clipped.",
+            rich_help_panel=_FACTS,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002
