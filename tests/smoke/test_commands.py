@@ -43,7 +43,9 @@ def test_one_table(folder):
     run("fit", "people.csv", "--schema", "schema.toml", *BUDGET, "--out", "model.json")
     assert "(1, 1e-05)-differential privacy" in run("show", "model.json")
     assert len(run("predict", "model.json", "people.csv", "--proba").splitlines()) == N + 1
-    run("receipt", "verify", "model.receipt.json")
+    run("receipt", "key", "--out", "officer.key")
+    run("receipt", "sign", "model.receipt.json", "--key", "officer.key")
+    run("receipt", "verify", "model.receipt.json", "--model", "model.json", "--public-key", "officer.key.pub")
     run("receipt", "diff", "model.receipt.json", "model.receipt.json")
 
 
