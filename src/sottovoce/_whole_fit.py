@@ -35,24 +35,22 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def fitted_alone(*things: object, message: str) -> Iterator[None]:
-    """Hold these objects for one fit; the same object may be given twice.
+def fitted_alone(thing: object, *, message: str) -> Iterator[None]:
+    """Hold an object for one fit.
 
     Raises
     ------
     ParameterError
-        With ``message``, if another fit holds one of them.
+        With ``message``, if another fit holds it.
     """
-    held = {id(thing): (thing, threading.get_ident()) for thing in things}
     with _BEGIN:
-        if not _BUSY.keys().isdisjoint(held):
+        if id(thing) in _BUSY:
             raise ParameterError(message)
-        _BUSY.update(held)
+        _BUSY[id(thing)] = thing, threading.get_ident()
     try:
         yield
     finally:
-        for key in held:
-            _BUSY.pop(key, None)
+        _BUSY.pop(id(thing), None)
 
 
 def whole_fit(fit: _Fit) -> _Fit:

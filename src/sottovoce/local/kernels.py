@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.parallel import team
 from sottovoce.local import candidates as portable
 
@@ -54,7 +53,7 @@ def candidates(seeds: ArrayLike, indices: ArrayLike, d: int, *, n_threads: int |
     return out
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
     """Write the candidate of each pair of seed and index to a row of ``out``."""
     d = out.shape[1]
@@ -77,7 +76,7 @@ def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
                 row[j] = _tail(u[j])
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _tail(p):  # type: ignore[no-untyped-def]
     r = math.sqrt(-_logarithm(min(p, 1.0 - p)))
     if r > 5.0:
@@ -89,7 +88,7 @@ def _tail(p):  # type: ignore[no-untyped-def]
     return -value if p < 0.5 else value
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _logarithm(x):  # type: ignore[no-untyped-def]
     m, e = math.frexp(x)
     exponent = np.float64(e)
@@ -100,7 +99,7 @@ def _logarithm(x):  # type: ignore[no-untyped-def]
     return exponent * _LN2 + f * _polynomial(_LOG_SERIES, f * f)
 
 
-@njit(**_JIT, inline="always")
+@njit(**JIT, inline="always")
 def _polynomial(coefficients, x):  # type: ignore[no-untyped-def]
     total = coefficients[-1] * x + coefficients[-2]
     for k in range(len(coefficients) - 3, -1, -1):

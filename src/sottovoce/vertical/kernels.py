@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.losses.base import dual_step
 
 __all__ = ["back_single", "descend_columns", "descend_gram", "proximal_points", "times_single"]
 
-_SUMS: dict[str, Any] = {**_JIT, "fastmath": {"reassoc", "contract"}}  # sums in any order, on the vector units
+_SUMS: dict[str, Any] = {**JIT, "fastmath": {"reassoc", "contract"}}  # sums in any order, on the vector units
 
 
 @njit(**_SUMS)
@@ -35,7 +34,7 @@ def back_single(table, v, out):  # type: ignore[no-untyped-def]
             out[j] += table[i, j] * weight
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def proximal_points(loss, y, centre, strength, dual, out):  # type: ignore[no-untyped-def]
     """Write argmin_z l(y, z) + strength/2 (z - centre)^2 of each record to ``out``, and -l' there to ``dual``.
 
@@ -49,7 +48,7 @@ def proximal_points(loss, y, centre, strength, dual, out):  # type: ignore[no-un
         out[i] = centre[i] + a / strength
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _best(pull: float, curvature: float, l2: float, l1: float, low: float, high: float) -> float:
     """Return argmin of curvature/2 t^2 - pull t + R(t)."""
     if pull > l1:
@@ -61,7 +60,7 @@ def _best(pull: float, curvature: float, l2: float, l1: float, low: float, high:
     return min(max(t, low), high)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def descend_gram(G, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
     """Descend on R(x) + rho/2 x'Gx - rho b'x, in place, coordinate by coordinate."""
     gradient = G @ x - b  # of |Dx|^2 / 2 - b'x
@@ -85,7 +84,7 @@ def descend_gram(G, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type
             break
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def descend_columns(D, squares, b, x, d, rho, l2, l1, low, high, tolerance, sweeps):  # type: ignore[no-untyped-def]
     """Do the same for G = D'D from the columns of D themselves; ``squares`` is the diagonal of G."""
     scores = np.zeros(D.shape[0])

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.passes import clipped
 from sottovoce.central.kernels.rows import shortened, whole_ticks
 from sottovoce.losses.base import slope
@@ -39,7 +38,7 @@ class Groups(NamedTuple):
     reference: NDArray[np.float64]  # one entry
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def change_rows(  # type: ignore[no-untyped-def]
     X,
     scale,
@@ -90,7 +89,7 @@ def change_rows(  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def note_changes(groups, sums, touched, before, count, mark, rate):  # type: ignore[no-untyped-def]
     """Keep the bounds of the groups valid after the columns ``touched[:count]`` changed, and clear ``mark``."""
     # a weight below this is noted as this: all columns together are then a few per cent of the largest weight
@@ -112,7 +111,7 @@ def note_changes(groups, sums, touched, before, count, mark, rate):  # type: ign
             groups.weight[g] += small_weight if exponent < small else 2.0 * np.exp(min(exponent, _HIGHEST))
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _settle_largest(groups, sums):  # type: ignore[no-untyped-def]
     """Return the largest |sum|, exactly."""
     while True:
@@ -126,12 +125,12 @@ def _settle_largest(groups, sums):  # type: ignore[no-untyped-def]
         groups.largest_exact[g] = True
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _weight(score, largest, rate):  # type: ignore[no-untyped-def]
     return np.exp(max(rate * (score - largest), _LEAST))
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _group_weight(groups, g, sums, largest, rate):  # type: ignore[no-untyped-def]
     """Return the sum of the weights of group g, both signs of each column."""
     total = 0.0
@@ -140,7 +139,7 @@ def _group_weight(groups, g, sums, largest, rate):  # type: ignore[no-untyped-de
     return total
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _happens(probability, words, place):  # type: ignore[no-untyped-def]
     """Return whether a coin of exactly this probability shows, and the place of the next unused word.
 
@@ -157,7 +156,7 @@ def _happens(probability, words, place):  # type: ignore[no-untyped-def]
     return False, place
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _uniform(n, words, place):  # type: ignore[no-untyped-def]
     """Return a whole number below n, uniformly, and the place of the next unused word."""
     mask = np.uint64(1)
@@ -175,7 +174,7 @@ def _uniform(n, words, place):  # type: ignore[no-untyped-def]
 # less); between two trials they may stop at any time, because trials are independent and alike.
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def]
     """Draw a group with probability proportional to its weight: uniformly, then kept with (weight) / (bound on all).
 
@@ -215,13 +214,13 @@ def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def
     return np.int64(-1), words.shape[0]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _settle_weight(groups, g, weight, shift):  # type: ignore[no-untyped-def]
     groups.weight[g] = max(weight / shift, _FLOOR) * _SLACK
     groups.weight_exact[g] = True
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def draw_column(groups, g, sums, rate, words, place):  # type: ignore[no-untyped-def]
     """Draw a column j of group g and a sign s with probability proportional to exp(-rate s sums[j]).
 

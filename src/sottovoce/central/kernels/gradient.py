@@ -6,8 +6,7 @@ ranges, and add to ``total`` in whole ticks, so that the sum is exact in any ord
 
 import numpy as np
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.passes import clipped, predict
 from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, shortened, tick_buffer, whole_ticks
 from sottovoce.losses.base import slope
@@ -29,7 +28,7 @@ def _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, c
         total[total.shape[0] - 1] += constants
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def batch_gradient(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total
 ):
@@ -45,7 +44,7 @@ def batch_gradient(  # type: ignore[no-untyped-def]
         _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def gradient(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, margins, clip, ticks_per_unit, loss, lo, hi, total
 ):

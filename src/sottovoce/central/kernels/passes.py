@@ -8,8 +8,7 @@ the number ``constant``, added as the last weight when ``constant`` > 0.
 
 import numpy as np
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import (
     BLOCK,
     add_block,
@@ -27,14 +26,14 @@ from sottovoce.losses.base import dual_step, slope
 __all__ = ["accelerated_pass", "batch_pass", "clipped", "margins", "norms", "predict", "sdca_epoch"]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def norms(X, lo, hi, out):  # type: ignore[no-untyped-def]
     """Write the norm of each row to ``out``; NaN marks a row with NaN or infinity in it."""
     for i in range(lo, hi):
         out[i] = row_norm(X, i)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def margins(X, scale, constant, w, lo, hi, out):  # type: ignore[no-untyped-def]
     """Write the prediction of each (scaled) row to ``out``."""
     for i in range(lo, hi):
@@ -60,7 +59,7 @@ def predict(X, scale, constant, w, rows, count, m):  # type: ignore[no-untyped-d
         m[k] = scale[rows[k]] * m[k] + offset
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def accelerated_pass(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
 ):
@@ -99,7 +98,7 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
             total[last] += constants
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def batch_pass(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, a, w, ratio, ratio_norm, clip, ticks_per_unit, loss, batch, lo, hi, total
 ):
@@ -129,7 +128,7 @@ def batch_pass(  # type: ignore[no-untyped-def]
             total[last] += constants
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def sdca_epoch(X, scale, norm, constant, y, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
     """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n)."""
     last = w.shape[0] - 1

@@ -5,8 +5,7 @@ Both go row after row, each seeing what the rows before it did, so neither is sp
 
 import numpy as np
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.passes import clipped
 from sottovoce.central.kernels.rows import (
     BLOCK,
@@ -23,7 +22,7 @@ from sottovoce.losses.base import dual_step, slope
 __all__ = ["sequential_batch", "sgd_epoch"]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def sequential_batch(  # type: ignore[no-untyped-def]
     X, scale, norm, constant, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, moves, total
 ):
@@ -54,7 +53,7 @@ def sequential_batch(  # type: ignore[no-untyped-def]
         add_block(X, rows, count, factor, buffer, total)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def sgd_epoch(  # type: ignore[no-untyped-def]
     X, scale, constant, y, w, alpha, first_rate, done, batch_size, loss, order, average
 ):

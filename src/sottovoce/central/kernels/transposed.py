@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sottovoce._compiling import JIT as _JIT
-from sottovoce._compiling import njit
+from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import axpy
 
 __all__ = ["BLOCK", "transposed"]
@@ -11,7 +10,7 @@ __all__ = ["BLOCK", "transposed"]
 BLOCK = 1024  # rows summed before their sum is added to the total
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def transposed(X, scale, constant, r, lo, hi, total):  # type: ignore[no-untyped-def]
     """Add sum_i r_i x_i over the (scaled) rows lo to hi to ``total``."""
     last = total.shape[0] - 1
