@@ -17,7 +17,7 @@ from sottovoce.tables import Encoder, Schema, read_table
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-import _data
+from support import data as data_files
 
 ROOT = Path(__file__).parent
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -25,9 +25,9 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 def data_folder() -> Path:
     """Return the folder of real data, or leave with what to do."""
-    folder = _data.data_folder()
+    folder = data_files.data_folder()
     if folder is None:
-        sys.exit(f"set {_data.VARIABLE} to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
+        sys.exit(f"set {data_files.VARIABLE} to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
     return folder
 
 

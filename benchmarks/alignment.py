@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from _common import keep, show
-from sottovoce.vertical.alignment import common_rows
-from sottovoce.vertical.psi import PsiClient, PsiServer, announce
+from sottovoce.vertical.alignment.align import common_rows
+from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
 
 PSI_SIZES = ((2, 20_000), (3, 20_000))
 EXACT_SIZES = ((2, 20_000), (3, 20_000), (2, 1_000_000))

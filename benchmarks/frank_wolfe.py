@@ -14,9 +14,9 @@ import scipy.sparse as sp
 import sottovoce as sv
 from _common import keep, reuters, show
 from sottovoce.central.fast_frank_wolfe import SparseScores
-from sottovoce.central.frank_wolfe import TICKS, DenseScores
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.calibration import bounded_range
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism

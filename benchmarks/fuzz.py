@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from _readers import READERS, Reader
+from support.readers import READERS, Reader
 
 
 def run(name: str, reader: Reader, cases: int, seed: int, seconds: float) -> dict[str, object]:

@@ -25,8 +25,8 @@ from _common import ROOT, keep, show, write_tables
 
 sys.path.insert(0, str(ROOT.parent / "tests"))  # the pairs and the fits are those of the tests
 
-from _grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 from sottovoce.audit import GreyBox
+from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 
 HEAD = ("solver or mechanism", "adjacency", "pairs", "releases", "largest ratio", "depends on the table")
 Trial = Callable[[np.random.Generator, int], tuple[GreyBox, float]]

@@ -25,10 +25,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _common import keep, show
-from _ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
-from _postgres import running_server, why_not
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from support.ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
+from support.postgres import running_server, why_not
 
 CROWD = {"epsilon": 4.0, "delta": 1e-6, "composition": "gaussian"}
 

@@ -26,9 +26,9 @@ from _common import ROOT, keep, show
 from sottovoce.local.collector.storage import ReportStore
 
 sys.path.append(str(ROOT.parent / "tests"))
-from _collector import PROTOCOL, entry, new_token, octets, report, running_collector
-from _fuzz import strange_request
-from _postgres import running_server, why_not
+from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
+from support.fuzz import strange_request
+from support.postgres import running_server, why_not
 
 LOADS = ((1, 1), (1, 16), (1, 64), (100, 8), (1_000, 4))  # reports a request, connections
 ANSWERS = {200, 400, 403, 408, 409, 413, 415, 422, 429, 503}

@@ -3,9 +3,9 @@
     python benchmarks/local_learning.py [--seeds 5] [--docs] [--quick]
         [--only synthetic,regression,degree3,wire,a9a,blogfeedback]
 
-Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.simulate`); "wire" sends real reports
-through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps them. Synthetic
-people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
+Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
+real reports through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps
+them. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
 within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the guide.
 """
 
@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from _common import ROOT, a9a, blogfeedback, data_folder, keep, show, write_tables
 from sottovoce.local import Aggregator, Protocol, Randomizer
-from sottovoce.local.simulate import simulate
+from sottovoce.local.planning.simulate import simulate
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 PAGE = ROOT.parent / "docs" / "guide" / "local_learning.md"

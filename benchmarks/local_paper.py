@@ -22,8 +22,8 @@ from scipy.optimize import minimize
 
 from _common import ROOT, keep, show, write_tables
 from sottovoce.exceptions import SottovoceWarning
-from sottovoce.local.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer, theorem_choice
-from sottovoce.local.bernstein.noise import KINDS, CopyNoise
+from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer, theorem_choice
+from sottovoce.published.bernstein.noise import KINDS, CopyNoise
 
 Array = NDArray[np.float64]
 

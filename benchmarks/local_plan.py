@@ -8,8 +8,8 @@ Calculated, not measured: no data are read. ``--docs`` writes the tables of the 
 import argparse
 
 from _common import ROOT, keep, show, write_tables
-from sottovoce.local.planning import plan_collection
-from sottovoce.local.prediction import people_needed, predict_accuracy_range
+from sottovoce.local.planning.planning import plan_collection
+from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
 
 PAGE = ROOT.parent / "docs" / "guide" / "local.md"
 EPSILONS = (1.0, 2.0, 4.0, 8.0)

@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 from _common import ROOT, a9a, keep, show, write_tables
 from local_learning import collect, synthetic
 from sottovoce.local import Protocol
-from sottovoce.local.simulate import simulate
+from sottovoce.local.planning.simulate import simulate
 
 PAGE = ROOT.parent / "docs" / "guide" / "local.md"
 SHARES = (0.001, 0.01, 0.05)

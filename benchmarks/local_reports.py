@@ -16,7 +16,7 @@ from _common import keep, show
 from sottovoce.local import Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants, design
-from sottovoce.local.kernels import candidates as compiled
+from sottovoce.local.fits.kernels import candidates as compiled
 from sottovoce.local.wire import parse_many
 from sottovoce.privacy.calibration import gaussian_mu
 

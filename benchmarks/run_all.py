@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from _data import data_folder, why_without
+from support.data import data_folder, why_without
 
 quick = "--quick" in sys.argv
 here = Path(__file__).parent

@@ -24,11 +24,11 @@ from sklearn.svm import LinearSVC
 import peers
 import sottovoce as sv
 from _common import a9a, keep, show
-from _data import why_without
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.losses import Hinge, Logistic, Squared
+from support.data import why_without
 
 LOSSES = (Squared(), Hinge(), Logistic())
 

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 import sottovoce as sv
 from _common import EPSILONS, a9a, keep, phishing, show
-from sottovoce.central.scd import accelerated
+from sottovoce.central.solvers import accelerated
 
 
 def measure(load, epsilon, seeds, alpha):

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from _common import ROOT, data_folder, keep, show
 from _vertical_data import a9a_parties
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.vertical.admm import FORMS, admm
-from sottovoce.vertical.conditions import Theorem1Report, theorem_1_conditions
-from sottovoce.vertical.lbfgs import lbfgs
-from sottovoce.vertical.messages import Done, Prepare
-from sottovoce.vertical.parties import InProcessParties
-from sottovoce.vertical.party import Party
-from sottovoce.vertical.penalty import Penalty
-from sottovoce.vertical.scores import ScoreProblem
+from sottovoce.published.vertical_admm.conditions import Theorem1Report, theorem_1_conditions
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.wire import Done, Prepare
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
 ACCURACY = 1e-3  # of the least objective

@@ -24,12 +24,12 @@ from _common import ROOT, data_folder, keep, keep_picture, show, write_tables
 from _vertical_data import Parties, a9a_parties, wide_set
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.vertical import InProcessParties, split_columns
-from sottovoce.vertical.admm import admm
-from sottovoce.vertical.exact import automatic_rho, prepare
-from sottovoce.vertical.history import History
-from sottovoce.vertical.lbfgs import lbfgs
-from sottovoce.vertical.penalty import Penalty
-from sottovoce.vertical.scores import ScoreProblem
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
 DOCS = ROOT.parent / "docs"
 SETS = {"a9a": a9a_parties, "wide": wide_set}

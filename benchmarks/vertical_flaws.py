@@ -16,7 +16,8 @@ from scipy.special import expit
 
 from _common import ROOT, data_folder, keep, show
 from _vertical_data import Parties, a9a_parties, wide_set
-from sottovoce.audit.published_vertical_noise import (
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.published.vertical_admm.attacks import (
     Lemma1Counterexample,
     distance_to_columns,
     identify_rows,
@@ -24,8 +25,7 @@ from sottovoce.audit.published_vertical_noise import (
     recover_block,
     rows_to_know,
 )
-from sottovoce.privacy.accounting import gaussian_epsilon
-from sottovoce.vertical.published_noise import PublishedNoise, lemma_1_bound, theorem_3_std
+from sottovoce.published.vertical_admm.noise import PublishedNoise, lemma_1_bound, theorem_3_std
 
 PAGE = ROOT.parent / "docs" / "privacy" / "published_vertical_noise.md"
 SETS = {"a9a": a9a_parties, "wide": wide_set}

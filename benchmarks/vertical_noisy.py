@@ -17,14 +17,14 @@ from _common import data_folder, keep, show
 from _vertical_data import Parties, a9a_parties
 from sottovoce.losses import Logistic
 from sottovoce.randomness import Streams
-from sottovoce.vertical.lbfgs import lbfgs
-from sottovoce.vertical.messages import Done, Keep, Prepare
-from sottovoce.vertical.noisy_admm import NoisyAdmmPlan
-from sottovoce.vertical.noisy_features import NoisyFeaturesPlan
-from sottovoce.vertical.parties import InProcessParties
-from sottovoce.vertical.party import Party
-from sottovoce.vertical.plan import PublicFacts, SumOfScores, Term, read_public_facts
-from sottovoce.vertical.scores import ScoreProblem
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, Term, read_public_facts
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
+from sottovoce.vertical.protocols.noisy_features.plan import NoisyFeaturesPlan
+from sottovoce.vertical.wire import Done, Keep, Prepare
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5

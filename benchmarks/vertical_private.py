@@ -22,9 +22,10 @@ import numpy as np
 
 from _common import ROOT, blogfeedback, data_folder, keep, show, write_tables
 from _vertical_data import a9a_parties, wide_set
-from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, local_models, split_columns
-from sottovoce.vertical._estimator import MECHANISMS
-from sottovoce.vertical.messages import Done, Keep
+from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
+from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.protocols.local_models import plan as local_models
+from sottovoce.vertical.wire import Done, Keep
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

@@ -21,11 +21,11 @@ import numpy as np
 from _common import ROOT, keep, show, write_tables
 from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.admm import admm
-from sottovoce.vertical.exact import automatic_rho, prepare
-from sottovoce.vertical.lbfgs import lbfgs
-from sottovoce.vertical.penalty import Penalty
-from sottovoce.vertical.scores import ScoreProblem
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
 COLUMNS = 200

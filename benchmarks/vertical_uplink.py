@@ -26,10 +26,10 @@ import numpy as np
 from _common import ROOT, keep, keep_picture, show, write_tables
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_rows, published_steps
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.frank_wolfe.published_noise import published_column_std, published_rows, published_steps
-from sottovoce.vertical.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.messages import (
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.wire import (
     BallChoice,
     Chosen,
     Description,

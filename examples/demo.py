@@ -20,7 +20,7 @@ from sottovoce.estimators.persistence import save_model
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from _data import data_folder, why_without
+from support.data import data_folder, why_without
 
 OUT = Path("demo")
 CONSOLE = Console(width=118)

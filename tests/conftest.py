@@ -11,9 +11,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one worker a processor: threads of BL
 import pytest
 from hypothesis import settings
 
-from _data import data_folder, why_without
-from _noise import forbid_noise
-from _postgres import PostgresServer, running_server, why_not
+from support.data import data_folder, why_without
+from support.noise import forbid_noise
+from support.postgres import PostgresServer, running_server, why_not
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")

@@ -3,8 +3,9 @@
 Names are loaded when they are first used: a device that only sends reports (`sottovoce.local`) never loads the solvers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sottovoce import audit as audit
@@ -40,25 +41,16 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "sottovoce.estimators"),
-    "Guarantee": "sottovoce.privacy.guarantee",
-    "Ledger": "sottovoce.ledger",
-    "ParquetTable": "sottovoce.tables.parquet",
-    "Plan": "sottovoce.central.plan",
-    "plan": "sottovoce.planning",
+    **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
+    "Guarantee": "privacy.guarantee",
+    "Ledger": "ledger",
+    "ParquetTable": "tables.parquet",
+    "Plan": "central.plan",
+    "plan": "planning",
+    **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
 }
-_PACKAGES: Final = ("audit", "ledger", "local", "vertical")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return import_module(f"sottovoce.{name}")
-    raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*globals(), *_HOMES})

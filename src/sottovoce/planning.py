@@ -4,8 +4,8 @@ from typing import overload
 
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators.search import DPSearchCV
-from sottovoce.estimators.search_plan import SearchPlan
+from sottovoce.estimators.search.plan import SearchPlan
+from sottovoce.estimators.search.search import DPSearchCV
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["plan"]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from _grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 from sottovoce.audit import grey_box, recording, replaying
+from sottovoce.central import scaled_plan as _common
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
-from sottovoce.central.scd import _common, accelerated
+from sottovoce.central.solvers import accelerated
 from sottovoce.exceptions import AuditError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent, ObjectivePerturbationEvent
@@ -23,6 +23,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 
 PAIRS = 6
 EACH = pytest.mark.parametrize(

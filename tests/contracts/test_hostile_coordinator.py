@@ -12,7 +12,6 @@ import threading
 import numpy as np
 import pytest
 
-from _party import Line, request
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import (
@@ -26,10 +25,12 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical import messages as protocol
-from sottovoce.vertical.answers import ANSWERS, PRIVATE
+from sottovoce.vertical import wire as protocol
 from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.messages import (
+from sottovoce.vertical.party.answers import ANSWERS, PRIVATE
+from sottovoce.vertical.party.party import Part
+from sottovoce.vertical.party.sessions import MOST_OPEN
+from sottovoce.vertical.wire import (
     Afford,
     BallChoice,
     BallSelect,
@@ -59,8 +60,7 @@ from sottovoce.vertical.messages import (
     TrainOnLabels,
     decode,
 )
-from sottovoce.vertical.party import Part
-from sottovoce.vertical.sessions import MOST_OPEN
+from support.party import Line, request
 
 INF = math.inf
 PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
@@ -392,7 +392,7 @@ def test_a_party_answers_what_its_owner_allows(allowed):
 
 
 def test_every_request_has_a_name_or_is_public():
-    from sottovoce.vertical import answers, party
+    from sottovoce.vertical.party import answers, party
 
     assert set(answers._NAMES) == set(party._OPERATIONS)
     assert {name for names in answers._NAMES.values() for name in names} == ANSWERS == set(EACH)

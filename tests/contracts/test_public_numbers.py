@@ -17,9 +17,9 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from _grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, shown, special_row
 from sottovoce.audit import grey_box
 from sottovoce.central.plan import Plan
+from support.grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, shown, special_row
 
 EDGES = (
     0.0, -1.0, math.nan, math.inf, 5e-324, 1e-320, 1e-310, 2.3e-308, 1e-305, 3e-302, 1e-300, 1e-200, 1e-162, 1e-155,

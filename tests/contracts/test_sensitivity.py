@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
+from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.central.scales import release_largest_eigenvalue
-from sottovoce.central.scd._common import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.parallel import Team
-from sottovoce.central.primal_scd import _blocks_of
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scd._common import sum_mechanism
-from sottovoce.central.seq_scd import SequentialPlan
+from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.published.scd.primal import _blocks_of
+from sottovoce.published.scd.sequential import SequentialPlan
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central.parallel import Team
-from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.central.rows import make_rows
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 
 TEAM = Team(1, None)
 N, D = 40, 3

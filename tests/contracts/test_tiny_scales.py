@@ -13,7 +13,7 @@ from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scd._common import sum_mechanism
+from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.vertical.bounded import bounded_pieces
-from sottovoce.vertical.messages import NoisyStart, NoisyStep
-from sottovoce.vertical.noisy_admm import NoisyAdmmWorker, score_release
-from sottovoce.vertical.noisy_features import FeatureRelease
+from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmWorker, score_release
+from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+from sottovoce.vertical.table.bounded import bounded_pieces
+from sottovoce.vertical.wire import NoisyStart, NoisyStep
 
 wild = st.floats(allow_nan=False, allow_infinity=False)
 

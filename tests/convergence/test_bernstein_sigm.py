@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sottovoce.local.bernstein.general_loss import GENERAL_LOSSES
-from sottovoce.local.bernstein.oracle import Oracle
-from sottovoce.local.bernstein.polynomial import bernstein_value
-from sottovoce.local.bernstein.sigm import expected_noise_error, gradients, sigm
+from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
+from sottovoce.published.bernstein.oracle import Oracle
+from sottovoce.published.bernstein.polynomial import bernstein_value
+from sottovoce.published.bernstein.sigm import expected_noise_error, gradients, sigm
 
 TICK = 2.0**-20
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 from sklearn.linear_model import Lasso, LogisticRegression
 
-import sottovoce.vertical.block_frank_wolfe as bfw
+import sottovoce.optimize as bfw
 from sottovoce.losses import Logistic
 
 D, HALF = 8, 0.5

@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.ball import minimise_in_ball, minimise_quadratic
-from sottovoce.local.moments import MomentEstimate
-from sottovoce.local.ridge import Layout, ridge, ridge_by_folds
-from sottovoce.local.surrogate import AbsoluteMixture, hinge, logistic, margin_loss, surrogate_error
+from sottovoce.local.fits.ball import minimise_in_ball, minimise_quadratic
+from sottovoce.local.fits.moments import MomentEstimate
+from sottovoce.local.fits.ridge import Layout, ridge, ridge_by_folds
+from sottovoce.local.fits.surrogate import AbsoluteMixture, hinge, logistic, margin_loss, surrogate_error
 
 
 def people(n=500, d=5, seed=0, constant=None):

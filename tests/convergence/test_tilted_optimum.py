@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.solvers import make_plan
+from sottovoce.estimators._solvers import make_plan
 from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

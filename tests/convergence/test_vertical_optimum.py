@@ -10,14 +10,14 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
-from sottovoce.vertical.admm import FORMS, admm
-from sottovoce.vertical.conditions import theorem_1_conditions
-from sottovoce.vertical.lbfgs import lbfgs
-from sottovoce.vertical.messages import Done, Keep, Prepare
-from sottovoce.vertical.parties import InProcessParties
-from sottovoce.vertical.party import Party
-from sottovoce.vertical.penalty import Penalty
-from sottovoce.vertical.scores import ScoreProblem
+from sottovoce.published.vertical_admm.conditions import theorem_1_conditions
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.wire import Done, Keep, Prepare
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
 each_split = pytest.mark.parametrize("split", WIDTHS)

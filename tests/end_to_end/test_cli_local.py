@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from _collector import PROTOCOL, SCHEMA, new_token, report, running_collector
 from sottovoce.cli import app
 from sottovoce.local import LocalModel, Protocol
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
+from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector
 
 N = 300
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from sottovoce import Guarantee
 from sottovoce.cli import app
 from sottovoce.vertical import Comparison
-from sottovoce.vertical._estimator import MECHANISMS
-from sottovoce.vertical.psi import PsiServer
+from sottovoce.vertical.alignment.psi import PsiServer
+from sottovoce.vertical.estimators.base import MECHANISMS
 
 N = 400
 MISSING_IDS, REPEATED_IDS, ONLY_BANK = 3, 4, 20
@@ -365,7 +365,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, joint: dict[str, float], sentence: str
 ) -> None:
     made = Comparison(80, {"accuracy": 0.8, "log loss": 0.3}, joint)
-    monkeypatch.setattr("sottovoce.vertical._estimator.VerticalEstimator.compare", lambda *_: made)
+    monkeypatch.setattr("sottovoce.vertical.estimators.base.VerticalEstimator.compare", lambda *_: made)
     assert re.search(sentence, passes(*folder.one("--quiet")).stdout)
 
 

@@ -10,9 +10,9 @@ import time
 import httpx
 import pytest
 
-from _collector import PROTOCOL, entry, new_token, octets, report, running_collector
-from _fuzz import strange_request
 from sottovoce.local.collector.storage import ReportStore
+from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
+from support.fuzz import strange_request
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from _ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from support.ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "composition": "gaussian"}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from _browser import browser
 from sottovoce.local import Aggregator, CategoricalFeature, NumericFeature, Protocol
-from sottovoce.local.survey import write_survey
+from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
+from support.browser import browser
 
 pytest.importorskip("fastapi")
 from sottovoce.local.collector.storage import ReportStore

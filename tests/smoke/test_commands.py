@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from _collector import SCHEMA, running_collector
 from sottovoce.local import Protocol
+from support.collector import SCHEMA, running_collector
 
 N = 200
 BUDGET = ("--model", "logistic", "--epsilon", 1, "--delta", 1e-5)

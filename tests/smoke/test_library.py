@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from _every_fit import FITS, REPORTS, X, Y
 from sottovoce.local import Aggregator, Protocol, Randomizer
+from support.every_fit import FITS, REPORTS, X, Y
 
 
 @pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWarning")

@@ -11,11 +11,11 @@ import pytest
 
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.local.bernstein import BernsteinProtocol, BernsteinRandomizer, randomizer
-from sottovoce.local.bernstein.aggregator import guarantee
-from sottovoce.local.bernstein.general_loss import GENERAL_LOSSES
-from sottovoce.local.bernstein.oracle import Oracle
-from sottovoce.local.bernstein.sigm import gradients
+from sottovoce.published.bernstein import BernsteinProtocol, BernsteinRandomizer, randomizer
+from sottovoce.published.bernstein.aggregator import guarantee
+from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
+from sottovoce.published.bernstein.oracle import Oracle
+from sottovoce.published.bernstein.sigm import gradients
 
 RUNS = 150_000
 

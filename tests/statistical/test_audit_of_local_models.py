@@ -9,13 +9,14 @@ below the receipt's; at 0.7 of it, it must not. Seeds are fixed; over them a bou
 import numpy as np
 import pytest
 
-from _transcript import Transcript
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
-from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge, local_models
-from sottovoce.vertical.messages import TrainOnLabels
-from sottovoce.vertical.parties import InProcessParties
+from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.protocols.local_models import plan as local_models
+from sottovoce.vertical.wire import TrainOnLabels
+from support.transcript import Transcript
 
 DELTA = 0.05
 # made up rows, and a delta that few runs can resolve

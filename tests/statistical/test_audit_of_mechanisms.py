@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from _transcript import Scaled
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
-from sottovoce.audit.published_vertical_noise import distance_to_columns
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_label_location_and_scale
@@ -22,12 +20,15 @@ from sottovoce.losses import Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.published.vertical_admm import plan as published
+from sottovoce.published.vertical_admm.attacks import distance_to_columns
+from sottovoce.published.vertical_admm.plan import PublishedPlan
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical import Party, published
-from sottovoce.vertical.messages import AdmmReply
-from sottovoce.vertical.parties import InProcessParties
-from sottovoce.vertical.plan import PublicFacts, read_public_facts
-from sottovoce.vertical.published import PublishedPlan
+from sottovoce.vertical import Party
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
+from sottovoce.vertical.wire import AdmmReply
+from support.transcript import Scaled
 
 DELTA = 0.05
 TEAM = Team(1, None)

@@ -10,12 +10,12 @@ import pytest
 
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.central.parallel import Team
-from sottovoce.central.released_labels import ReleasedLabelsPlan
 from sottovoce.central.rows import make_rows
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 
 MU, DELTA, RUNS = 3.0, 0.05, 1000  # runs on each table; the bound is too high with probability 0.001
 TEAM = Team(1, None)

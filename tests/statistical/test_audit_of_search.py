@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
-from sottovoce.estimators._scores import release_sum
+from sottovoce.estimators.search.scores import release_sum
 from sottovoce.privacy.accounting import RenyiAccountant, SelectionAccountant
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.trials import TrialCount

@@ -11,14 +11,14 @@ import math
 import numpy as np
 import pytest
 
-from _party import request, training_of, worker_of
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.messages import NoisyStart, NoisyStep, Prepare
-from sottovoce.vertical.noisy_features import FeatureRelease
-from sottovoce.vertical.party import Party
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+from sottovoce.vertical.wire import NoisyStart, NoisyStep, Prepare
+from support.party import request, training_of, worker_of
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
 MU = gaussian_mu(EPSILON, DELTA)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from _javascript import Node, start_node
 from sottovoce.audit.threshold import epsilon_lower_bound
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.wire import parse, parse_many, seed_of
+from support.javascript import Node, start_node
 
 LEVEL = 1e-9
 TOKEN = b"one"

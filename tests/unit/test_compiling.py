@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce import _compiling
 from sottovoce._compiling import FOLDER, JIT, cache_folder, kernel_sources, njit
-from sottovoce.vertical.kernels import times_single
+from sottovoce.vertical.table.kernels import times_single
 
 SOURCE = Path(_compiling.__file__).parent
 MONTH = 31 * 24 * 3600.0

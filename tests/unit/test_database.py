@@ -6,11 +6,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from _collector import PROTOCOL
-from _postgres import running_server, why_not
 from sottovoce.exceptions import LedgerError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.local.collector.storage import ReportStore
+from support.collector import PROTOCOL
+from support.postgres import running_server, why_not
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from _forked import in_child, needs_fork
-from _party import Line, worker_of
 from sottovoce._whole_fit import fitted_alone
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.budget import PartyBudget
-from sottovoce.vertical.messages import (
+from sottovoce.vertical.party.budget import PartyBudget
+from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmWorker
+from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+from sottovoce.vertical.wire import (
     BallChoice,
     BallSelect,
     BallStart,
@@ -36,8 +36,8 @@ from sottovoce.vertical.messages import (
     SendFeatures,
     decode,
 )
-from sottovoce.vertical.noisy_admm import NoisyAdmmWorker
-from sottovoce.vertical.noisy_features import FeatureRelease
+from support.forked import in_child, needs_fork
+from support.party import Line, worker_of
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (80, 4))

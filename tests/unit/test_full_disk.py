@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from _forked import in_child, needs_fork
 from sottovoce.cli._output import write_or_keep
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.exports import write_reports
-from sottovoce.local.store import ReportStore
-from sottovoce.local.survey import write_survey
+from sottovoce.local.device.store import ReportStore
+from sottovoce.local.device.survey import write_survey
+from sottovoce.local.server.exports import write_reports
 from sottovoce.tables import ParquetTable
+from support.forked import in_child, needs_fork
 
 pytestmark = [needs_fork, pytest.mark.filterwarnings("ignore")]
 rng = np.random.default_rng(0)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from _readers import READERS, SCHEMA
 from sottovoce.exceptions import MessageError, ParameterError, SchemaError
 from sottovoce.local import Aggregator
 from sottovoce.local.features import feature_from_json
 from sottovoce.tables import Schema
+from support.readers import READERS, SCHEMA
 
 CASES = 300
 _ROOM = 2**30  # bytes beyond what the process has: a length in a header must not be believed

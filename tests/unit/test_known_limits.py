@@ -8,11 +8,11 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.local import Aggregator, Protocol, Randomizer
-from sottovoce.local.bernstein import BernsteinProtocol
-from sottovoce.local.bernstein.aggregator import guarantee
 from sottovoce.privacy.guarantee import FURTHER_LIMITS
+from sottovoce.published.bernstein import BernsteinProtocol
+from sottovoce.published.bernstein.aggregator import guarantee
 from sottovoce.vertical import Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.parties import InProcessParties
+from sottovoce.vertical.coordinator.parties import InProcessParties
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 import sottovoce as sv
-from _every_fit import FITS, REPORTS, X, Y
-from _noise import NoiseOpenedError
+from support.every_fit import FITS, REPORTS, X, Y
+from support.noise import NoiseOpenedError
 
 
 @pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWarning")

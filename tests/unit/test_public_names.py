@@ -83,7 +83,7 @@ def test_public_names_of_local_reports():
 
 
 def test_public_names_of_block_frank_wolfe():
-    from sottovoce.vertical import block_frank_wolfe
+    from sottovoce import optimize as block_frank_wolfe
 
     assert sorted(block_frank_wolfe.__all__) == [
         "AdversarialGradient",
@@ -194,7 +194,7 @@ def test_imports_run_one_way():
 
 
 def test_block_frank_wolfe_knows_no_party_and_no_privacy():
-    own = "sottovoce.vertical.block_frank_wolfe"
+    own = "sottovoce.optimize"
     for path in (SOURCE / "vertical" / "block_frank_wolfe").rglob("*.py"):
         for module in imports_of(path):
             assert module.startswith((own, "sottovoce.losses", "sottovoce._validation", "sottovoce.exceptions")), path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from _data import VARIABLE
+from support.data import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -40,4 +40,4 @@ def test_one_place_reads_where_real_data_are():
         for path in (ROOT / folder).rglob("*.py")
         if f'"{VARIABLE}"' in path.read_text(encoding="utf-8")
     ]
-    assert readers == ["tests/_data.py"]
+    assert readers == ["tests/support/data.py"]

@@ -37,17 +37,18 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from sottovoce._validation import number
-from sottovoce.central import objective_perturbation, sampling
+from sottovoce.central import sampling
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import passes, sequential
 from sottovoce.central.newton import PerturbedObjective, minimise
+from sottovoce.central.solvers import objective_perturbation
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.parties import InProcessParties
+from sottovoce.vertical.coordinator.parties import InProcessParties
 
 __all__ = ["Draw", "GreyBox", "Minimum", "Release", "Replay", "Sample", "Tape", "grey_box", "recording", "replaying"]
 

@@ -1,6 +1,6 @@
 r"""Frank-Wolfe on sparse rows with work far below the number of columns for each step (after Raff, Khanna, Lu 2023).
 
-The mechanism is the one of `sottovoce.central.frank_wolfe`, with the same probabilities; only the work differs.
+The mechanism is the one of `sottovoce.central.solvers.frank_wolfe`, with the same probabilities; only the work differs.
 
 *Sums of slopes.* A step adds to one weight, so that only the predictions of rows that hold that column change, and only
 the sums of the columns of those rows. All terms are whole numbers of ticks: the old term is taken off and the new one
@@ -40,7 +40,7 @@ _WORDS: Final = 4096  # random words that are drawn at a time
 class SparseScores:
     """The state of one model on sparse rows: predictions, slopes, and the sum of clipped slopes for each column.
 
-    The parameters are those of `sottovoce.central.frank_wolfe.DenseScores`.
+    The parameters are those of `sottovoce.central.solvers.frank_wolfe.DenseScores`.
     """
 
     def __init__(self, rows: Rows, y: NDArray[np.float64], loss: Any, clip: float, ticks: int, team: Team) -> None:

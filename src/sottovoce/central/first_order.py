@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce._validation import magnitude
-from sottovoce.central.scd._common import ScaledPlan, Scales
+from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.privacy.events import Event
 
 __all__ = ["FirstOrderPlan"]

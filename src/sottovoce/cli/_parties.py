@@ -22,7 +22,7 @@ from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.tables import Encoder, IgnoredColumn, Layout, Schema, read_table
 from sottovoce.vertical import Party, align
-from sottovoce.vertical.alignment import AlignmentReport
+from sottovoce.vertical.alignment.align import AlignmentReport
 
 __all__ = [
     "Gathered",

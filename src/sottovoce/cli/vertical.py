@@ -66,10 +66,10 @@ from sottovoce.vertical import (
     VerticalRidge,
     VerticalSparseLogisticRegression,
 )
-from sottovoce.vertical._estimator import MECHANISMS, VerticalEstimator
-from sottovoce.vertical.alignment import DUPLICATES, METHODS, AlignmentReport
-from sottovoce.vertical.frank_wolfe.exact import AGGREGATIONS
-from sottovoce.vertical.history import History
+from sottovoce.vertical.alignment.align import DUPLICATES, METHODS, AlignmentReport
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.estimators.base import MECHANISMS, VerticalEstimator
+from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
 
 __all__ = ["vertical"]
 

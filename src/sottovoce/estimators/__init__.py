@@ -4,7 +4,7 @@ from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
-from sottovoce.estimators.search import DPSearchCV
+from sottovoce.estimators.search.search import DPSearchCV
 from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 
 __all__ = ["DPLasso", "DPLinearSVC", "DPLogisticRegression", "DPRidge", "DPSearchCV", "DPSparseLogisticRegression"]

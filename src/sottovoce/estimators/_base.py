@@ -28,12 +28,12 @@ from sottovoce._validation import magnitude, number, privacy_budget, refuse_mask
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
-from sottovoce.central.solvers import automatic_alpha, make_plan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._pipelines import fitted_before, fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators._ties import arguments_of, encode_classes, model_digest
 from sottovoce.estimators._unread import UnreadTable
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning

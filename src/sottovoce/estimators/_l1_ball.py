@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, number, whole_number
-from sottovoce.central.frank_wolfe import FrankWolfePlan
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
-from sottovoce.central.projected import ProjectedGradientPlan
 from sottovoce.central.rows import Rows, make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
+from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._base import DPLinearEstimator
 from sottovoce.exceptions import ParameterError

@@ -4,19 +4,19 @@ The device's side (`Protocol`, features, `Randomizer`) loads numpy and nothing e
 `LocalModel`) is loaded when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from sottovoce._lazy import lazy_names
+from sottovoce.local.device.randomizer import Randomizer
 from sottovoce.local.features import CategoricalFeature, NumericFeature
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.randomizer import Randomizer
 
 if TYPE_CHECKING:
-    from sottovoce.local.aggregator import Aggregator
-    from sottovoce.local.model import LocalModel
-    from sottovoce.local.planning import plan_collection
-    from sottovoce.local.prediction import predict_accuracy_range
-    from sottovoce.local.surrogate import MarginLoss
+    from sottovoce.local.fits.model import LocalModel
+    from sottovoce.local.fits.surrogate import MarginLoss
+    from sottovoce.local.planning.planning import plan_collection
+    from sottovoce.local.planning.prediction import predict_accuracy_range
+    from sottovoce.local.server.aggregator import Aggregator
 
 __all__ = [
     "Aggregator",
@@ -30,18 +30,13 @@ __all__ = [
     "predict_accuracy_range",
 ]
 
-_SERVER: Final = {
-    "Aggregator": "aggregator",
-    "LocalModel": "model",
-    "MarginLoss": "surrogate",
-    "plan_collection": "planning",
-    "predict_accuracy_range": "prediction",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SERVER:
-        value = getattr(import_module(f"sottovoce.local.{_SERVER[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'sottovoce.local' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Aggregator": "server.aggregator",
+        "LocalModel": "fits.model",
+        "MarginLoss": "fits.surrogate",
+        "plan_collection": "planning.planning",
+        "predict_accuracy_range": "planning.prediction",
+    },
+)

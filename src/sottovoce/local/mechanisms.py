@@ -6,10 +6,10 @@ All of them load numpy and nothing else here; the server sides are loaded by who
 import json
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.bernstein.protocol import BernsteinProtocol
-from sottovoce.local.bernstein.randomizer import BernsteinRandomizer
+from sottovoce.local.device.randomizer import Randomizer
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.randomizer import Randomizer
+from sottovoce.published.bernstein.protocol import BernsteinProtocol
+from sottovoce.published.bernstein.randomizer import BernsteinRandomizer
 
 __all__ = ["randomizer_for", "read_protocol"]
 

@@ -2,9 +2,9 @@
 
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.difference import ReceiptDifference, diff_receipts
-from sottovoce.report.difference_page import difference_page
 from sottovoce.report.model_card import CARD_FIELDS, read_model_card
-from sottovoce.report.page import receipt_page
+from sottovoce.report.pages.difference_page import difference_page
+from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import read_receipt
 from sottovoce.report.signing import make_key, sign_receipt
 from sottovoce.report.summing import ReceiptSum, sum_receipts

@@ -22,8 +22,8 @@ from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPR
 from sottovoce.estimators._base import DPLinearEstimator
 from sottovoce.estimators._classifier import DPLinearClassifier
 from sottovoce.estimators._ties import decode_classes
-from sottovoce.estimators.search import search_receipt
-from sottovoce.estimators.search_plan import SearchPlan
+from sottovoce.estimators.search.plan import SearchPlan
+from sottovoce.estimators.search.search import search_receipt
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import ComposedEvent, Event, NothingReleased, RepeatedEvent
@@ -129,11 +129,10 @@ def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 
 def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce.vertical import estimators as dense
-    from sottovoce.vertical._estimator import VerticalEstimator
-    from sottovoce.vertical.frank_wolfe import estimators as sparse
-    from sottovoce.vertical.messages import Description
-    from sottovoce.vertical.plan import VerticalSolution
+    from sottovoce.vertical.coordinator.plan import VerticalSolution
+    from sottovoce.vertical.estimators import dense, sparse
+    from sottovoce.vertical.estimators.base import VerticalEstimator
+    from sottovoce.vertical.wire import Description
 
     kinds: dict[str, type[VerticalEstimator]] = {
         name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
@@ -152,7 +151,7 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 def _stated_parties(described: Mapping[str, Any]) -> Any:
     """Return parties that only know what was said of them."""
-    from sottovoce.vertical.parties import Parties
+    from sottovoce.vertical.coordinator.parties import Parties
 
     class Stated(Parties):
         def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
@@ -183,7 +182,7 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
 
 
 def _local(parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce.local.fitting import local_receipt
+    from sottovoce.local.fits.fitting import local_receipt
 
     if not re.fullmatch("[0-9a-f]{16}", parameters["protocol"]):
         raise ParameterError(f"protocol must be 16 hexadecimal digits; got {parameters['protocol']!r}.")
@@ -200,8 +199,8 @@ def _local(parameters: Mapping[str, Any]) -> Guarantee:
 
 
 def _bernstein(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce.local.bernstein.aggregator import guarantee
-    from sottovoce.local.bernstein.protocol import BernsteinProtocol
+    from sottovoce.published.bernstein.aggregator import guarantee
+    from sottovoce.published.bernstein.protocol import BernsteinProtocol
 
     names = ("loss", "n_features", "degree", "beta", "noise", "data_norm")
     protocol = BernsteinProtocol(

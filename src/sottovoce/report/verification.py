@@ -15,7 +15,7 @@ from sottovoce.privacy.events import event_from_dict
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.check import Check
 from sottovoce.report.model_file import compared_with_model
-from sottovoce.report.page import receipt_page
+from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
 from sottovoce.report.signing import checked_signature
 

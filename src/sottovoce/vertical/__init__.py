@@ -1,12 +1,17 @@
 """Columns of the same people at several organisations: training together without bringing the columns together."""
 
-from sottovoce.vertical.aligned import AlignedParties, align
-from sottovoce.vertical.comparison import Comparison
-from sottovoce.vertical.estimators import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
-from sottovoce.vertical.frank_wolfe.estimators import VerticalLasso, VerticalSparseLogisticRegression
-from sottovoce.vertical.parties import InProcessParties, Parties
-from sottovoce.vertical.party import Part, Party
-from sottovoce.vertical.splitting import split_columns
+from typing import TYPE_CHECKING
+
+from sottovoce._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.alignment.aligned import AlignedParties, align
+    from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
+    from sottovoce.vertical.estimators.comparison import Comparison
+    from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+    from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
+    from sottovoce.vertical.party.party import Part, Party
+    from sottovoce.vertical.party.splitting import split_columns
 
 __all__ = [
     "AlignedParties",
@@ -23,3 +28,22 @@ __all__ = [
     "align",
     "split_columns",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AlignedParties": "alignment.aligned",
+        "Comparison": "estimators.comparison",
+        "InProcessParties": "coordinator.parties",
+        "Part": "party.party",
+        "Parties": "coordinator.parties",
+        "Party": "party.party",
+        "VerticalLasso": "estimators.sparse",
+        "VerticalLinearSVC": "estimators.dense",
+        "VerticalLogisticRegression": "estimators.dense",
+        "VerticalRidge": "estimators.dense",
+        "VerticalSparseLogisticRegression": "estimators.sparse",
+        "align": "alignment.aligned",
+        "split_columns": "party.splitting",
+    },
+)

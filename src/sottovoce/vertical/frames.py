@@ -4,11 +4,11 @@ r"""What a request travels in: which session it belongs to, and which step of it
 ``b"SVF2"``           the format and its version
 16 bytes              the session: random bytes that the coordinator drew when it began
 u64                   the step: 1 for the first request of the session, and one more each time; little endian
-the request           as `sottovoce.vertical.messages` writes it
+the request           as `sottovoce.vertical.wire` writes it
 ====================  ============================================================================================
 
 A carrier that does not know whether a request arrived sends the same bytes again: the party answers the same step of
-the same session with the bytes that it answered with before (`sottovoce.vertical.sessions`). Replies are messages
+the same session with the bytes that it answered with before (`sottovoce.vertical.party.sessions`). Replies are messages
 without a frame.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.exceptions import MessageError
-from sottovoce.vertical.messages import Message, decode
+from sottovoce.vertical.wire import Message, decode
 
 __all__ = ["FRAME_BYTES", "SESSION_BYTES", "Frame", "new_session"]
 

@@ -13,7 +13,7 @@ class OwnLock:
 
     A thread that held it when the process forked does not exist in the child, so nobody would ever open it there: the
     child starts with an open one. What it guards must not be taken over from the parent half done, see
-    `sottovoce.vertical.sessions`.
+    `sottovoce.vertical.party.sessions`.
 
     Attributes
     ----------

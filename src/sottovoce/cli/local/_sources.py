@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.local import Protocol
-from sottovoce.local.exports import read_reports
+from sottovoce.local.server.exports import read_reports
 
 __all__ = ["stream"]
 

@@ -11,7 +11,7 @@ from sottovoce._files import check_writable
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_protocol
 from sottovoce.cli.local._sources import stream
-from sottovoce.local.exports import write_reports
+from sottovoce.local.server.exports import write_reports
 
 __all__ = ["export"]
 

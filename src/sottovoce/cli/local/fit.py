@@ -15,7 +15,7 @@ from sottovoce.cli._parse import parse_alpha
 from sottovoce.cli.local._options import ProtocolArgument, read_protocol
 from sottovoce.cli.local._sources import stream
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.exports import refuse_repeated
+from sottovoce.local.server.exports import refuse_repeated
 
 __all__ = ["fit"]
 

@@ -18,7 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
 if TYPE_CHECKING:
-    from sottovoce.local.planning import CollectionPlan
+    from sottovoce.local.planning.planning import CollectionPlan
 
 __all__ = ["plan"]
 
@@ -48,7 +48,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
-    from sottovoce.local.planning import plan_collection
+    from sottovoce.local.planning.planning import plan_collection
 
     if protocol is not None:
         refuse_options("cannot be given together with PROTOCOL, which says it", {
@@ -93,7 +93,7 @@ def _print(n: int, plans: list[CollectionPlan]) -> None:
 
 
 def _cells(plan: CollectionPlan) -> dict[str, str]:
-    from sottovoce.local.planning import NAMES
+    from sottovoce.local.planning.planning import NAMES
     from sottovoce.local.wire import REPORT_BYTES
 
     used = plan.protocol

@@ -15,7 +15,7 @@ from sottovoce.cli.local._options import MissingOption, ProtocolArgument, read_p
 from sottovoce.cli.local._records import read_records
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
-from sottovoce.local.exports import write_reports
+from sottovoce.local.server.exports import write_reports
 
 __all__ = ["randomize"]
 

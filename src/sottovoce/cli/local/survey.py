@@ -22,7 +22,7 @@ def survey(
 
     Edit survey.json in the folder for the wording, then serve it: `sottovoce local collect PROTOCOL --static FOLDER`.
     """
-    from sottovoce.local.survey import write_survey
+    from sottovoce.local.device.survey import write_survey
 
     for path in write_survey(read_protocol(protocol), out, overwrite=force):
         typer.echo(path)

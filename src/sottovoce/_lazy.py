@@ -1,0 +1,29 @@
+"""Names of a package that are loaded when they are first used, so that nobody waits for what they do not use."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package.
+
+    Parameters
+    ----------
+    package : str
+        Its ``__name__``.
+    homes : dict
+        For each name the module below the package that has it; the empty string for a module of that name.
+    """
+
+    def getattr_(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name]
+        value = getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
+        setattr(import_module(package), name, value)
+        return value
+
+    return getattr_

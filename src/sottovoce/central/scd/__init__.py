@@ -1,1 +1,0 @@
-"""The three forms of differentially private stochastic dual coordinate descent."""

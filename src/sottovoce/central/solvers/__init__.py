@@ -1,0 +1,1 @@
+"""The central solvers, one a file: a frozen plan that runs."""

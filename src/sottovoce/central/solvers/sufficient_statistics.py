@@ -1,0 +1,226 @@
+r"""Sufficient statistics with noise (AdaSSP), for the squared loss: one release, and intervals for free.
+
+With rows |x_i| <= 1 and labels t_i in [-1, 1] (centred, clipped and scaled), u_i = (x_i, c t_i), the second moments
+
+.. math:: \sum_i u_i u_i' + E, \qquad E_{jj} \sim N(0, s^2), \quad E_{jk} = E_{kj} \sim N(0, s^2 / 2)
+
+are released once: X'X, X't and t't together. In the coordinates (G_jj, sqrt(2) G_jk) the Euclidean norm is the
+Frobenius norm and the noise has the same size everywhere, so this is one Gaussian mechanism of sensitivity |u u'|_F =
+|u|^2 <= 1 + c^2 (replacing a row: sqrt(2) times that). c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest.
+Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenvalue; here that is read off the released
+matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
+that clipping fades as the noise does.
+
+What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
+
+References
+----------
+.. [1] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction & estimation in
+   unbounded domain. UAI 2018, arXiv:1803.02596; algorithm AdaSSP.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import number
+from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution, most_rows
+from sottovoce.central.rows import PIECE, Rows
+from sottovoce.central.scaled_plan import ScaledPlan, Scales
+from sottovoce.central.scales import gram
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event, GaussianEvent, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.randomness import Purpose, Streams
+
+__all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
+
+MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow with the square and the cube
+_LABEL_WEIGHT: Final = math.sqrt(0.5)
+_LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
+_USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
+_ALPHA: Final = "alpha after AdaSSP's rule"  # its name in the receipt
+_LEAST_CLIP: Final = 2.0  # in units of the released scale: 3.3 standard deviations of Gaussian labels, or more
+_CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise falls, so that its share vanishes too
+
+
+@dataclass(frozen=True, kw_only=True)
+class SufficientStatisticsPlan(ScaledPlan):
+    """Plan of a release of the second moments.
+
+    Parameters
+    ----------
+    clip_labels : bool
+        Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
+        the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
+    """
+
+    clip_labels: bool = True
+
+    def __post_init__(self) -> None:
+        if self.loss.name != "squared":
+            raise ParameterError(
+                f"solver='adassp' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
+            )
+        if not isinstance(self.clip_labels, bool):
+            raise ParameterError(f"clip_labels must be True or False; got {self.clip_labels!r}.")
+        if self.n_weights > MAX_WEIGHTS:
+            raise ParameterError(
+                f"solver='adassp' takes at most {MAX_WEIGHTS} weights, because its statistics grow with their square; "
+                f"got n_features = {self.n_features}. Use solver='scd'."
+            )
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver as users give it."""
+        return "adassp"
+
+    @property
+    def proof(self) -> str:
+        """Page with statement and proof."""
+        return "docs/privacy/sufficient_statistics.md"
+
+    @property
+    def estimates_eigenvalue(self) -> bool:
+        """No: the matrix itself is released."""
+        return False
+
+    @property
+    def estimates_labels(self) -> bool:
+        """Whether labels are clipped at a multiple of their scale."""
+        return self.clip_labels
+
+    @property
+    def event(self) -> Event:
+        """The scale of the labels, and one Gaussian."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        return (
+            "second moments of rows and labels with Gaussian noise on a grid, released once; adaptive ridge (AdaSSP) "
+            "afterwards"
+        )
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return (*self.scale_releases, "X'X, X'y and y'y of the scaled rows and clipped labels, noisy")
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        return {
+            "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
+            "mu for the second moments": self.mu_steps,
+        }
+
+    def gram_mechanism(self) -> GridGaussian:
+        """Return the mechanism that releases (G_jj, sqrt(2) G_jk), j < k, in ticks; it follows from public facts."""
+        sides = self.n_weights + 1
+        # Frobenius norm of the rounding of G; a replaced row moves u u' by at most sqrt(2) |u|^2
+        n_rows = most_rows(self.n_samples, self.adjacency)
+        rounding = 8.0 * (PIECE + n_rows / PIECE + 8) * 2.0**-53 * n_rows * _LENGTH
+        exact = math.sqrt(self.adjacency.sum_factor) * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
+        useful = power_of_two_below(exact / self.mu_steps) * 2.0**-_USEFUL_BITS
+        countable = power_of_two_below(n_rows * _LENGTH) * 2.0**-58
+        tick = max(useful, countable)
+        return GridGaussian(exact + rounding_norm(sides * (sides + 1) // 2, tick), 1.0 / self.mu_steps, tick)
+
+    def label_clip(self, scale: float) -> float:
+        """Return the largest |y - location| that counts, for a released scale of the labels."""
+        growth = math.sqrt(self.mu_steps * math.sqrt(self.n_samples / self.n_weights))
+        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
+        return multiple * scale
+
+    def solve(
+        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+    ) -> Solution:
+        """Release the moments as planned, and solve for the weights."""
+        assert self.label_bound is not None
+        noise = streams.generator(Purpose.NOISE)
+        scales = self.release_scales(rows, targets, noise)
+        clip = self._label_clip_for(scales)
+        labels = np.clip((targets[0] - scales.location) / clip, -1.0, 1.0)
+        mechanism = self.gram_mechanism()
+        moments, event = release_moments(gram(rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, noise)
+        weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
+        progress(1, 1)
+        return Solution(
+            clip * weights[None, :],
+            1,
+            compose(*scales.events, event),
+            self._chosen(scales, penalty / self.n_samples),
+            offset=scales.location,
+            least_squares=self._least_squares(moments, rows.constant, clip),
+        )
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
+        alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
+        return self.with_counts(self.event), self._chosen(self.scales_of(released), alpha)
+
+    def _label_clip_for(self, scales: Scales) -> float:
+        assert self.label_bound is not None
+        clip = self.label_bound + abs(scales.location)
+        return min(clip, self.label_clip(scales.label)) if self.estimates_labels else clip
+
+    def _chosen(self, scales: Scales, alpha: float) -> dict[str, object]:
+        return {
+            **scales.chosen(self),
+            "labels clipped at this distance from the location": self._label_clip_for(scales),
+            "noise of an entry of the diagonal of X'X": self.gram_mechanism().noise_std,
+            _ALPHA: alpha,
+        }
+
+    def _least_squares(self, moments: NoisyMoments, constant: float, clip: float) -> LeastSquares | None:
+        """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.
+
+        Under add-remove the released column of the intercept shows n. The quantiles of the labels, found with the
+        public stand-in for n, may be far off and clip too much.
+        """
+        n_rows: float = self.n_samples
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            if self.clip_labels or constant == 0.0:
+                return None
+            n_rows = float(moments.gram[-1, -1]) / constant**2
+        found = moments.least_squares(n_rows)
+        return LeastSquares(clip * found.estimates, clip * found.standard_errors)
+
+
+def release_moments(
+    exact: NDArray[np.float64], label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
+) -> tuple[NoisyMoments, GaussianEvent]:
+    """Release a symmetric matrix by its upper triangle, entries beside the diagonal times sqrt(2).
+
+    Parameters
+    ----------
+    exact : ndarray of shape (d + 1, d + 1)
+        Sum of u_i u_i', u_i = (x_i, c t_i).
+    label_weight : float, > 0
+        c.
+    mechanism : GridGaussian
+        Its sensitivity is in Frobenius norm.
+    noise : numpy.random.Generator
+
+    Returns
+    -------
+    NoisyMoments
+    GaussianEvent
+        What it cost.
+    """
+    upper = np.triu_indices(len(exact))
+    factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    noisy, event = mechanism.release(to_ticks(exact[upper] * factor, mechanism.tick), noise)
+    matrix = np.empty_like(exact)
+    matrix[upper] = noisy / factor
+    matrix.T[upper] = matrix[upper]
+    return NoisyMoments(matrix, label_weight, mechanism.noise_std), event

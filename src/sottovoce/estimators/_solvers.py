@@ -1,0 +1,145 @@
+"""From a solver's name and public facts to a plan; the closed list of central solvers."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sottovoce._validation import choice
+from sottovoce.central.plan import Plan
+from sottovoce.central.solvers.accelerated import AcceleratedPlan
+from sottovoce.central.solvers.minibatch import MinibatchPlan
+from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
+from sottovoce.central.solvers.sdca import NonPrivatePlan
+from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
+from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Hinge, Loss
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.published.scd.paper import PaperPlan
+from sottovoce.published.scd.primal import PrimalPlan
+from sottovoce.published.scd.sequential import SequentialPlan
+
+__all__ = ["SOLVERS", "automatic_alpha", "make_plan"]
+
+_KINDS: Final[dict[str, type[Plan]]] = {
+    "scd": AcceleratedPlan,
+    "minibatch-scd": MinibatchPlan,
+    "paper-scd": PaperPlan,
+    "objective": ObjectivePlan,
+    "sgd": SGDPlan,
+    "seq-scd": SequentialPlan,
+    "primal-scd": PrimalPlan,
+    "adassp": SufficientStatisticsPlan,
+}
+SOLVERS: Final = ("auto", *_KINDS)
+_FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
+
+
+def make_plan(
+    solver: str,
+    *,
+    loss: Loss,
+    n_samples: int,
+    n_features: int,
+    n_models: int,
+    alpha: float,
+    intercept: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    label_bound: float | None,
+    tol: float,
+    max_iter: int,
+    options: Mapping[str, object] | None = None,
+) -> Plan:
+    """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
+
+    Parameters
+    ----------
+    solver : str
+        One of `SOLVERS`; ``"auto"`` chooses from public facts, and the plan says why.
+    loss, n_samples, n_features, n_models, alpha, intercept, epsilon, delta, adjacency, label_bound
+        Public facts; see `sottovoce.central.plan.Plan`.
+    tol : float
+        Stopping tolerance of a run without noise.
+    max_iter : int
+        Cap on its epochs.
+    options : mapping or None
+        Public parameters of the solver itself, by the names of its plan's own fields.
+
+    Raises
+    ------
+    ParameterError
+        If the solver is unknown, does not offer the adjacency or has no such option.
+    """
+    choice("solver", solver, SOLVERS)
+    facts: dict[str, Any] = {
+        "loss": loss,
+        "n_samples": n_samples,
+        "n_features": n_features,
+        "n_models": n_models,
+        "alpha": alpha,
+        "intercept": intercept,
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": adjacency,
+        "label_bound": label_bound,
+    }
+    taken = "scd" if solver == "auto" else solver
+    if solver == "auto" and math.isfinite(epsilon):
+        taken, facts["choice"] = _choose(loss, n_samples, n_models, epsilon, delta, adjacency, options)
+    kind = _KINDS[taken]
+    own = _options(solver, kind, options)
+    if math.isinf(epsilon) and kind is SGDPlan:
+        return PlainSGDPlan(**facts, **own)
+    if math.isinf(epsilon):
+        return NonPrivatePlan(**facts, tol=tol, max_iter=max_iter)
+    return kind(**facts, **own)
+
+
+def automatic_alpha(n_samples: int, *, private: bool) -> float:
+    """Return the penalty that ``alpha="auto"`` stands for: 1 / (2 n) within public limits.
+
+    Without noise it falls with the sampling error of n rows. With noise the number of passes and their average
+    regularise already, and less than 2e-5 would only ask for more passes (measured by ``benchmarks/alpha.py``).
+    """
+    return min(1e-3, max(0.5 / n_samples, 2e-5 if private else 1e-7))
+
+
+def _choose(
+    loss: Loss,
+    n_samples: int,
+    n_models: int,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    options: Mapping[str, object] | None,
+) -> tuple[str, str]:
+    """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
+    if options is not None and (not isinstance(options, Mapping) or options):
+        return "scd", "solver_options were given, and without a solver's name they are those of 'scd'"
+    information = gaussian_mu(epsilon, delta) * n_samples / math.sqrt(n_models)
+    if isinstance(loss, Hinge) and adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
+        return "objective", (
+            f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
+            "perturbation is more accurate there"
+        )
+    return "scd", "the most accurate for this loss, number of rows and budget"
+
+
+def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:
+    """Return the options, checked against the fields that the plan adds to the common ones."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ParameterError(f"solver_options must be a dict or None; got {options!r}.")
+    common = {field.name for field in dataclasses.fields(Plan)}
+    known = [field.name for field in dataclasses.fields(kind) if field.name not in common]
+    for name in options:
+        if name not in known:
+            raise ParameterError(
+                f"solver_options has no entry {name!r} for solver={solver!r}; it takes {', '.join(map(repr, known))}."
+            )
+    return dict(options)

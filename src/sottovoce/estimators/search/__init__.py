@@ -1,0 +1,1 @@
+"""A private search: one winner of many models, charged once."""

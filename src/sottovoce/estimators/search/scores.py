@@ -1,0 +1,132 @@
+"""Scores of a trained model on the rows that were held out: a sum of one bounded term a row, released with noise.
+
+Every term is computed from its row and the model alone, by the row kernels and by scalar functions, so that the other
+rows cannot reach its last digit (a matrix product may round a row differently in another place of the matrix).
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sottovoce._validation import choice, magnitude
+from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.parallel import team
+from sottovoce.central.rows import Rows
+from sottovoce.central.scaled_plan import sum_mechanism
+from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.ridge import DPRidge
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+__all__ = ["release_sum", "row_losses", "score_mechanism", "scoring_for"]
+
+_CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
+_REGRESSION: Final = ("neg_mean_squared_error",)
+
+
+def scoring_for(
+    estimator: DPLinearEstimator, scoring: str | None, score_bound: float | None, n_classes: int
+) -> tuple[str, float]:
+    """Return the name of the score and the bound on a row's loss, from public facts.
+
+    Raises
+    ------
+    ParameterError
+        If the score does not fit the estimator, or the bound the score.
+    """
+    offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPRidge) else _CLASSIFICATION
+    if not hasattr(estimator, "predict_proba"):
+        offered = tuple(name for name in offered if name != "neg_log_loss")
+    name = offered[0] if scoring is None else choice("scoring", scoring, offered)
+    if name == "accuracy":
+        if score_bound is not None:
+            raise ParameterError(f"score_bound must be None for scoring='accuracy'; got {score_bound!r}.")
+        return name, 1.0
+    if score_bound is not None:
+        return name, magnitude("score_bound", score_bound)
+    if isinstance(estimator, DPRidge):
+        low, high = estimator._bounds()
+        return name, 0.25 * (high - low) ** 2
+    return name, 2.0 * math.log(n_classes)
+
+
+def row_losses(
+    name: str, bound: float, model: DPLinearEstimator, X: Any, y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the loss of each row, within [0, ``bound``] whatever the row is.
+
+    Parameters
+    ----------
+    name, bound
+        From `scoring_for`.
+    model : DPLinearEstimator
+        Trained.
+    X : ndarray or CSR matrix of shape (n, d)
+    y : ndarray of shape (n,)
+        Labels, or places in ``model.classes_``.
+    """
+    margins = _margins(model, X)
+    if name == "neg_mean_squared_error":
+        assert isinstance(model, DPRidge)
+        loss = (np.clip(margins[:, 0], *model._bounds()) - y) ** 2
+    elif name == "accuracy":
+        winners = (margins[:, 0] > 0.0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
+        loss = (winners != y).astype(np.float64)
+    elif margins.shape[1] == 1:
+        loss = np.logaddexp(0.0, np.where(y == 1, -1.0, 1.0) * margins[:, 0])
+    else:
+        each = expit(margins)
+        own = np.take_along_axis(each, y.astype(int)[:, None], axis=1)[:, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            loss = -np.log(own / each.sum(axis=1))
+    return np.clip(np.where(np.isnan(loss), bound, loss), 0.0, bound)
+
+
+def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases the score of a trial; what it costs is known before any data are read."""
+    return sum_mechanism(adjacency, 1.0, noise_multiplier)
+
+
+def release_sum(
+    losses: NDArray[np.float64],
+    bound: float,
+    *,
+    adjacency: Adjacency,
+    noise_multiplier: float,
+    noise: np.random.Generator,
+) -> tuple[float, GaussianEvent]:
+    """Release sum_i (1 - 2 loss_i / bound) with noise; each term is within [-1, 1].
+
+    A row that is not there contributes 0, the middle of the range, so that its term moves the sum by 1 and not by 2.
+
+    Returns
+    -------
+    float
+        The noisy sum.
+    GaussianEvent
+        What it cost.
+    """
+    mechanism = score_mechanism(adjacency, noise_multiplier)
+    terms = np.clip(1.0 - 2.0 * (losses / bound), -1.0, 1.0)
+    ticks = np.trunc(terms / mechanism.tick).astype(np.int64).sum(keepdims=True)
+    noisy, event = mechanism.release(ticks, noise)
+    return float(noisy[0]), event
+
+
+def _margins(model: DPLinearEstimator, X: Any) -> NDArray[np.float64]:
+    """Return the margin of each row for each weight vector, shape (n, k)."""
+    n = X.shape[0]
+    sparse = bool(sp.issparse(X))
+    kernel = CSR(X.data, X.indices, X.indptr, X.shape[1]) if sparse else X
+    rows = Rows(X, kernel, np.ones(n), np.ones(n), 0.0)
+    with team() as threads:
+        columns = [rows.margins(w, threads) for w in np.atleast_2d(model.coef_)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        out: NDArray[np.float64] = np.column_stack(columns) + np.atleast_1d(model.intercept_)
+    return out

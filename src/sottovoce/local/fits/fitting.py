@@ -1,0 +1,290 @@
+"""From sums over reports to a model: the choice of fit, its quality by held-out reports, its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._plain_data import digest
+from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.local.cap import CapConstants
+from sottovoce.local.fits.ball import minimise_in_ball
+from sottovoce.local.fits.degree import DEGREES, choose_degree
+from sottovoce.local.fits.held_out import Fit, Folds, folds_of, quality
+from sottovoce.local.fits.model import LocalModel
+from sottovoce.local.fits.moments import MomentEstimate, Moments
+from sottovoce.local.fits.quartic import ReportVectors, minimise_quartic, quartic_objective
+from sottovoce.local.fits.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
+from sottovoce.local.fits.surrogate import AbsoluteMixture, margin_loss
+from sottovoce.local.protocol import Protocol
+from sottovoce.privacy.events import PureEvent
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
+from sottovoce.privacy.receipts import make_receipt
+from sottovoce.privacy.shuffling import shuffled_epsilon
+
+__all__ = ["FitRequest", "fit_model", "layout_of", "local_receipt"]
+
+Array = NDArray[np.float64]
+Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
+
+LEAST_SQUARES: Final = "least squares"
+_FACTORS: Final = (0.1, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the default penalty, for held-out reports to choose from
+_NOT_COVERED: Final = (
+    "that a person took part, when, and from which address",
+    "a second report of the same person with fresh coins: k of them cost k times epsilon",
+    "the device itself: its operating system, its random bytes, its timing",
+    "the quality of the model: people who send forged reports can move it",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FitRequest:
+    """What `Aggregator.fit` was asked for; see there."""
+
+    loss: Any
+    degree: Any
+    radius: Any
+    alpha: Any
+    public_rows: Any
+    shuffled: Any
+    delta: Any
+
+
+def layout_of(protocol: Protocol) -> Layout:
+    """Return which coordinates a model of this protocol uses, and which direction is its intercept.
+
+    The slack makes vectors unit vectors and is no feature. With it the intercept's coordinate is constant; without it
+    the mean of the vectors takes its place.
+    """
+    if protocol.completion == "normalise":
+        return Layout(protocol.d)
+    free = protocol.n_columns if protocol.intercept else None
+    return Layout(protocol.d, protocol.d - 1, free, protocol.intercept or None)
+
+
+def fit_model(
+    protocol: Protocol, moments: Moments, constants: CapConstants, request: FitRequest, kept: Kept | None
+) -> LocalModel:
+    """Return the model that was asked for; see `Aggregator.fit`."""
+    least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
+    if not least_squares and protocol.task == "regression":
+        raise ParameterError(
+            f"loss must be {LEAST_SQUARES!r} for a regression: its reports hold no margin; got {request.loss!r}."
+        )
+    if not isinstance(request.shuffled, bool):
+        raise ParameterError(f"shuffled must be True or False; got {request.shuffled!r}.")
+    degree = _given_degree(request.degree)
+    A1, A2 = constants.A[:2]
+    second = None if request.public_rows is None else _public_second(protocol, request.public_rows)
+    estimate = moments.estimate(A1, A2)
+    folds: Folds = folds_of(moments, A1, A2) if moments.n_folds > 1 and (moments.count > 0).all() else []
+    if second is not None:
+        estimate = estimate.with_second(second)
+        folds = [(rest.with_second(second), held.with_second(second)) for rest, held in folds]
+    first_only = protocol.degree == 0 and second is None
+    if first_only and degree in (1, 3):
+        raise ParameterError(f"degree must be 0 for a protocol of degree 0, or give public_rows; got {degree!r}.")
+    layout = layout_of(protocol)
+    if least_squares:
+        if degree is None:
+            degree = 0 if first_only else 1
+        if degree == 3:
+            raise ParameterError("degree must be 0 or 1 for least squares; got 3.")
+        regression = protocol.task == "regression"
+        w, fit = _least_squares(estimate, folds, degree, request.alpha, layout, cautious=regression)
+        name, surrogate = LEAST_SQUARES, None
+    else:
+        if request.alpha is not None:
+            raise ParameterError(f"alpha is for least squares only; got {request.alpha!r}. The radius is the penalty.")
+        loss = margin_loss(request.loss)
+        mixture = loss.mixture(number("radius", request.radius, above=0.0))
+        if degree is None:
+            reports_help = kept is not None and second is None
+            degree = choose_degree(
+                estimate.edge, estimate.n, layout.n_used, constants.A, mixture, with_reports=reports_help
+            )
+            degree = 0 if first_only else degree
+        w, fit = _in_ball(protocol, estimate, degree, mixture, layout, constants, kept)
+        name = f"{loss.name}, |w| <= {mixture.radius:g}"
+        surrogate = mixture.surrogate(min(degree, 1) + 1)
+    return LocalModel(
+        protocol=protocol,
+        weights=w,
+        loss=name,
+        degree=degree,
+        n_reports=estimate.n,
+        guarantee_=_receipt(protocol, estimate.n, request, np.asarray(w, dtype=np.float64)),
+        quality_=quality(fit, folds, constants.A, surrogate) if folds and not first_only else None,
+    )
+
+
+def _least_squares(
+    estimate: MomentEstimate, folds: Folds, degree: int, alpha: Any, layout: Layout, *, cautious: bool
+) -> tuple[Array, Fit]:
+    if degree == 0:
+        if alpha is not None:
+            raise ParameterError(f"alpha needs degree 1: there is nothing to penalise with degree 0; got {alpha!r}.")
+        if cautious and layout.level is not None:  # without a second moment no slope of a regression is known
+            return mean_only(estimate, layout), lambda rest, _: mean_only(rest, layout)
+        return first_moment_only(estimate, folds, layout), lambda rest, inner: first_moment_only(rest, inner, layout)
+
+    def fitted(some: MomentEstimate, inner: Folds, penalty: float | None) -> Array:
+        if not inner:
+            return ridge(some, penalty, layout)
+        return ridge_by_folds(some, inner, penalty, layout, cautious=cautious)
+
+    if isinstance(alpha, str):
+        if alpha != "held-out":
+            raise ParameterError(f"alpha must be a number >= 0, 'held-out' or None; got {alpha!r}.")
+        factor = _chosen_factor(folds, layout)
+        return fitted(estimate, folds, factor * default_alpha(estimate)), (
+            lambda rest, inner: fitted(rest, inner, factor * default_alpha(rest))
+        )
+    return fitted(estimate, folds, alpha), lambda rest, inner: fitted(rest, inner, alpha)
+
+
+def _chosen_factor(folds: Folds, layout: Layout) -> float:
+    """Return the factor of the default penalty whose held-out error is least, if by more than its standard error."""
+    if not folds:
+        raise ParameterError("alpha 'held-out' needs at least two folds with reports in each.")
+
+    def errors(factor: float) -> Array:
+        fits = [ridge(rest, factor * default_alpha(rest), layout) for rest, _ in folds]
+        pairs = zip(fits, folds, strict=True)
+        return np.array([float(w @ held.second @ w) - 2.0 * float(w @ held.first) for w, (_, held) in pairs])
+
+    usual, best, least = errors(1.0), 1.0, 0.0
+    for factor in _FACTORS:
+        gains = errors(factor) - usual
+        mean, doubt = float(gains.mean()), float(gains.std(ddof=1)) / len(gains) ** 0.5
+        if mean < least and mean < -doubt:
+            best, least = factor, mean
+    return best
+
+
+def _in_ball(
+    protocol: Protocol,
+    estimate: MomentEstimate,
+    degree: int,
+    mixture: AbsoluteMixture,
+    layout: Layout,
+    constants: CapConstants,
+    kept: Kept | None,
+) -> tuple[Array, Fit]:
+    used = layout.n_used
+    coefficients = mixture.surrogate(min(degree, 1) + 1)
+
+    def fit(some: MomentEstimate, _: Folds = ()) -> Array:
+        part = MomentEstimate(some.n, some.first[:used], some.second[:used, :used], some.v1, some.v2)
+        w = np.zeros(layout.d)
+        w[:used] = minimise_in_ball(part, coefficients, mixture.radius)
+        return w
+
+    w = fit(estimate)
+    if degree == 3:
+        if kept is None:
+            raise ParameterError("degree 3 needs the reports themselves: make the Aggregator with keep_reports=True.")
+        vectors = ReportVectors(*kept, protocol.d, used)
+        objective = quartic_objective(vectors, mixture.surrogate(4), constants.A)
+        w[:used] = minimise_quartic(objective, w[:used], mixture.radius)
+    return w, fit
+
+
+def _given_degree(degree: Any) -> int | None:
+    if isinstance(degree, str) and degree == "auto":
+        return None
+    given = whole_number("degree", degree, at_least=0, at_most=3, remedy="Or give 'auto'.")
+    if given not in DEGREES:
+        raise ParameterError(f"degree must be 0, 1, 3 or 'auto'; got {degree!r}.")
+    return given
+
+
+def _public_second(protocol: Protocol, rows: Any) -> Array:
+    try:
+        Z = protocol.encode_many(rows)
+    except SottovoceError:
+        raise
+    except (OverflowError, ValueError, TypeError):
+        raise ParameterError("public_rows must be records of numbers, or of the protocol's features.") from None
+    if not len(Z):
+        raise ParameterError("public_rows must hold at least one record.")
+    return np.asarray(Z.T @ Z / len(Z))
+
+
+def _receipt(protocol: Protocol, n: int, request: FitRequest, weights: Array | None = None) -> Guarantee:
+    if request.shuffled and request.delta is None:
+        raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
+    if not request.shuffled and request.delta is not None:
+        raise ParameterError("delta is for shuffled=True only: a local report has delta = 0.")
+    return local_receipt(
+        protocol.id.hex(),
+        protocol.mechanism,
+        protocol.epsilon,
+        n,
+        public_rows=request.public_rows is not None,
+        shuffled_delta=None if request.delta is None else float(request.delta),
+        model=None if weights is None else digest(weights.tolist()),
+    )
+
+
+def local_receipt(
+    protocol_id: str,
+    mechanism: str,
+    epsilon: float,
+    n: int,
+    *,
+    public_rows: bool,
+    shuffled_delta: float | None,
+    model: str | None = None,
+) -> Guarantee:
+    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters."""
+    parameters: dict[str, object] = {
+        "protocol": protocol_id,
+        "n_reports": n,
+        "mechanism": mechanism,
+        "epsilon of a report": epsilon,
+        "public rows were given": public_rows,
+        "noise from": "each person's own device",
+    }
+    assumptions = [
+        "each person's device followed the protocol and sent one report",
+        "the protocol is public: features, bounds, classes, sizes",
+    ]
+    if public_rows:
+        assumptions.append("the rows that were given as public are public")
+    if shuffled_delta is not None:
+        # nothing is spent at this delta, so there is no saying it twice: another one costs nothing either
+        refuse_large_delta(shuffled_delta, n, None, acceptable=False)
+        warn_of_large_delta(shuffled_delta, n)
+        central = shuffled_epsilon(epsilon, n, shuffled_delta)
+        parameters["central epsilon, if a trusted shuffler mixed the reports"] = central
+        parameters["at delta"] = shuffled_delta
+        assumptions.append(
+            "for the central epsilon only: a trusted shuffler mixed the reports before anybody saw them, and nothing "
+            "in a report or beside it, its seed included, tells whose it is"
+        )
+    return make_receipt(
+        epsilon=epsilon,
+        delta=0.0,
+        adjacency="replace-one",
+        unit="one report of one person: the whole record, label included",
+        mechanism="cap report: an index among candidates that a seed defines, drawn on the person's own device",
+        releases=(
+            "the report itself, to whoever collects it and to anybody who sees it on the way",
+            "all sums, models, estimates and choices that are made from reports",
+        ),
+        event=PureEvent(epsilon),
+        assumptions=assumptions,
+        not_covered=_NOT_COVERED,
+        preprocessing=False,
+        parameters=parameters,
+        seeded=False,
+        accountant="pure local differential privacy",
+        proof="docs/privacy/local_reports.md",
+        model=model,
+    )

@@ -1,0 +1,164 @@
+r"""How good a model is, by reports that it was not made from.
+
+For a polynomial q(u) = c0 + c1 u + c2 u^2 of the margin u = <w, z>, the mean of q over people is c0 + c1 <w, m> + c2
+<w, S w>, linear in the moments: with w from all folds but one and the moments from that one, the estimate is unbiased
+for the risk of models of this many reports, 1 - 1/n_folds of all. Its standard error is known too: with r = |w|, the
+report's x = <g, w> has E r^k He_k(x/r) = A_k u^k, so the second moment of one report's share is a polynomial in u; the
+moments of u beyond the second are closed as if u were Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.fits.moments import MomentEstimate, Moments
+
+__all__ = ["HeldOut", "Quality", "folds_of", "held_out", "quality", "share_variance"]
+
+Array = NDArray[np.float64]
+Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]
+Fit = Callable[[MomentEstimate, Folds], Array]  # from the estimate of some reports and its own folds
+
+SQUARED: Final = (1.0, -2.0, 1.0)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """An estimate from held-out reports, and its standard error."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What held-out reports say of a model; all of it is post-processing of the reports.
+
+    Attributes
+    ----------
+    squared_error : HeldOut
+        E (s - <w, x>)^2; the model that always says 0 has 1.
+    explained : float
+        1 - squared_error: the share of the trivial error that is removed. Below 0 the model is worse than nothing.
+    accuracy_if_normal : float
+        Share of right signs if margins were Gaussian with the estimated mean and variance: a rough figure, no bound.
+        NaN where the estimated variance is not positive.
+    surrogate_risk : HeldOut or None
+        Mean of the loss's quadratic surrogate, for fits in a ball.
+    """
+
+    squared_error: HeldOut
+    accuracy_if_normal: float
+    surrogate_risk: HeldOut | None = None
+
+    @property
+    def explained(self) -> float:
+        """1 - squared_error."""
+        return 1.0 - self.squared_error.value
+
+
+def folds_of(moments: Moments, A1: float, A2: float) -> list[tuple[MomentEstimate, MomentEstimate]]:
+    """Return, for each fold, the estimate without it and the one from it alone.
+
+    Raises
+    ------
+    ParameterError
+        If there are fewer than two folds, or one of them is empty.
+    """
+    if moments.n_folds < 2 or not (moments.count > 0).all():
+        raise ParameterError(
+            f"held-out estimates need at least two folds with reports in each; the folds have {moments.count.tolist()}."
+        )
+    return [
+        (moments.estimate(A1, A2, without=fold), moments.estimate(A1, A2, only=fold)) for fold in range(moments.n_folds)
+    ]
+
+
+def held_out(
+    fits: Sequence[Array],
+    folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
+    coefficients: tuple[float, ...] | Array,
+    A: tuple[float, float, float, float],
+) -> HeldOut:
+    """Return the mean of q(<w, z>), each w being judged on the fold it was not made from.
+
+    Parameters
+    ----------
+    fits : sequence of ndarray of shape (d,)
+        The model made without each fold.
+    folds : sequence of (MomentEstimate, MomentEstimate)
+        See `folds_of`.
+    coefficients : (c0, c1, c2) or (c0, c1)
+    A : tuple of 4 floats
+        Constants of the mechanism.
+    """
+    c = np.zeros(3)
+    c[: len(coefficients)] = coefficients
+    n = sum(held.n for _, held in folds)
+    value = variance = 0.0
+    for w, (_, held) in zip(fits, folds, strict=True):
+        share = held.n / n
+        mean, square = float(w @ held.first), float(w @ held.second @ w)
+        value += share * (c[0] + c[1] * mean + c[2] * square)
+        noisy = float(c[2]) if held.v2 else 0.0  # a public second moment has no noise
+        variance += share**2 * share_variance(float(w @ w), mean, square, float(c[1]), noisy, A) / held.n
+    return HeldOut(float(value), math.sqrt(variance))
+
+
+def share_variance(
+    r2: float, mean: float, square: float, c1: float, c2: float, A: tuple[float, float, float, float]
+) -> float:
+    """Return the variance of c1 x/A1 + c2 (x^2 - r2)/A2, x = <g, w>, over reports of people with these margins."""
+    A1, A2, A3, A4 = A
+    square = min(max(square, 0.0), r2)  # |u| <= |w|
+    mean = math.copysign(min(abs(mean), math.sqrt(square)), mean)
+    spread = square - mean**2
+    third = mean**3 + 3.0 * mean * spread
+    fourth = mean**4 + 6.0 * mean**2 * spread + 3.0 * spread**2
+    total = (c1 / A1) ** 2 * (A2 * square + r2)
+    if c2:
+        total += 2.0 * c1 * c2 / (A1 * A2) * (A3 * third + 2.0 * r2 * A1 * mean)
+        total += (c2 / A2) ** 2 * (A4 * fourth + 4.0 * r2 * A2 * square + 2.0 * r2**2)
+    return max(total - (c1 * mean + c2 * square) ** 2, 0.0)
+
+
+def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
+    """Return the estimate from all reports of several estimates."""
+    n = sum(part.n for part in parts)
+    first = sum((part.n / n * part.first for part in parts), np.zeros(parts[0].d))
+    second = sum((part.n / n * part.second for part in parts), np.zeros_like(parts[0].second))
+    return MomentEstimate(n, first, second, parts[0].v1, parts[0].v2)
+
+
+def quality(
+    fit: Fit,
+    folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
+    A: tuple[float, float, float, float],
+    surrogate: Array | None = None,
+) -> Quality:
+    """Return what held-out reports say of the models that ``fit`` makes from all folds but one, and their folds."""
+    held_ones = [held for _, held in folds]
+    fits = []
+    for place, (rest, _) in enumerate(folds):
+        others = held_ones[:place] + held_ones[place + 1 :]
+        inner = (
+            [(_joined(others[:k] + others[k + 1 :]), one) for k, one in enumerate(others)] if len(others) > 1 else []
+        )
+        fits.append(fit(rest, inner))
+    n = sum(held.n for _, held in folds)
+    mean = sum(held.n / n * float(w @ held.first) for w, (_, held) in zip(fits, folds, strict=True))
+    square = sum(held.n / n * float(w @ held.second @ w) for w, (_, held) in zip(fits, folds, strict=True))
+    spread = square - mean**2
+    return Quality(
+        squared_error=held_out(fits, folds, SQUARED, A),
+        accuracy_if_normal=float(ndtr(mean / math.sqrt(spread))) if spread > 0.0 else math.nan,
+        surrogate_risk=None if surrogate is None else held_out(fits, folds, surrogate, A),
+    )

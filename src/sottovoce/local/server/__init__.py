@@ -1,0 +1,1 @@
+"""The server's side: reports in, sums out, models from sums."""

@@ -1,0 +1,380 @@
+"""Aggregator: the server, which nobody has to trust: from reports to sums, and from sums to models.
+
+It learns nothing about a person beyond the person's report, which is private by itself; whatever it computes from
+reports costs no privacy, as often as it likes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from sottovoce._files import whole_file
+from sottovoce._validation import whole_number
+from sottovoce.exceptions import MessageError, ParameterError
+from sottovoce.local.cap import CapConstants, constants
+from sottovoce.local.fits.fitting import FitRequest, fit_model
+from sottovoce.local.fits.model import LocalModel
+from sottovoce.local.fits.moments import Moments
+from sottovoce.local.protocol import Protocol
+from sottovoce.local.server.sums import add_reports
+from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
+
+__all__ = ["Aggregator", "Health"]
+
+_MAGIC: Final = b"SVREPSUM"
+_VERSION: Final = 1
+_DIGEST: Final = 32
+_AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the reports look like those of honest devices.
+
+    Attributes
+    ----------
+    n : int
+        Accepted reports.
+    trace : float
+        Estimate of E |z|^2, which is exactly 1 for honest devices.
+    trace_z : float
+        Its distance from 1 in standard errors: standard normal for honest devices.
+    index_chi2 : float
+        Chi-square statistic of the reported indices against the uniform law, which every honest population with random
+        seeds has: candidates are exchangeable.
+    index_p : float
+        Probability of a statistic as large or larger.
+    rejected : dict
+        Refused reports by reason.
+    """
+
+    n: int
+    trace: float
+    trace_z: float
+    index_chi2: float
+    index_p: float
+    rejected: dict[str, int]
+
+    @property
+    def is_plausible(self) -> bool:
+        """False when honest devices would look like this less than about once in a million times.
+
+        True proves nothing: whoever knows the protocol can send reports that pass.
+        """
+        return not (abs(self.trace_z) > 5.0 or self.index_p < 1e-6)
+
+
+class Aggregator:
+    """Adds up reports, and fits models from the sums.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    n_folds : int, default=5
+        Folds of reports, for held-out estimates; a report's fold is a hash of its seed.
+    keep_reports : bool, default=False
+        Keep seed and index of each report too (10 bytes a report), which fits of degree 3 need. Otherwise memory is
+        independent of the number of reports.
+    n_threads : int, optional
+        By default ``SOTTOVOCE_NUM_THREADS``, else the processors of this process.
+
+    Attributes
+    ----------
+    moments : Moments
+        The sums.
+    index_counts : ndarray of shape (K,)
+        How often each index was reported.
+    rejected_ : dict
+        How many reports were refused, by reason: "length", "magic", "protocol", "index".
+
+    Notes
+    -----
+    A report that comes twice counts twice: who collects must see to one report a person, by tokens.
+
+    Examples
+    --------
+    >>> from sottovoce.local import Aggregator, Protocol, Randomizer
+    >>> protocol = Protocol(epsilon=2.0, n_features=2)
+    >>> device = Randomizer(protocol)
+    >>> reports = [device.report([x, -x], 1 if x > 0 else -1) for x in (-0.5, 0.5) for _ in range(100)]
+    >>> aggregator = Aggregator(protocol)
+    >>> aggregator.add(reports)
+    200
+    >>> model = aggregator.fit()
+    >>> model.guarantee_.epsilon
+    2.0
+    """
+
+    def __init__(
+        self, protocol: Protocol, n_folds: int = 5, keep_reports: bool = False, *, n_threads: int | None = None
+    ) -> None:
+        if not isinstance(protocol, Protocol):
+            raise ParameterError(f"protocol must be a Protocol; got {type(protocol).__name__}.")
+        if not isinstance(keep_reports, bool):
+            raise ParameterError(f"keep_reports must be True or False; got {keep_reports!r}.")
+        self.protocol = protocol
+        self.keep_reports = keep_reports
+        self.n_threads = None if n_threads is None else whole_number("n_threads", n_threads, at_least=1)
+        self.moments = Moments(protocol.d, n_folds, protocol.id)
+        self.index_counts: NDArray[np.int64] = np.zeros(protocol.K, dtype=np.int64)
+        self.rejected_: dict[str, int] = {}
+        self._kept: list[tuple[NDArray[np.uint64], NDArray[np.uint16]]] = []
+
+    @property
+    def n_reports(self) -> int:
+        """Number of accepted reports."""
+        return self.moments.n
+
+    @property
+    def constants(self) -> CapConstants:
+        """The constants of the mechanism."""
+        return constants(self.protocol.epsilon, self.protocol.K, self.protocol.m, self.protocol.b)
+
+    def add(self, reports: bytes | bytearray | memoryview | Iterable[bytes]) -> int:
+        """Add reports, and return how many were accepted.
+
+        Parameters
+        ----------
+        reports : bytes, or iterable of bytes
+            One report, or any number of them one after the other without anything between; or pieces of that kind. A
+            piece of an iterable that is no whole number of reports is refused as one; bytes behind the last whole
+            report of a single piece likewise.
+
+        Raises
+        ------
+        ParameterError
+            If ``reports`` is of another type. What is no report is never an error: it is counted in ``rejected_``.
+        """
+        before = self.n_reports
+        for piece in self._pieces(reports):
+            seeds, indices, rejected = parse_many(piece, self.protocol)
+            self._reject(rejected)
+            if not len(seeds):
+                continue
+            add_reports(self.moments, seeds, indices, self.n_threads)
+            self.index_counts += np.bincount(indices, minlength=self.protocol.K)
+            if self.keep_reports:
+                self._kept.append((seeds, indices))
+        return self.n_reports - before
+
+    def merge(self, other: Aggregator) -> Self:
+        """Add the reports that another aggregator has added up.
+
+        Raises
+        ------
+        ParameterError
+            If its protocol is another, if it has other folds, or if one of the two keeps reports and the other not.
+        """
+        if not isinstance(other, Aggregator):
+            raise ParameterError(f"other must be an Aggregator; got {type(other).__name__}.")
+        if other.keep_reports != self.keep_reports:
+            raise ParameterError("keep_reports must agree to merge: one of the two has kept its reports, one has not.")
+        self.moments.merge(other.moments)
+        self.index_counts += other.index_counts
+        self._reject(other.rejected_)
+        self._kept += other._kept
+        return self
+
+    def health(self) -> Health:
+        """Return whether the reports look like those of honest devices."""
+        A1, A2, _, A4 = self.constants.A
+        K, n, d = self.protocol.K, self.n_reports, self.protocol.d
+        trace = float(np.trace(self.moments.estimate(A1, A2).second))
+        # |g|^2 is t^2 plus a chi-square of d - 1 degrees of freedom
+        variance = (A4 + 6.0 * (A2 + 1.0) - 3.0) - (A2 + 1.0) ** 2 + 2.0 * (d - 1)
+        chi2 = math.nan
+        counted = int(self.index_counts.sum())
+        if counted:
+            chi2 = float(((self.index_counts - counted / K) ** 2).sum() * K / counted)
+        return Health(
+            n=n,
+            trace=trace,
+            trace_z=(trace - 1.0) * A2 * math.sqrt(n / variance),
+            index_chi2=chi2,
+            index_p=float(chdtrc(K - 1, chi2)) if counted else math.nan,
+            rejected=dict(self.rejected_),
+        )
+
+    def fit(
+        self,
+        loss: Any = "least squares",
+        *,
+        degree: int | str = "auto",
+        radius: float = 1.0,
+        alpha: float | str | None = None,
+        public_rows: Any = None,
+        shuffled: bool = False,
+        delta: float | None = None,
+    ) -> LocalModel:
+        """Return a model that is fitted to the reports; any number of fits costs nothing more.
+
+        Parameters
+        ----------
+        loss : str, MarginLoss or callable, default="least squares"
+            "least squares" is the most accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss`
+            or the derivative f' of any convex loss f of the margin s <w, x> gives the constrained problem, the minimum
+            of E f(s <w, x>) over |w| <= radius.
+        degree : {0, 1, 3, "auto"}, default="auto"
+            Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too, 3 (constrained
+            problems, kept reports) moments up to the fourth. "auto" takes 1, or 0 where the second moment is lost in
+            noise, or 3 where its planned error is smaller.
+        radius : float, > 0, default=1.0
+            Of the ball, for constrained problems.
+        alpha : float >= 0, "held-out" or None
+            Penalty of least squares; None for half the noise edge, "held-out" to let held-out reports choose.
+        public_rows : array or sequence of records, optional
+            Public records without labels, from the same population: they replace the second moment of the reports.
+        shuffled : bool, default=False
+            State in the receipt what the reports of all would cost in the central model if a trusted shuffler had mixed
+            them before anybody saw them. Needs ``delta``.
+        delta : float, optional
+
+        Returns
+        -------
+        LocalModel
+
+        Raises
+        ------
+        ParameterError
+            If an argument is out of range, does not fit another, or there are no reports.
+        """
+        request = FitRequest(loss, degree, radius, alpha, public_rows, shuffled, delta)
+        kept = self._reports() if self.keep_reports else None
+        return fit_model(self.protocol, self.moments, self.constants, request, kept)
+
+    def to_bytes(self) -> bytes:
+        """Return everything that was added up as bytes.
+
+        The format: 8 bytes ``SVREPSUM``; the length of the header as 4 bytes, little-endian; the header, JSON with
+        ``version``, ``protocol`` (its canonical text), ``rejected``, ``index_counts``, ``kept`` (number of kept
+        reports, or null) and ``moments`` (length of what follows); the sums as `Moments.to_bytes` writes them; the
+        seeds of the kept reports as u64 and their indices as u16, little-endian; SHA-256 of everything before.
+        """
+        sums = self.moments.to_bytes()
+        seeds, indices = self._reports()
+        header = json.dumps(
+            {
+                "version": _VERSION,
+                "protocol": self.protocol.to_json(),
+                "rejected": self.rejected_,
+                "index_counts": self.index_counts.tolist(),
+                "kept": len(seeds) if self.keep_reports else None,
+                "moments": len(sums),
+            },
+            sort_keys=True,
+        ).encode()
+        kept = seeds.astype("<u8").tobytes() + indices.astype("<u2").tobytes()
+        content = _MAGIC + len(header).to_bytes(4, "little") + header + sums + kept
+        return content + hashlib.sha256(content).digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote.
+
+        Raises
+        ------
+        MessageError
+            If the bytes are no such sums, are damaged, or of a later version.
+        """
+        if not isinstance(data, bytes) or len(data) < len(_MAGIC) + 4 + _DIGEST or not data.startswith(_MAGIC):
+            raise MessageError("these bytes are no aggregator: they do not begin as such.")
+        content, digest = data[:-_DIGEST], data[-_DIGEST:]
+        if hashlib.sha256(content).digest() != digest:
+            raise MessageError("the aggregator is damaged: its checksum is wrong. Take an intact copy.")
+        start = len(_MAGIC) + 4
+        end = start + int.from_bytes(data[len(_MAGIC) : start], "little")
+        try:
+            fields = json.loads(content[start:end])
+            if fields["version"] != _VERSION:
+                raise ValueError(f"it has version {fields['version']!r}, this sottovoce reads {_VERSION}")
+            middle = end + whole_number("moments", fields["moments"], at_least=0)
+            moments = Moments.from_bytes(content[end:middle])
+            out = cls(Protocol.from_json(fields["protocol"]), moments.n_folds, fields["kept"] is not None)
+            out.moments.merge(moments)
+            out._reject({str(why): whole_number(why, count, at_least=0) for why, count in fields["rejected"].items()})
+            counts = [whole_number("index_counts", count, at_least=0) for count in fields["index_counts"]]
+            if len(counts) != out.protocol.K:
+                raise ValueError(f"it counts {len(counts)} indices, its protocol has {out.protocol.K}")
+            out.index_counts[:] = counts
+            kept = 0 if fields["kept"] is None else whole_number("kept", fields["kept"], at_least=0)
+            if len(content) - middle != 10 * kept or (fields["kept"] is not None and kept != moments.n):
+                raise ValueError("its kept reports do not agree with its sums")
+            if kept:
+                seeds = np.frombuffer(content, "<u8", kept, middle).astype(np.uint64)
+                indices = np.frombuffer(content, "<u2", kept, middle + 8 * kept).astype(np.uint16)
+                out._kept.append((seeds, indices))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise MessageError(f"the aggregator cannot be read: {error}") from None
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_bytes` to a file, whole or not at all."""
+        with whole_file(path) as file:
+            file.write(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises
+        ------
+        MessageError
+            If it cannot be read; the message names the file.
+        """
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except OSError as error:
+            raise MessageError(f"{path}: cannot read the aggregator: {error.strerror}.") from None
+        except MessageError as error:
+            raise MessageError(f"{path}: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Aggregator of {self.n_reports} reports to protocol {self.protocol.id.hex()}>"
+
+    def _pieces(self, reports: Any) -> Iterator[bytes]:
+        """Cut or gather what was given into pieces of at most some 2^18 reports, and refuse wrong lengths."""
+        most = _AT_ONCE * REPORT_BYTES
+        if isinstance(reports, (bytes, bytearray, memoryview)):
+            view = memoryview(reports).cast("B")
+            for start in range(0, len(view), most):
+                yield bytes(view[start : start + most])
+            return
+        scalar = isinstance(reports, np.ndarray) and reports.ndim == 0
+        if scalar or isinstance(reports, str) or not isinstance(reports, Iterable):
+            raise ParameterError(f"reports must be bytes or an iterable of bytes; got {type(reports).__name__}.")
+        waiting: list[bytes] = []
+        size = 0
+        for piece in reports:
+            if not isinstance(piece, (bytes, bytearray, memoryview)):
+                raise ParameterError(f"a report must be bytes; got {type(piece).__name__}.")
+            if not len(piece) or len(piece) % REPORT_BYTES:
+                self._reject({Reason.LENGTH.value: 1})
+                continue
+            waiting.append(bytes(piece))
+            size += len(piece)
+            if size >= most:
+                yield from self._pieces(b"".join(waiting))
+                waiting, size = [], 0
+        if waiting:
+            yield b"".join(waiting)
+
+    def _reject(self, counts: dict[str, int]) -> None:
+        for why, count in counts.items():
+            self.rejected_[why] = self.rejected_.get(why, 0) + count
+
+    def _reports(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+        if not self._kept:
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint16)
+        if len(self._kept) > 1:
+            self._kept = [(np.concatenate([k[0] for k in self._kept]), np.concatenate([k[1] for k in self._kept]))]
+        return self._kept[0]

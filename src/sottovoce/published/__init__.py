@@ -1,0 +1,1 @@
+"""What the papers print, for study and comparison; where its privacy claim does not hold, its page says why."""

@@ -1,0 +1,108 @@
+r"""Convex 1-Lipschitz losses of u = y <w, x>, written as mixtures of absolute values (Lemma 4.8 of the paper).
+
+For convex f on [-1, 1] let D = f'(1) - f'(-1), draw U uniformly on [f'(-1), f'(1)], and let s be the largest point with
+U in the subdifferential of f at s. Then
+
+.. math:: f(u) = \tfrac{D}{2} \, \mathbb{E} |u - s| + \tfrac12 (f'(1) + f'(-1)) u + \text{const}, \qquad
+          f'(u) = f'(-1) + D \, \mathbb{P}(s < u).
+
+One s serves for *all* factors of a report. An s of its own for every factor, as the paper's listing has it, estimates
+the polynomial at the mean of s, which is another function: a test shows it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sottovoce._validation import number
+from sottovoce.exceptions import ParameterError
+from sottovoce.published.bernstein.smoothing import hinge_half
+
+__all__ = ["GENERAL_LOSSES", "GeneralLoss"]
+
+Array = NDArray[np.float64]
+
+_BISECTIONS = 54
+
+
+class GeneralLoss(NamedTuple):
+    """A convex 1-Lipschitz function f of u in [-1, 1].
+
+    Parameters
+    ----------
+    name : str
+        For receipts.
+    value : callable
+        From an array of u to f(u).
+    derivative : callable
+        From an array of u to f'(u), a subgradient where f' jumps; not decreasing, within [-1, 1].
+    """
+
+    name: str
+    value: Callable[[Array], Array]
+    derivative: Callable[[Array], Array]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """f'(-1) and f'(1)."""
+        low, high = (float(v) for v in np.asarray(self.derivative(np.array([-1.0, 1.0])), dtype=np.float64))
+        return low, high
+
+    def check(self) -> None:
+        """Refuse a loss that is not convex and 1-Lipschitz at 2,001 points of [-1, 1].
+
+        Raises
+        ------
+        ParameterError
+            Naming what is wrong.
+        """
+        slopes = np.asarray(self.derivative(np.linspace(-1.0, 1.0, 2001)), dtype=np.float64)
+        for slope in (slopes.min(), slopes.max()):
+            number(f"derivative of the loss {self.name!r}", float(slope), at_least=-1.0, at_most=1.0)
+        if not np.all(np.diff(slopes) >= -1e-12):
+            raise ParameterError(f"the loss {self.name!r} is not convex: its derivative decreases somewhere.")
+
+    def thresholds(self, shares: Array) -> Array:
+        """Return s for U = f'(-1) + D ``shares``, shares in (0, 1): the largest point with f'(s) <= U, by bisection."""
+        low_slope, high_slope = self.ends
+        slopes = low_slope + (high_slope - low_slope) * shares
+        low, high = np.full(slopes.shape, -1.0), np.full(slopes.shape, 1.0)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            below = self.derivative(middle) <= slopes
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return low
+
+
+def _logistic(u: Array) -> Array:
+    return np.logaddexp(0.0, -u)
+
+
+def _logistic_derivative(u: Array) -> Array:
+    slope: Array = -expit(-u)
+    return slope
+
+
+def _hinge_half_derivative(u: Array) -> Array:
+    return np.where(u < 0.5, -1.0, 0.0)
+
+
+def _absolute_half(u: Array) -> Array:
+    return np.abs(0.5 - u)
+
+
+def _absolute_half_derivative(u: Array) -> Array:
+    return np.where(u < 0.5, -1.0, 1.0)
+
+
+GENERAL_LOSSES = {
+    loss.name: loss
+    for loss in (
+        GeneralLoss("logistic", _logistic, _logistic_derivative),
+        GeneralLoss("hinge by mixture", hinge_half, _hinge_half_derivative),
+        GeneralLoss("absolute", _absolute_half, _absolute_half_derivative),
+    )
+}

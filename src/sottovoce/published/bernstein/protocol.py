@@ -1,0 +1,214 @@
+"""The public parameters of a collection of Bernstein reports, frozen before anybody reports."""
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from sottovoce._validation import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, choice, magnitude, number, whole_number
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.published.bernstein.noise import KINDS, CopyNoise, copies
+
+if TYPE_CHECKING:
+    from sottovoce.published.bernstein.oracle import Oracle
+
+__all__ = ["LOSSES", "BernsteinProtocol"]
+
+LOSSES: Final = ("hinge", "logistic", "hinge by mixture", "absolute")
+
+_FORMAT: Final = "sottovoce-local-protocol"
+_MECHANISM: Final = "bernstein"
+_VERSION: Final = 1
+_MOST_NOISE: Final = 2.0**20
+_FINEST: Final = 2.0**-29  # y = 1 must fit in 32 bits of ticks, noise included
+_MOST_NUMBERS: Final = 2**24  # in one report
+
+
+@dataclass(frozen=True)
+class BernsteinProtocol:
+    r"""Everything that devices and server agree on for Algorithms 1 and 2 of Wang, Smith and Xu (2019).
+
+    Parameters
+    ----------
+    loss : {"hinge", "logistic", "hinge by mixture", "absolute"}
+        Function f of u = y <w, x>. ``"hinge"`` is [1/2 - u]_+ by Algorithm 1; the others go by Algorithm 2:
+        log(1 + exp(-u)), the same hinge once more, and \|1/2 - u\|.
+    n_features : int, >= 1
+        d. Whoever wants an intercept adds a constant feature on the device, within ``data_norm``.
+    epsilon, delta : float
+        Budget of one person's only report, against everybody, the server included.
+    degree : int, default 1
+        p of the polynomial; a report has p(p+1) + 1 copies.
+    beta : float, default 0.25
+        Width over which the kink of the loss is smoothed, in (0, 1].
+    noise : {"tight", "basic", "printed"}
+        See `sottovoce.published.bernstein.noise`. ``"printed"`` does not keep epsilon and delta in general: it warns,
+        and the receipt states what it really gives.
+    data_norm : float, default 1.0
+        Public bound on the norm of x; longer ones are shortened on the device. The constraint set is
+        \|w\| <= 1 / data_norm.
+    first_std, other_std, tick : float, optional
+        Noise of copy 0 and of the others in units of ``data_norm``, and the grid. Worked out from the rest; given only
+        when a protocol is read, and checked then to keep the budget.
+
+    Attributes
+    ----------
+    id : bytes
+        The first 8 bytes of the SHA-256 of `to_json`.
+    """
+
+    loss: str
+    n_features: int
+    epsilon: float
+    delta: float
+    degree: int = 1
+    beta: float = 0.25
+    noise: str = "tight"
+    data_norm: float = 1.0
+    first_std: float = math.nan  # NaN in all three: to be worked out
+    other_std: float = math.nan
+    tick: float = math.nan
+
+    def __post_init__(self) -> None:
+        def keep(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("loss", choice("loss", self.loss, LOSSES))
+        keep("n_features", whole_number("n_features", self.n_features, at_least=1))
+        keep("epsilon", number("epsilon", self.epsilon, at_least=MIN_EPSILON, at_most=MAX_EPSILON))
+        remedy = "Choose it well below 1 / people."
+        keep("delta", number("delta", self.delta, at_least=MIN_DELTA, below=1.0, remedy=remedy))
+        keep("degree", whole_number("degree", self.degree, at_least=1, at_most=100))
+        keep("beta", number("beta", self.beta, above=0.0, at_most=1.0))
+        keep("noise", choice("noise", self.noise, KINDS))
+        keep("data_norm", magnitude("data_norm", self.data_norm))
+        if not self.n_copies * (self.n_features + 1) <= _MOST_NUMBERS:
+            raise ParameterError(
+                f"a report of degree {self.degree} on {self.n_features} features would hold "
+                f"{self.n_copies * (self.n_features + 1)} numbers: lower degree or n_features."
+            )
+        if all(isinstance(v, float) and math.isnan(v) for v in (self.first_std, self.other_std, self.tick)):
+            planned = CopyNoise.calibrated(self.noise, self.epsilon, self.delta, self.degree)
+            keep("first_std", planned.first_std)
+            keep("other_std", planned.other_std)
+            keep("tick", _tick(planned))
+        self._check_noise()
+        if self.noise == "printed":
+            warnings.warn(
+                f"noise='printed' is the noise of the paper, kept for reproduction: it claims epsilon={self.epsilon:g} "
+                f"at delta={self.delta:g}, one report really costs epsilon={self.true_epsilon:.4g} there. "
+                "Use noise='tight'.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def n_copies(self) -> int:
+        """Number of noisy copies in a report."""
+        return copies(self.degree)
+
+    @property
+    def report_size(self) -> int:
+        """Bytes of a report."""
+        return 12 + 4 * self.n_copies * (self.n_features + 1)
+
+    @property
+    def copy_noise(self) -> CopyNoise:
+        """The noise, from which both the reports and the receipt are made."""
+        return CopyNoise(self.degree, self.first_std, self.other_std)
+
+    @property
+    def true_epsilon(self) -> float:
+        """What one report costs at ``delta``, exactly."""
+        return self.copy_noise.epsilon(self.delta)
+
+    @property
+    def oracle(self) -> "Oracle":
+        """The polynomial surrogate of the loss."""
+        from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
+        from sottovoce.published.bernstein.oracle import Oracle
+
+        return Oracle(self.degree, self.beta, GENERAL_LOSSES.get(self.loss))
+
+    @property
+    def id(self) -> bytes:
+        """The first 8 bytes of the SHA-256 of `to_json`."""
+        return hashlib.sha256(self.to_json().encode("utf-8")).digest()[:8]
+
+    def to_json(self) -> str:
+        """Return the protocol as canonical JSON: keys sorted, no spaces."""
+        content = {"format": _FORMAT, "version": _VERSION, "mechanism": _MECHANISM}
+        content |= {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "BernsteinProtocol":
+        """Read a protocol from its canonical text, and check that its noise keeps its budget.
+
+        Raises
+        ------
+        ParameterError
+            If the text is not a protocol that this version can read, is not canonical, holds a parameter out of range,
+            or describes noise that does not keep the budget.
+        """
+        try:
+            content = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ParameterError(f"the protocol is not JSON: {error}.") from error
+        head = {"format": _FORMAT, "version": _VERSION, "mechanism": _MECHANISM}
+        if not isinstance(content, Mapping):
+            raise ParameterError("the protocol is not a JSON object.")
+        for key, wanted in head.items():
+            if content.get(key) != wanted:
+                raise ParameterError(f"the protocol's {key!r} is {content.get(key)!r}, not {wanted!r}.")
+        given = {key: value for key, value in content.items() if key not in head}
+        names = {entry.name for entry in fields(cls)}
+        if set(given) != names or None in given.values():
+            odd = ", ".join(sorted(set(given) ^ names))
+            raise ParameterError(f"the protocol has missing, empty or unknown entries: {odd}.")
+        protocol = cls(**given)
+        if protocol.to_json() != text.strip():
+            raise ParameterError(
+                "the protocol's text is not canonical (sorted keys, no white space, shortest floats), so its id would "
+                "be ambiguous. Pass on the text of to_json() unchanged."
+            )
+        return protocol
+
+    def _check_noise(self) -> None:
+        for name in ("first_std", "other_std"):
+            number(name, getattr(self, name), above=0.0, at_most=_MOST_NOISE, remedy="Raise epsilon, or lower degree.")
+        least, most = _ticks(self.copy_noise)
+        if not (math.frexp(number("tick", self.tick))[0] == 0.5 and least <= self.tick <= most):
+            raise ParameterError(f"tick must be a power of two in [{least!r}, {most!r}]; got {self.tick!r}.")
+        if self.noise == "printed":
+            planned = CopyNoise.calibrated(self.noise, self.epsilon, self.delta, self.degree)
+            if not (
+                math.isclose(self.first_std, planned.first_std, rel_tol=1e-9)
+                and math.isclose(self.other_std, planned.other_std, rel_tol=1e-9)
+            ):
+                raise ParameterError(f"first_std and other_std must be those printed in the paper, {planned!r}.")
+        elif not self.copy_noise.delta(self.epsilon) <= self.delta * (1.0 + 1e-8):
+            raise ParameterError(
+                f"first_std={self.first_std!r} and other_std={self.other_std!r} give delta="
+                f"{self.copy_noise.delta(self.epsilon):.3g} at epsilon={self.epsilon!r}, more than the protocol's "
+                f"{self.delta!r}: do not take part in it."
+            )
+
+
+def _ticks(noise: CopyNoise) -> tuple[float, float]:
+    """Return the finest tick that 32 bits can hold with 9.2 standard deviations, and the coarsest that noise hides."""
+    most = _power_of_two_below(min(noise.first_std, noise.other_std, 1.0)) / 64.0
+    least = _power_of_two_below(max(noise.first_std, noise.other_std)) * 2.0**-26
+    return max(least, _FINEST), most
+
+
+def _tick(noise: CopyNoise) -> float:
+    least, most = _ticks(noise)
+    return max(least, min(most * 2.0**-14, 2.0**-20))
+
+
+def _power_of_two_below(value: float) -> float:
+    return math.ldexp(1.0, math.frexp(value)[1] - 1)

@@ -1,0 +1,307 @@
+r"""Attacks on the published noise of ADMM sharing: demonstrations that its privacy claim does not hold.
+
+A release is the message v = D (x + xi) of one party, see `sottovoce.published.vertical_admm.noise`. What each attacker
+knows besides is said below. None of them needs to know the noise level, the weights x, or anything about other parties.
+Proofs: ``docs/privacy/published_vertical_noise.md``.
+
+* `distance_to_columns`: one release and two neighbouring blocks: which of them made it.
+* `identify_rows`: one release and some rows, all but one say: which of the candidates are the others.
+* `rows_to_know`, `recover_block`: as many releases as the rank and as many known rows: the whole block.
+* `labels_from_dual`: the dual variable, which every party is sent: the label of every row.
+* `Lemma1Counterexample`: the sensitivity exceeds the paper's bound.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, eigvalsh, lstsq, qr
+
+from sottovoce._validation import whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.published.vertical_admm.noise import lemma_1_bound
+
+__all__ = [
+    "Lemma1Counterexample",
+    "distance_to_columns",
+    "identify_rows",
+    "labels_from_dual",
+    "recover_block",
+    "rows_to_know",
+]
+
+Array = NDArray[np.float64]
+
+_RANK_CUT = 1e-10  # singular values below this part of the largest count as zero
+
+
+def distance_to_columns(release: Array, block: Array) -> float:
+    """Return the distance of a release to the span of a block's columns, as a part of the release's length.
+
+    Rounding aside it is 0 for the block that the release was made from. For a block whose columns do not span all that
+    those of the first span it is positive with probability 1, whatever the noise level. Of two blocks with different
+    spans at least one is told from the other so: its releases leave the other's span.
+
+    Parameters
+    ----------
+    release : ndarray of shape (n,)
+    block : ndarray of shape (n, d)
+        What the attacker thinks the party's block may be.
+
+    Returns
+    -------
+    float
+        In [0, 1]: 1e-13 or less stands for 0.
+
+    Raises
+    ------
+    ParameterError
+        If the shapes do not fit, or the release is zero or not finite.
+    """
+    release, block = _fitting(release, block)
+    return float(np.linalg.norm(release - block @ _weights(block, release)) / np.linalg.norm(release))
+
+
+def identify_rows(release: Array, rows: NDArray[np.intp], known: Array, candidates: Array) -> NDArray[np.intp]:
+    """Return which candidate each unknown row of the block is, from one release.
+
+    The known rows give the noisy weights x + xi themselves, without any further error. So the release holds the exact
+    product of each unknown row with known numbers, and these differ for every two candidates with probability 1.
+
+    Parameters
+    ----------
+    release : ndarray of shape (n,)
+    rows : ndarray of shape (k,)
+        Places of the known rows: all but one, or as few as the rank.
+    known : ndarray of shape (k, d)
+        These rows of the block. Unknown rows that are not in their span are guessed wrongly.
+    candidates : ndarray of shape (n_candidates, d)
+        Different rows, among them every unknown one. One outside the span of the known rows may be taken for another.
+
+    Returns
+    -------
+    ndarray of shape (n - k,)
+        Numbers of candidates, for the unknown rows in order.
+
+    Raises
+    ------
+    ParameterError
+        If the shapes do not fit, or the release is zero or not finite.
+    """
+    release = np.asarray(release, dtype=np.float64)
+    seen, known = _fitting(release[rows], known)
+    candidates = np.asarray(candidates, dtype=np.float64)
+    if not (candidates.ndim == 2 and len(candidates) and candidates.shape[1] == known.shape[1]):
+        raise ParameterError(
+            f"candidates must be rows with the {known.shape[1]} columns of known; got shape {candidates.shape}."
+        )
+    products = candidates @ _weights(known, seen)
+    order = np.argsort(products)
+    middles = 0.5 * (products[order][1:] + products[order][:-1])
+    return order[np.searchsorted(middles, np.delete(release, rows))]
+
+
+def rows_to_know(releases: Array) -> NDArray[np.intp]:
+    """Return which rows of the block are worth knowing for `recover_block`: one for each release, far from singular.
+
+    Parameters
+    ----------
+    releases : ndarray of shape (n, r)
+        Releases of one block of rank at least r, each a column.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        Places of rows, by pivoted QR on the span of the releases.
+    """
+    pivots = qr(_basis(releases).T, mode="r", pivoting=True)[1]
+    return np.asarray(pivots[: np.shape(releases)[1]], dtype=np.intp)
+
+
+def recover_block(releases: Array, rows: NDArray[np.intp], known: Array) -> Array:
+    """Return the whole block from as many releases as its rank, and as many of its rows.
+
+    The releases span the columns of the block with probability 1: they are Q for some orthonormal Q, and the block is
+    Q W. The known rows give W.
+
+    Parameters
+    ----------
+    releases : ndarray of shape (n, r)
+        Releases of one block of rank r, each a column. The weights behind them may differ.
+    rows : ndarray of shape (r,)
+        Places of the known rows, say from `rows_to_know`. Any r rows that are linearly independent will do.
+    known : ndarray of shape (r, d)
+        These rows of the block.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    basis = _basis(releases)
+    block: Array = basis @ np.linalg.solve(basis[rows], np.asarray(known, dtype=np.float64))
+    return block
+
+
+def labels_from_dual(dual: Array) -> Array:
+    r"""Return the label of every row from the dual variable of logistic regression.
+
+    After an update of z the dual variable is the derivative of the loss, :math:`y_i = -b_i / (1 + e^{b_i z_i})`, with
+    the label b_i: its sign is that of -b_i, at any z.
+
+    Parameters
+    ----------
+    dual : ndarray of shape (n,)
+        y of eq. (8) of the paper, as every party is sent it.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        -1 and 1; 0 only where the dual variable is 0 in double precision.
+    """
+    return -np.sign(np.asarray(dual, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Lemma1Counterexample:
+    r"""Two neighbouring blocks, all of the paper's assumptions true, whose messages differ by more than Lemma 1 allows.
+
+    Rows come in k pairs. Column 0 holds 1/2 and -1/2 in each pair, column j holds sqrt(3)/2 in both rows of pair j:
+    rows have norm 1. In the neighbour the sign of one entry of column 0 is changed: one column differs, by a matrix of
+    norm 1. The party minimises lambda/2 |x|^2 + rho/2 |D x - z|^2 with z the normalised column 0, y = 0, and nothing
+    from the other party. As lambda goes to 0 the message moves by 1/sqrt(k); the bound is about 6/(k + 1).
+
+    Parameters
+    ----------
+    n_pairs : int, >= 4
+        k; the block has 2k rows and d = k + 1 columns. From 35 on the bound is exceeded.
+
+    Raises
+    ------
+    ParameterError
+        If ``n_pairs`` is out of its range.
+    """
+
+    n_pairs: int
+
+    penalty = 1e-9  # lambda
+    n_parties = 2
+    norm_bound = 1.0  # b_1
+    curvature = 1.0  # c_1: the regulariser is half the squared norm
+    smoothness = 0.25  # L of the logistic loss
+
+    def __post_init__(self) -> None:
+        whole_number("n_pairs", self.n_pairs, at_least=4)
+
+    @property
+    def rho(self) -> float:
+        """The paper's rho, 4k: large enough for its Assumption 1.2."""
+        return 4.0 * self.n_pairs
+
+    @cached_property
+    def block(self) -> Array:
+        """D, of shape (2k, k + 1)."""
+        k = self.n_pairs
+        out = np.zeros((2 * k, k + 1))
+        out[:, 0] = np.tile([0.5, -0.5], k)
+        out[np.arange(2 * k), 1 + np.repeat(np.arange(k), 2)] = np.sqrt(0.75)
+        return out
+
+    @cached_property
+    def neighbour(self) -> Array:
+        """D', which differs from D in one entry."""
+        out = self.block.copy()
+        out[0, 0] *= -1.0
+        return out
+
+    @property
+    def target(self) -> Array:
+        """The variable z of the round."""
+        column = self.block[:, 0]
+        return column / np.linalg.norm(column)
+
+    def weights(self, block: Array) -> Array:
+        """Return x of eq. (16), before any noise."""
+        hessian = self.penalty * np.eye(block.shape[1]) + self.rho * block.T @ block
+        solution: Array = cho_solve(cho_factor(hessian), self.rho * (block.T @ self.target))
+        return solution
+
+    @property
+    def bound(self) -> float:
+        """What Lemma 1 allows."""
+        return lemma_1_bound(
+            self.block.shape[1],
+            penalty=self.penalty,
+            curvature=self.curvature,
+            rho=self.rho,
+            n_parties=self.n_parties,
+            norm_bound=self.norm_bound,
+        )
+
+    @cached_property
+    def change(self) -> float:
+        """How much the message moves: |D x - D' x'|, x' minimised for D'. Privacy depends on this."""
+        block, neighbour = self.block, self.neighbour
+        return float(np.linalg.norm(block @ self.weights(block) - neighbour @ self.weights(neighbour)))
+
+    @cached_property
+    def change_at_fixed_weights(self) -> float:
+        """The sensitivity as Definition 2 of the paper is printed: |D x - D' x|, with the same x."""
+        return float(np.linalg.norm((self.block - self.neighbour) @ self.weights(self.block)))
+
+    def assumptions(self) -> dict[str, bool]:
+        """Return whether each assumption about numbers holds for both blocks, computed (to rounding).
+
+        The others hold by form: logistic loss and half the squared norm are convex, smooth and at least 0.
+        """
+        both = (self.block, self.neighbour)
+        spectra = [eigvalsh(block.T @ block) for block in both]
+        moduli = [self.penalty + self.rho * values[0] for values in spectra]
+        difference = self.block - self.neighbour
+        iterates = [self.target, *(self.weights(block) for block in both)]
+        return {
+            "one column differs": int(np.count_nonzero(difference.any(axis=0))) == 1,
+            "|D - D'| <= 1": bool(np.linalg.norm(difference) <= 1.0),
+            "1.1: full column rank": all(values[0] > 1e-6 for values in spectra),
+            "1.2(b): gamma_m >= 2 sigma_max": all(
+                modulus >= 2.0 * values[-1] for modulus, values in zip(moduli, spectra, strict=True)
+            ),
+            # a convex loss: the update of z is strongly convex with modulus rho at least
+            "1.2(c): rho gamma > 2 L^2": self.rho**2 > 2.0 * self.smoothness**2,
+            "1.2(c): rho >= L": self.rho >= self.smoothness,
+            "2.1: iterates within b_1": all(
+                bool(np.linalg.norm(value) <= self.norm_bound * (1.0 + 1e-12)) for value in iterates
+            ),
+            "2.3: rows of norm 1": all(
+                np.allclose(np.linalg.norm(block, axis=1), 1.0, rtol=0.0, atol=1e-12) for block in both
+            ),
+        }
+
+
+def _weights(block: Array, release: Array) -> Array:
+    """Return the shortest x with block x nearest to the release."""
+    solution: Array = lstsq(block, release, cond=_RANK_CUT, lapack_driver="gelsy")[0]
+    return solution
+
+
+def _basis(releases: Array) -> Array:
+    """Return an orthonormal basis of the span of the releases."""
+    releases = np.asarray(releases, dtype=np.float64)
+    if not (releases.ndim == 2 and releases.shape[0] >= releases.shape[1] > 0 and np.isfinite(releases).all()):
+        raise ParameterError(
+            f"releases must be finite, one column for each release and no more of them than rows; got shape "
+            f"{releases.shape}. Stack the messages with numpy.column_stack."
+        )
+    basis: Array = np.linalg.qr(releases)[0]
+    return basis
+
+
+def _fitting(release: Array, block: Array) -> tuple[Array, Array]:
+    release, block = np.asarray(release, dtype=np.float64), np.asarray(block, dtype=np.float64)
+    if not (release.ndim == 1 and block.ndim == 2 and len(release) == len(block) and block.shape[1] > 0):
+        raise ParameterError(
+            f"release and block must have the same number of rows; got shapes {release.shape} and {block.shape}."
+        )
+    if not (np.isfinite(release).all() and release.any() and np.isfinite(block).all()):
+        raise ParameterError("release and block must be finite and the release not zero: there is nothing to attack.")
+    return release, block

@@ -1,0 +1,203 @@
+r"""The conditions under which Theorem 1 of Hu et al. promises that ADMM sharing converges, checked for given parties.
+
+For the problem l(sum_m D_m x_m) + sum_m R_m(x_m), l a *sum* of losses and R_m with lambda taken in, Assumption 1 asks:
+
+* **1.** l' has a Lipschitz constant L; l acts on each record by itself, so L is the smoothness of one loss. Every D_m
+  has full column rank.
+* **2 (a)** Every subproblem (6) is strongly convex, with modulus gamma_m(rho), and so is (7), with gamma(rho).
+* **2 (b)** gamma_m(rho) >= 2 sigma_max(D_m'D_m).
+* **2 (c)** rho gamma(rho) > 2 L^2 and rho >= L.
+* **3.** The objective is bounded below.
+* **4.** R_m is convex, or smooth. All of `sottovoce.vertical.protocols.exact.penalty` are convex.
+
+The moduli. (6) is R_m plus the quadratic rho/2 |D_m x|^2 plus a linear term, and R_m minus l2/2 |x|^2 is convex, so
+gamma_m(rho) = l2 + rho sigma_min(D_m'D_m); where the party carries the free intercept, which R_m leaves out, l2 drops
+out of this bound. (7) is l(z) plus rho/2 |z|^2 plus a linear term: gamma(rho) = rho for a convex loss, rho - L for a
+loss whose second derivative may reach -L. (c) then is rho > sqrt(2) L in the convex case, and in the other
+rho^2 - rho L - 2 L^2 = (rho - 2 L)(rho + L) > 0, that is rho > 2 L.
+
+The conditions are the published ones, and two things about them should be known. (b) has no rho on its right side, so
+it asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L is; and it does not know the number of
+parties. **They do not suffice**: with three parties that hold the same column, squared loss, no penalty and rho = 2,
+all of them hold, and the printed updates diverge (docs/guide/vertical_solvers.md).
+
+References
+----------
+.. [1] Hu, Liu, Kong, Niu (2019). Learning Privately over Distributed Features: An ADMM Sharing Approach.
+   arXiv:1907.07735, Assumption 1 and Theorem 1.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce._validation import number
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss, SmoothLoss
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import read_public_facts
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.wire import Done, Prepare, Spectrum, SpectrumReply
+
+__all__ = ["PartyCondition", "Theorem1Report", "theorem_1_conditions"]
+
+
+@dataclass(frozen=True)
+class PartyCondition:
+    """What Assumption 1 says of one party.
+
+    Attributes
+    ----------
+    smallest, largest : float
+        Extreme eigenvalues of D'D, the column of ones of an intercept included; ``smallest`` is 0 where it is not above
+        rounding errors.
+    modulus : float
+        gamma_m(rho).
+    least_rho : float
+        Least rho with gamma_m(rho) >= 2 ``largest``; inf if there is none.
+    """
+
+    smallest: float
+    largest: float
+    modulus: float
+    least_rho: float
+
+    @property
+    def has_full_rank(self) -> bool:
+        """True when the columns are linearly independent."""
+        return self.smallest > 0.0
+
+    @property
+    def holds_b(self) -> bool:
+        """Condition 2 (b)."""
+        return self.modulus >= 2.0 * self.largest
+
+
+@dataclass(frozen=True)
+class Theorem1Report:
+    """Which of the conditions of Theorem 1 hold.
+
+    Attributes
+    ----------
+    rho : float
+        Penalty parameter that was asked about.
+    parties : dict
+        By name.
+    smoothness : float
+        L.
+    modulus : float
+        gamma(rho) of subproblem (7).
+    failing : tuple of str
+        The conditions that do not hold, in words; empty when all do.
+    least_rho : float
+        All conditions hold for every rho above it, and for none below; inf if there is no such rho.
+    """
+
+    rho: float
+    parties: Mapping[str, PartyCondition]
+    smoothness: float
+    modulus: float
+    failing: tuple[str, ...]
+    least_rho: float
+
+    @property
+    def holds(self) -> bool:
+        """True when every condition holds."""
+        return not self.failing
+
+
+def theorem_1_conditions(
+    parties: Parties, loss: Loss | SmoothLoss, *, penalty: Penalty, rho: float, intercept: str | None = None
+) -> Theorem1Report:
+    """Check Assumption 1 of Hu et al. for these parties; they are prepared anew, a training under way is dropped.
+
+    It asks each party for the extreme eigenvalues of its Gram matrix, which is a release without noise: a check of
+    theory, for data that are no secret.
+
+    Parameters
+    ----------
+    parties : Parties
+    loss : Loss or SmoothLoss
+        Of one record; the objective is the sum over the records.
+    penalty : Penalty
+        R_m of every party, for the sum of losses (lambda R_m of the paper).
+    rho : float, > 0
+        Penalty parameter of the printed form, for the sum of losses.
+    intercept : str or None
+        Party that carries the free intercept.
+
+    Returns
+    -------
+    Theorem1Report
+
+    Raises
+    ------
+    ParameterError
+        If rho is not positive and finite, or no party has the name ``intercept``.
+    PartyError
+        If a party refuses, for instance because it has a budget.
+    """
+    rho = number("rho", rho, above=0.0)
+    if intercept is not None and intercept not in parties.names:
+        raise ParameterError(f"intercept must name a party ({', '.join(map(repr, parties.names))}); got {intercept!r}.")
+    facts = read_public_facts(parties)
+    requests = {name: Prepare(*penalty, int(name == intercept)) for name in parties.names}
+    parties.exchange(requests, Done)
+    by_party = {
+        name: _party(reply, facts[name].n_features + (name == intercept), 0.0 if name == intercept else penalty.l2, rho)
+        for name, reply in parties.exchange(Spectrum(), SpectrumReply).items()
+    }
+    L = loss.smoothness
+    convex = isinstance(loss, Loss)
+    modulus = rho if convex else rho - L
+    bounded = _is_bounded_below(loss) or (
+        # a quadratic outgrows the slope of the loss, in every direction
+        intercept is None and penalty.l2 > 0.0 and math.isfinite(loss.lipschitz)
+    )
+    failing = []
+    if math.isinf(L):
+        failing.append(f"1: the derivative of the {loss.name} loss jumps, it has no Lipschitz constant")
+    for name, party in by_party.items():
+        if not party.has_full_rank:
+            failing.append(f"1: the columns of party {name!r} are linearly dependent")
+        if not party.modulus > 0.0:
+            failing.append(f"2 (a): subproblem (6) of party {name!r} is not strongly convex, gamma_m = 0")
+        if not party.holds_b:
+            failing.append(f"2 (b): gamma_m = {party.modulus:g} of party {name!r} is below {2 * party.largest:g}")
+    if not modulus > 0.0:
+        failing.append(f"2 (a): subproblem (7) is not strongly convex, rho = {rho:g} is not above L = {L:g}")
+    if not rho * modulus > 2.0 * L * L:
+        failing.append(f"2 (c): rho gamma = {rho * modulus:g} is not above 2 L^2 = {2 * L * L:g}")
+    if not rho >= L:
+        failing.append(f"2 (c): rho = {rho:g} is below L = {L:g}")
+    if not bounded:
+        failing.append("3: the objective may be unbounded below")
+    possible = bounded and all(party.has_full_rank for party in by_party.values())
+    least = max((math.sqrt(2.0) if convex else 2.0) * L, *(party.least_rho for party in by_party.values()))
+    return Theorem1Report(
+        rho=rho,
+        parties=by_party,
+        smoothness=L,
+        modulus=modulus,
+        failing=tuple(failing),
+        least_rho=least if possible else math.inf,
+    )
+
+
+def _party(spectrum: SpectrumReply, n_columns: int, l2: float, rho: float) -> PartyCondition:
+    smallest, largest = spectrum.smallest, spectrum.largest
+    if not smallest > n_columns * np.finfo(np.float64).eps * largest:  # rounding errors of a 0 are as large
+        smallest = 0.0
+    missing = 2.0 * largest - l2
+    least = 0.0 if missing <= 0.0 else missing / smallest if smallest > 0.0 else math.inf
+    return PartyCondition(smallest, largest, l2 + rho * smallest, least)
+
+
+def _is_bounded_below(loss: Loss | SmoothLoss) -> bool:
+    """Return whether one loss is: a convex one if its conjugate is finite at 0, another if it has limits far out."""
+    y = np.array([-1.0, 1.0])
+    if isinstance(loss, Loss):
+        return bool(np.isfinite(loss.conjugate(y, np.zeros(2))).all())
+    return all(bool(np.isfinite(loss.value(y, np.full(2, end))).all()) for end in (-math.inf, math.inf))

@@ -1,0 +1,1 @@
+"""Receipts as pages to read."""

@@ -1,0 +1,94 @@
+"""The differences between two receipts as one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Final
+
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report._words import rounded_up
+from sottovoce.report.difference import Difference, diff_receipts
+from sottovoce.report.pages._document import document, section, table
+from sottovoce.report.pages._markup import Markup, element
+from sottovoce.report.reading import fingerprint
+
+__all__ = ["difference_page"]
+
+_COLOURS: Final = {
+    "the same": "good",
+    "stronger": "good",
+    "weaker": "bad",
+    "crossing": "warn",
+    "not comparable": "warn",
+}
+_HEADLINES: Final = {
+    "the same": "The same promise",
+    "stronger": "A stronger promise",
+    "weaker": "A weaker promise",
+    "crossing": "Stronger at some deltas, weaker at others",
+    "not comparable": "Not comparable",
+}
+
+
+def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("first receipt", "second receipt")) -> str:
+    """Return the differences between two receipts as one self-contained HTML file.
+
+    Parameters
+    ----------
+    a, b : Guarantee
+        Before and after.
+    names : (str, str)
+        What to call them, such as the names of their files.
+
+    Returns
+    -------
+    str
+        As `receipt_page`: without scripts and without anything from elsewhere.
+    """
+    found = diff_receipts(a, b)
+    verdict = element(
+        "section",
+        element("p", _HEADLINES[found.promise], class_="headline"),
+        element("p", found.summary()),
+        *([element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []),
+        # a stronger curve with a catch is no good news
+        class_=f"verdict {'warn' if found.reasons and _COLOURS[found.promise] == 'good' else _COLOURS[found.promise]}",
+        aria_label="Verdict",
+    )
+    curve = [(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve]
+    parts = [
+        section("headline", "Promise", _changes("What is promised", found.headline, names)),
+        section(
+            "curve",
+            "Cost of the events",
+            table("Epsilon at each delta, accounted anew", ("delta", *names), curve, figures=2)
+            if curve
+            else element("p", "Not compared: the promises are about different things."),
+        ),
+        section(
+            "items", "Releases, assumptions, exceptions", _changes("One has, the other has not", found.items, names)
+        ),
+        section("entries", "Mechanism and parameters", _changes("What differs", found.entries, names)),
+    ]
+    return document(
+        title=f"Two receipts compared: {names[0]} and {names[1]}",
+        lead=(
+            element("p", "Two receipts compared", class_="kicker"),
+            element("h1", f"{names[0]} and {names[1]}"),
+            verdict,
+        ),
+        first=parts,
+        foot=f"Page made by sottovoce {version('sottovoce')}. Fingerprints: {fingerprint(a)} and {fingerprint(b)}.",
+    )
+
+
+def _changes(caption: str, changes: Sequence[Difference], names: tuple[str, str]) -> Markup:
+    if not changes:
+        return element("p", "No difference.")
+    rows = [(change.entry, _shown(change.before), _shown(change.after)) for change in changes]
+    return table(caption, ("entry", *names), rows)
+
+
+def _shown(value: str | None) -> str:
+    return "(none)" if value is None else value

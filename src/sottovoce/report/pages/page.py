@@ -1,0 +1,452 @@
+"""The receipt as one HTML page: for the person who signs, the person who trains, and the auditor years later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Final
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import ComposedEvent, Event, RepeatAndSelectEvent, RepeatedEvent, describe
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report._words import digits, flat_parameters, one_in, percent, rounded_up
+from sottovoce.report.curve import PrivacyCurve, privacy_curve
+from sottovoce.report.model_card import CARD_FIELDS, check_model_card
+from sottovoce.report.noise import noise_lines, public_size
+from sottovoce.report.pages._document import document, fact_table, listed, section, table
+from sottovoce.report.pages._markup import Markup, data_block, element, join
+from sottovoce.report.pages.figures import detection_figure, privacy_figure
+from sottovoce.report.reading import fingerprint
+from sottovoce.report.verdict import Verdict, verdict_of
+
+__all__ = ["receipt_page"]
+
+_COLOURS: Final = {"nothing": "good", "private": "good", "weak": "warn", "seeded": "bad", "not-private": "bad"}
+_RARE: Final = 1e-6
+_DELTAS: Final = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+_RATES: Final = (0.001, 0.01, 0.05, 0.1, 0.5)
+
+
+def receipt_page(
+    guarantee: Guarantee, *, model_card: Mapping[str, object] | None = None, title: str | None = None
+) -> str:
+    """Return the receipt as one self-contained HTML file.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+    model_card : mapping or None, default=None
+        What the author says about the model; see `sottovoce.report.CARD_FIELDS`. Shown as not checked.
+    title : str or None, default=None
+        None takes the name in the model card, or one made from the receipt.
+
+    Returns
+    -------
+    str
+        HTML without scripts and without anything from elsewhere: for screen, telephone, screen reader and A4. Its data
+        blocks hold the receipt and what else the page was made with; `sottovoce.report.verify_receipt` makes the page
+        again from them and compares.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is of the wrong kind, or the model card has an unknown field.
+    """
+    if not isinstance(guarantee, Guarantee):
+        raise ParameterError(f"guarantee must be a Guarantee; got {type(guarantee).__name__}.")
+    if title is not None and not (isinstance(title, str) and title.strip()):
+        raise ParameterError(f"title must be a text that is not empty, or None; got {title!r}.")
+    card = None if model_card is None else check_model_card(model_card)
+    verdict, curve = verdict_of(guarantee), privacy_curve(guarantee)
+    heading = title or _title(guarantee, card)
+    first = (
+        _meaning(guarantee, curve),
+        _covered(guarantee),
+        _not_covered(guarantee),
+        _belongs(guarantee),
+        _card(card),
+        _decision(guarantee),
+    )
+    annex = (
+        _curves(guarantee, curve),
+        _noise(guarantee),
+        _accounting(guarantee),
+        _parameters(guarantee),
+        *([] if guarantee.schema is None else [_schema(guarantee.schema)]),
+        _verification(guarantee),
+    )
+    return document(
+        title=heading,
+        lead=(element("p", "Privacy receipt", class_="kicker"), element("h1", heading), _verdict(guarantee, verdict)),
+        first=first,
+        annex_title="Annex: the evidence",
+        annex=annex,
+        data=(
+            data_block("receipt", guarantee.to_dict()),
+            data_block("page", {"title": title, "model_card": card, "made by": version("sottovoce")}),
+        ),
+        foot=f"Page made by sottovoce {version('sottovoce')} from a receipt of sottovoce {guarantee.version}. "
+        f"Fingerprint {fingerprint(guarantee)}.",
+    )
+
+
+def _title(guarantee: Guarantee, card: Mapping[str, str | list[str]] | None) -> str:
+    if card is not None and isinstance(card.get("name"), str):
+        return str(card["name"])
+    name = guarantee.parameters.get("estimator")
+    return f"{name} model" if isinstance(name, str) else "What was released about the data"
+
+
+def _verdict(guarantee: Guarantee, verdict: Verdict) -> Markup:
+    return element(
+        "section",
+        element("p", verdict.headline, class_="headline"),
+        element("p", verdict.explanation),
+        element("p", element("strong", "The statement: "), guarantee.statement()),
+        class_=f"verdict {_COLOURS[verdict.kind]}",
+        aria_label="Verdict",
+    )
+
+
+def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
+    if curve is None or not math.isfinite(guarantee.epsilon):
+        return section(
+            "meaning",
+            "What this means",
+            element(
+                "p",
+                "There is no bound on what an attacker can learn about any person in the data from what was released."
+                if curve is None
+                else "At the delta of this receipt there is no bound. The annex shows those at other values of delta.",
+            ),
+        )
+    whose, that, found = _questions(guarantee.adjacency)
+    promise = element(
+        "p",
+        "Imagine two tables that are equal but for one thing, the unit of protection: ",
+        element("em", guarantee.unit),
+        f". Everything released is almost as likely from the one as from the other: nothing becomes more than "
+        f"{rounded_up(_power(guarantee.epsilon))} times as likely (that is epsilon = "
+        f"{rounded_up(guarantee.epsilon, 6)}), ",
+        "without exception."
+        if guarantee.delta == 0.0
+        else f"but for a slip of probability {one_in(guarantee.delta)} (that is delta = "
+        f"{rounded_up(guarantee.delta, 6)}).",
+    )
+    rare = f"in all but {one_in(_RARE)} runs"
+    rows = [
+        (f"A guess {whose}, both equally likely before, is right", "50 %", percent(curve.guess())),
+        (f"A detector that is wrong about 1 in 100 {found}", "1 %", percent(curve.detection(0.01))),
+        (f"A detector that is wrong about 1 in 1,000 {found}", "0.1 %", percent(curve.detection(0.001))),
+        (f"A belief of 50 % {that} grows, {rare}, to", "50 %", percent(curve.belief(0.5, _RARE))),
+        (f"A suspicion of 1 % {that} grows, {rare}, to", "1 %", percent(curve.belief(0.01, _RARE))),
+    ]
+    return section(
+        "meaning",
+        "What this means",
+        promise,
+        element(
+            "p",
+            "The table holds for every attacker, also one who knows all the rest of the data, the program and all that "
+            "was released, as long as the noise cannot be predicted."
+            + (" Whoever knows the seed of this run can predict it: against them nothing holds." * guarantee.seeded),
+        ),
+        table(
+            "What an attacker can learn about the unit of protection",
+            ("Attack", "without the release", "with it, at most"),
+            rows,
+            figures=2,
+        ),
+        element(
+            "p",
+            "The promise is silent about facts that hold for many people alike: those are what a model is for.",
+            class_="soft",
+        ),
+    )
+
+
+def _questions(adjacency: str) -> tuple[str, str, str]:
+    if Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE:
+        return (
+            "which of two records is the true one",
+            "that a record is the true one of two",
+            "false records finds the true one",
+        )
+    return "whether the row is in the table", "that the row is in the table", "absent rows finds a present one"
+
+
+def _power(epsilon: float) -> float:
+    return math.exp(epsilon) if epsilon < 700.0 else math.inf
+
+
+def _covered(guarantee: Guarantee) -> Markup:
+    if not math.isfinite(guarantee.epsilon):
+        return section(
+            "covered",
+            "What was released",
+            element("p", "The receipt promises nothing about this:"),
+            listed(guarantee.releases, "nothing"),
+            fact_table("How it was made", [("Mechanism", guarantee.mechanism), ("About", guarantee.unit)]),
+            *(
+                [element("h3", "Taken as public, or as true"), listed(guarantee.assumptions, "")]
+                if guarantee.assumptions
+                else []
+            ),
+        )
+    return section(
+        "covered",
+        "What is protected, and what was released",
+        fact_table(
+            "The promise in short",
+            [
+                ("Unit of protection", guarantee.unit),
+                ("Neighbours", Adjacency.parse(guarantee.adjacency).statement),
+                ("Epsilon", rounded_up(guarantee.epsilon, 6)),
+                ("Delta", rounded_up(guarantee.delta, 6)),
+                ("Mechanism", guarantee.mechanism),
+            ],
+        ),
+        element("h3", "Released, and covered by the statement"),
+        element("p", "The statement holds for anybody who sees all of this:"),
+        listed(guarantee.releases, "nothing"),
+        element("h3", "Taken as public, or as true"),
+        element("p", "The statement rests on these facts. Nothing in the receipt can prove them: confirm each."),
+        listed(guarantee.assumptions, "nothing"),
+    )
+
+
+def _not_covered(guarantee: Guarantee) -> Markup:
+    return section(
+        "not-covered", "What is not covered", listed(guarantee.not_covered, "the receipt names nothing: ask its author")
+    )
+
+
+def _belongs(guarantee: Guarantee) -> Markup:
+    if guarantee.format == 1:
+        words = (
+            "This receipt is of version 1 of its format. It does not say to which model, schema, day and ledger it "
+            "belongs: ask its author."
+        )
+        return section("belongs", "What this receipt belongs to", element("p", words))
+    named = [(name[0].upper() + name[1:], text) for name, text in guarantee.ties()]
+    rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *named]
+    words = (
+        "The digest of the model is over its coefficients: the file of another model has another one. The schema, "
+        "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
+        "of the key."
+    )
+    return section(
+        "belongs", "What this receipt belongs to", element("p", words), fact_table("Model, schema, day, ledger", rows)
+    )
+
+
+def _schema(text: str) -> Markup:
+    return section(
+        "schema",
+        "The schema of the table",
+        element("p", "Bounds and categories that were taken as public, as the training read them:"),
+        element("pre", element("code", text)),
+    )
+
+
+def _card(card: Mapping[str, str | list[str]] | None) -> Markup:
+    if not card:
+        return section(
+            "model-card",
+            "Model card",
+            element("p", "No model card was given: purpose, data and contact are not stated here.", class_="soft"),
+        )
+    rows = [(CARD_FIELDS[name], value if isinstance(value, str) else listed(value, "")) for name, value in card.items()]
+    return section("model-card", "Model card", fact_table("Stated by the author, not checked.", rows))
+
+
+def _decision(guarantee: Guarantee) -> Markup:
+    choices = join(
+        element("span", element("span", class_="box", aria_hidden="true"), choice, class_="choices")
+        for choice in ("approved", "approved on conditions", "refused")
+    )
+    rows = [("Decision", choices), *((name, "") for name in ("Conditions", "Name and role", "Date", "Signature"))]
+    return section(
+        "decision",
+        "Decision",
+        element(
+            "p",
+            "About the receipt with the fingerprint ",
+            element("code", fingerprint(guarantee)),
+            " (SHA-256 of its JSON file).",
+        ),
+        fact_table("For the signature", rows, class_="decision"),
+    )
+
+
+def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
+    if curve is None:
+        return section("curve", "The privacy curve", element("p", "There is none: no finite epsilon holds."))
+    if curve.points[-1] == (0.0, 0.0):
+        return section(
+            "curve", "The privacy curve", element("p", "Epsilon is 0 at every delta: nothing depends on the data.")
+        )
+    spent = guarantee.epsilon_at(guarantee.delta)
+    promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
+    deltas = sorted({*_DELTAS, guarantee.delta} - {0.0}, reverse=True)
+    rows = [(f"{delta:.4g}", rounded_up(guarantee.epsilon_at(delta), 4)) for delta in deltas]
+    rates = [(f"{100.0 * rate:g} %", percent(curve.detection(rate))) for rate in _RATES]
+    return section(
+        "curve",
+        "The privacy curve",
+        element(
+            "p",
+            "An event keeps to many pairs (epsilon, delta) at once; the receipt promises one of them. The curve is "
+            "accounted anew from the event of this receipt, and so are all figures on this page. At delta = "
+            f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(spent, 6)}; promised is "
+            f"{rounded_up(guarantee.epsilon, 6)}.",
+        ),
+        element(
+            "figure",
+            privacy_figure(curve, promised),
+            element(
+                "figcaption", "Delta against epsilon, on a logarithmic axis. Lower and further left is more private."
+            ),
+        ),
+        table("Epsilon at other values of delta", ("delta", "epsilon"), rows, figures=1, class_="narrow"),
+        element("h3", "The best detector"),
+        element(
+            "figure",
+            detection_figure(curve),
+            element(
+                "figcaption",
+                "A detector decides from everything released which of two neighbouring tables is the true one. None "
+                "can be above the curve; the dashed line is pure chance. The dot is at 1 % wrongly accused.",
+            ),
+        ),
+        table(
+            "What it finds, by the share that it wrongly accuses",
+            ("wrongly accused", "found, at most"),
+            rates,
+            figures=1,
+            class_="narrow",
+        ),
+    )
+
+
+def _noise(guarantee: Guarantee) -> Markup:
+    lines = noise_lines(guarantee)
+    size = public_size(guarantee)
+    if not lines:
+        return section("noise", "Noise against signal", element("p", "Nothing was released."))
+    with_share = size is not None and any(line.share for line in lines)
+    heads = ("Release", "how often", "noise", *(("of what all rows can sum to",) if with_share else ()))
+    rows = [(line.release, line.times, line.noise, *((line.share,) if with_share else ())) for line in lines]
+    explained = (
+        "The sensitivity is the most that one neighbouring change can move what is released; noise far above it hides "
+        "the change."
+    )
+    if with_share:
+        explained += (
+            f" The last column compares the noise of one release with the most that the {size:,} rows can sum to: "
+            "noise far below it leaves facts about many rows visible. It says nothing about these data: real sums are "
+            "smaller."
+        )
+    return section(
+        "noise",
+        "Noise against signal",
+        element("p", explained + " All figures follow from the event and from public parameters."),
+        table("Standard deviation of the noise, by kind of release", heads, rows, figures=1 if with_share else 0),
+    )
+
+
+def _accounting(guarantee: Guarantee) -> Markup:
+    return section(
+        "accounting",
+        "How it was accounted",
+        fact_table(
+            "Accounting",
+            [
+                ("Accountant", guarantee.accountant),
+                ("Proof", guarantee.proof),
+                ("Seeded", "yes: the noise can be repeated" if guarantee.seeded else "no"),
+                ("Made by", f"sottovoce {guarantee.version}"),
+            ],
+        ),
+        element("h3", "The event"),
+        element("p", "What the mechanisms did, as they recorded it; this is what is accounted."),
+        element("ul", _event(guarantee.event), class_="events"),
+    )
+
+
+def _event(event: Event) -> Markup:
+    inner: tuple[Event, ...]
+    match event:
+        case ComposedEvent():
+            head, inner = "all of", event.events
+        case RepeatedEvent():
+            head, inner = f"{event.count:,} times", (event.event,)
+        case RepeatAndSelectEvent():
+            law = "Poisson" if math.isinf(event.shape) else f"negative binomial of shape {digits(event.shape)}"
+            head = f"the best of a random, secret number of runs ({law}, never 0, mean {digits(event.mean)})"
+            inner = (event.event,)
+        case _:
+            facts = {key: value for key, value in event.to_dict().items() if key != "kind"}
+            exact = ", ".join(f"{key} = {value}" for key, value in facts.items())
+            return element(
+                "li", describe(event), element("br"), element("code", f"{event.kind}: {exact}" if facts else event.kind)
+            )
+    return element("li", f"{head}:", element("ul", *map(_event, inner)))
+
+
+def _parameters(guarantee: Guarantee) -> Markup:
+    rows = [(name, digits(value)) for name, value in flat_parameters(guarantee.parameters).items()]
+    return section(
+        "parameters",
+        "Parameters of the run",
+        element("p", "Public: the plan, and what its rules made of the noisy releases."),
+        fact_table("Parameters", rows) if rows else element("p", "None are recorded."),
+    )
+
+
+_PYTHON: Final = """\
+from sottovoce.report import read_receipt
+receipt = read_receipt("receipt.html")  # or the JSON file, or the model
+print(receipt.epsilon_at(receipt.delta), "is at most", receipt.epsilon)"""
+
+
+def _verification(guarantee: Guarantee) -> Markup:
+    steps: Sequence[Markup] = (
+        element(
+            "li",
+            "Install sottovoce (this receipt was made by version ",
+            element("code", guarantee.version),
+            "; later versions read it) and run ",
+            element("code", "sottovoce receipt verify receipt.html"),
+            ". It reads the data in this page, accounts the event again, and makes the page again to compare.",
+        ),
+        element("li", "Or in Python:", element("pre", element("code", _PYTHON))),
+        element(
+            "li",
+            "Compare the fingerprint on paper with that of the file: ",
+            element("code", "sha256sum model.receipt.json"),
+            " (of a signed file: the command above, which also prints it).",
+        ),
+        element(
+            "li",
+            "Compare with the model: ",
+            element("code", "sottovoce receipt verify model.receipt.json --model model.json"),
+            ". Check a signature: ",
+            element("code", "--public-key officer.key.pub"),
+            ".",
+        ),
+        element("li", "Read the proof that is named above, and the code that it is about."),
+    )
+    return section(
+        "verify",
+        "How to verify",
+        element("ol", *steps),
+        element(
+            "p",
+            "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
+            "of a file so that it holds together is caught by a signature alone. No file can show that the public "
+            "facts were public, that the noise was random, or what else was released about the same people.",
+        ),
+    )

@@ -1,0 +1,259 @@
+"""Alignment: which people do all parties hold, and in which common order.
+
+The common order is that of the sorted canonical identifiers (by Unicode code points). The statements of privacy of
+vertical training take the number of aligned people and their identifiers as public; the order of the rows inside a
+party enters nowhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from sottovoce._validation import choice
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.alignment.identifiers import canonical_identifiers
+from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+
+__all__ = ["Alignment", "AlignmentReport", "PartyCounts", "common_rows"]
+
+METHODS: Final = ("exact", "psi")
+DUPLICATES: Final = ("error", "drop")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyCounts:
+    """What became of the rows of one party; the last three and the number in common add up to ``rows``.
+
+    Parameters
+    ----------
+    name : str
+        The party.
+    rows : int
+        All its rows.
+    missing : int
+        Rows without an identifier.
+    repeated : int
+        Rows whose identifier stands in another row too; all of them are left out.
+    not_in_common : int
+        Rows whose identifier some other party lacks.
+    """
+
+    name: str
+    rows: int
+    missing: int
+    repeated: int
+    not_in_common: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentReport:
+    """An alignment in numbers; it holds no identifier.
+
+    Parameters
+    ----------
+    method : {"exact", "psi"}
+    n_common : int
+        People that all parties hold.
+    parties : tuple of PartyCounts
+        In the order of the parties.
+    bytes_sent : dict of (str, str) to int
+        Bytes of all messages from the first party to the second; empty for "exact", which sends none.
+    """
+
+    method: str
+    n_common: int
+    parties: tuple[PartyCounts, ...]
+    bytes_sent: dict[tuple[str, str], int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all messages between all parties."""
+        return sum(self.bytes_sent.values())
+
+    def summary(self) -> str:
+        """Return the numbers as lines of text."""
+        lines = [f"{self.n_common:,} people in common of {len(self.parties)} parties (method {self.method!r})"]
+        lines += [
+            f"{party.name}: {party.rows:,} rows, {party.missing:,} without an identifier, {party.repeated:,} with a "
+            f"repeated one, {party.not_in_common:,} not in common"
+            for party in self.parties
+        ]
+        lines += [f"{sender} to {receiver}: {size:,} bytes" for (sender, receiver), size in self.bytes_sent.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alignment:
+    """The rows that all parties hold.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray of shape (n_common,), int64
+        For each party the indices of its rows, so that the k-th entries of all parties are one person.
+    report : AlignmentReport
+    """
+
+    rows: dict[str, npt.NDArray[np.int64]] = field(repr=False)
+    report: AlignmentReport
+
+
+def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplicates: str = "error") -> Alignment:
+    r"""Find the people that all parties hold, and their rows in a common order.
+
+    Parameters
+    ----------
+    identifiers : mapping of str to array-like of shape (n_rows,)
+        For each party, by name, the identifier of each of its rows: text, bytes, whole numbers, or floats that are
+        whole. The canonical form is text, the same for 17, 17.0 and "17"; see
+        `sottovoce.vertical.alignment.identifiers`. None, NaN, NaT, pandas.NA and "" are missing: the row is left
+        out. Any order, any length.
+    method : {"exact", "psi"}, default="exact"
+        "exact" compares the identifiers in one place. "psi" runs private set intersection, which needs
+        ``sottovoce[vertical]``; the result is the same.
+    duplicates : {"error", "drop"}, default="error"
+        What to do when a party has several rows with one identifier. A person has one row: "drop" leaves out every row
+        of such an identifier, and so the person.
+
+    Returns
+    -------
+    Alignment
+
+    Raises
+    ------
+    ParameterError
+        If an argument is wrong, there are fewer than two parties, or the package for "psi" is missing.
+    DataError
+        If an entry cannot be an identifier, a party repeats some (with ``duplicates="error"``), or nobody is in common.
+        No message holds an identifier.
+
+    Notes
+    -----
+    **Who learns what.** With "exact", whoever runs it sees all identifiers of all parties, and tells each party its
+    rows, in the order of the common identifiers.
+
+    With "psi", let :math:`S_1, \dots, S_M` be the sets of identifiers in the order of the mapping. The first party is
+    the client and asks the others one after the other, each time about those still in common:
+
+    * The first party learns :math:`S_1 \cap S_2`, then :math:`S_1 \cap S_2 \cap S_3`, and so on: also who is dropped at
+      which party. Of the other parties' sets it learns besides only the sizes.
+    * Party m learns the size of the set it is asked about, :math:`|S_1 \cap \dots \cap S_{m-1}|` (party 2:
+      :math:`|S_1|`), and in the end the aligned identifiers. It learns no other identifier of anybody.
+
+    This holds for parties that follow the protocol; `sottovoce.vertical.alignment.psi` has the assumptions and what is
+    not covered. **This function plays all parties in one process, which sees everything**: it is for simulation and for
+    one owner of several tables. Between organisations, `PsiClient` and `PsiServer` run where the data are and exchange
+    the same bytes.
+
+    Examples
+    --------
+    >>> from sottovoce.vertical.alignment.align import common_rows
+    >>> bank, shop = [17, 4, None, 23], ["23", "17", "99"]
+    >>> alignment = common_rows({"bank": bank, "shop": shop})
+    >>> alignment.rows["bank"], alignment.rows["shop"]
+    (array([0, 3]), array([1, 0]))
+    >>> print(alignment.report.summary())
+    2 people in common of 2 parties (method 'exact')
+    bank: 4 rows, 1 without an identifier, 0 with a repeated one, 1 not in common
+    shop: 3 rows, 0 without an identifier, 0 with a repeated one, 1 not in common
+    """
+    choice("method", method, METHODS)
+    choice("duplicates", duplicates, DUPLICATES)
+    _check_parties(identifiers)
+    held = [_hold(name, given, duplicates) for name, given in identifiers.items()]
+    bytes_sent: dict[tuple[str, str], int] = {}
+    places = _places(held) if method == "exact" else _places_by_psi(held, bytes_sent)
+    n_common = len(places[0])
+    if n_common == 0:
+        raise _nobody(held)
+    report = AlignmentReport(
+        method, n_common, tuple(PartyCounts(*party.counts, len(party.rows) - n_common) for party in held), bytes_sent
+    )
+    rows = {party.name: party.rows[place] for party, place in zip(held, places, strict=True)}
+    return Alignment(rows, report)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Held:
+    """The identifiers that one party can align by: present and not repeated."""
+
+    counts: tuple[str, int, int, int]  # name, rows, missing, repeated
+    texts: Any  # Arrow array of large strings
+    rows: npt.NDArray[np.int64]  # of the same length
+
+    @property
+    def name(self) -> str:
+        return self.counts[0]
+
+
+def _check_parties(identifiers: object) -> None:
+    if not isinstance(identifiers, Mapping):
+        raise ParameterError(
+            "identifiers must be a mapping of the name of each party to its identifiers; got an object of type "
+            f"{type(identifiers).__name__}."
+        )
+    unnamed = [type(name).__name__ for name in identifiers if not isinstance(name, str)]
+    if unnamed:
+        raise ParameterError(f"identifiers must have texts as names of parties; got a name of type {unnamed[0]}.")
+    if len(identifiers) < 2:
+        raise ParameterError(f"identifiers must be those of at least two parties; got {len(identifiers)}.")
+
+
+def _hold(name: str, given: object, duplicates: str) -> _Held:
+    texts = canonical_identifiers(f"identifiers[{name!r}]", given)
+    coded = texts.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    uses = np.append(np.bincount(codes[codes >= 0], minlength=len(coded.dictionary)), 0)  # the last is for -1
+    rows = np.flatnonzero(uses[codes] == 1)
+    repeated = int((uses[codes] > 1).sum())
+    if repeated and duplicates == "error":
+        raise DataError(
+            f"identifiers[{name!r}]: {repeated:,} rows share {int((uses > 1).sum()):,} identifier(s), and a person has "
+            'one row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
+        )
+    return _Held((name, len(texts), int(texts.null_count), repeated), texts.take(rows), rows)
+
+
+def _places(held: list[_Held]) -> list[npt.NDArray[np.int64]]:
+    """Return for each party where the common identifiers, sorted, stand in ``texts``."""
+    common = held[0].texts
+    for party in held[1:]:
+        common = common.filter(pc.is_in(common, value_set=party.texts))
+    common = common.take(pc.sort_indices(common))  # by bytes of UTF-8, which is by code points
+    return [pc.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
+
+
+def _places_by_psi(held: list[_Held], bytes_sent: dict[tuple[str, str], int]) -> list[npt.NDArray[np.int64]]:
+    """Return the same by private set intersection, the first party being the client; add up the bytes of messages."""
+    first = held[0]
+
+    def sent(sender: _Held, receiver: _Held, message: bytes) -> bytes:
+        pair = (sender.name, receiver.name)
+        bytes_sent[pair] = bytes_sent.get(pair, 0) + len(message)
+        return message
+
+    texts = first.texts.to_pylist()
+    common = np.arange(len(texts))
+    servers = []
+    for party in held[1:]:
+        client, server = PsiClient([texts[place] for place in common]), PsiServer(party.texts.to_pylist())
+        setup = sent(party, first, server.setup())
+        response = sent(party, first, server.respond(sent(first, party, client.request())))
+        common = common[client.intersect(setup, response)]
+        servers.append((party, server))
+        if common.size == 0:  # the other parties need not be asked
+            break
+    common = np.array(sorted(common, key=lambda place: texts[place]), np.int64)
+    announcement = announce([texts[place] for place in common])
+    return [common, *(server.receive(sent(first, party, announcement)) for party, server in servers)]
+
+
+def _nobody(held: list[_Held]) -> DataError:
+    usable = ", ".join(f"{party.name!r} {len(party.rows):,} of {party.counts[1]:,} rows" for party in held)
+    return DataError(
+        f"nobody is in common: no identifier is held by all {len(held)} parties (usable: {usable}). Check that the "
+        "parties write identifiers alike: leading zeros, case and spaces count."
+    )

@@ -1,0 +1,320 @@
+"""How the coordinator talks to the parties: one interface, and its implementation within one process.
+
+Only bytes cross it, each way: requests in frames (`sottovoce.vertical.frames`), which say which session they belong to
+and which step of it they are, and replies of `sottovoce.vertical.wire`. What crosses is counted, and can be
+recorded.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from sottovoce.exceptions import MessageError, ParameterError, PartyError
+from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.locks import OwnLock
+from sottovoce.vertical.wire import Afford, Close, Describe, Done, Message, Refused, Score, decode
+
+__all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
+
+_QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
+_OWN: Final = frozenset({"session_name", "_process", "_steps", "_holding"})  # of a session; not for copies
+
+Reply = TypeVar("Reply", bound=Message)
+
+_THREADS: Final = 2  # parties that work at the same time in one process; their products use threads of their own
+
+
+class Answering(Protocol):
+    """Who answers requests, bytes for bytes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the organisation."""
+        ...
+
+    def handle(self, raw: bytes) -> bytes:
+        """Answer one request."""
+        ...
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One message that crossed.
+
+    Attributes
+    ----------
+    party : str
+        The party at the other end of the coordinator's line.
+    uplink : bool
+        True from the party to the coordinator.
+    message : Message
+        As it was rebuilt from the bytes.
+    n_bytes : int
+        The frame of a request included.
+    """
+
+    party: str
+    uplink: bool
+    message: Message
+    n_bytes: int
+
+
+class Parties(ABC):
+    """The parties of one training, in a fixed order; the first holds the labels unless said otherwise.
+
+    An object talks to each party in one session of its own, one request after the other; `session` opens another one,
+    for a training that may run beside others. A carrier implements `_send` alone, and may send the same bytes again
+    when it does not know whether they arrived: the party answers them once.
+
+    Attributes
+    ----------
+    uplink_bytes, downlink_bytes : int
+        What has crossed so far, from the parties and to them, in the sessions of this object too.
+    session_name : bytes
+        Of the session that this object talks in.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        names = tuple(names)
+        if not names:
+            raise ParameterError("parties must hold at least one party; got none.")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ParameterError(f"the names of the parties must differ; {', '.join(map(repr, repeated))} repeats.")
+        self.names = names
+        self.uplink_bytes = 0
+        self.downlink_bytes = 0
+        self._records: list[list[Crossing]] = []
+        self._talking, self._counting = OwnLock(), OwnLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.session_name, self._process = new_session(), os.getpid()
+        self._steps = dict.fromkeys(self.names, 0)
+        self._holding: set[str] = set()  # parties that hold something for the session
+
+    def _lost(self) -> None:
+        """Go on in a new session where nobody knows how far the parties of this one are."""
+        self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the session out: a copy talks in one of its own."""
+        kept = {name: value for name, value in vars(self).items() if name not in _OWN}
+        return {**kept, "_talking": OwnLock(), "_counting": OwnLock()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    @abstractmethod
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Carry one framed request to each named party and return its answers; one that fails is a `PartyError`."""
+
+    def exchange(self, request: Message | Mapping[str, Message], expected: type[Reply]) -> dict[str, Reply]:
+        """Send one request to all parties, or to each the one of its name, and return their replies, by name.
+
+        Raises
+        ------
+        PartyError
+            If a party refuses, fails, or answers with something else than ``expected``.
+        """
+        requests = request if isinstance(request, Mapping) else dict.fromkeys(self.names, request)
+        unknown = sorted(set(requests) - set(self.names))
+        if unknown:
+            raise ParameterError(f"no party is named {unknown[0]!r}; there are {', '.join(map(repr, self.names))}.")
+        came = self._carry({name: requests[name] for name in self.names if name in requests})
+        replies: dict[str, Reply] = {}
+        for name, reply in came.items():
+            if isinstance(reply, Refused):
+                raise PartyError(f"party {name!r} refused {type(requests[name]).__name__}: {reply.reason}")
+            if not isinstance(reply, expected):
+                raise PartyError(
+                    f"party {name!r} answered {type(requests[name]).__name__} with {type(reply).__name__}, not with "
+                    f"{expected.__name__}."
+                )
+            replies[name] = reply
+        return replies
+
+    def _carry(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
+        with self._talking.lock:  # the steps of a session follow each other
+            if self._process != os.getpid():  # after a fork the parent goes on with it
+                self._begin()
+            sent = {}
+            for name, request in requests.items():
+                self._steps[name] += 1
+                if not isinstance(request, _QUESTIONS):
+                    self._holding.add(name)
+                sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
+                seen = Frame.read(sent[name]).message if self._is_recorded else request
+                self._count(Crossing(name, False, seen, len(sent[name])))
+            try:
+                answers = self._send(sent)
+            except BaseException:
+                self._lost()
+                raise
+        came: dict[str, Message] = {}
+        fault: PartyError | None = None
+        for name in sent:
+            try:
+                came[name] = decode(answers[name])
+            except MessageError as error:
+                self._count_unread(len(answers[name]))
+                fault = fault or PartyError(f"party {name!r} answered with something that is no message: {error}")
+                continue
+            self._count(Crossing(name, True, came[name], len(answers[name])))
+        if fault is not None:
+            raise fault
+        return came
+
+    @property
+    def _is_recorded(self) -> bool:
+        return bool(self._records)
+
+    def _count(self, crossing: Crossing) -> None:
+        with self._counting.lock:
+            if crossing.uplink:
+                self.uplink_bytes += crossing.n_bytes
+            else:
+                self.downlink_bytes += crossing.n_bytes
+            for record in self._records:
+                record.append(crossing)
+
+    def _count_unread(self, n_bytes: int) -> None:
+        with self._counting.lock:
+            self.uplink_bytes += n_bytes
+
+    @contextmanager
+    def session(self) -> Iterator["Parties"]:
+        """Talk to the same parties in a new session, which ends with the ``with`` block.
+
+        What crosses counts here too. Several sessions may be open at the same time, in threads of their own.
+        """
+        talk = _Conversation(self)
+        try:
+            yield talk
+        finally:
+            talk.close()
+
+    def close(self) -> None:
+        """End the session at every party that holds something for it, so that it is forgotten."""
+        if self._holding:
+            with suppress(PartyError):  # who does not answer ends it when others come
+                self.exchange(dict.fromkeys(self._holding, Close()), Done)
+        self._begin()
+
+    def ask(self, name: str, request: Message, expected: type[Reply]) -> Reply:
+        """Send one request to one party and return its reply."""
+        return self.exchange({name: request}, expected)[name]
+
+    def inside(self, name: str) -> AbstractContextManager["Parties"]:
+        """Talk to a party within its own walls, as the organisation itself: nothing is recorded, counted or charged.
+
+        Raises
+        ------
+        PartyError
+            If the party does not live where the coordinator runs.
+        """
+        raise PartyError(f"party {name!r} does not live where the coordinator runs: its own model is trained there.")
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Crossing]]:
+        """Record every message that crosses inside the ``with`` block, in order."""
+        record: list[Crossing] = []
+        self._records.append(record)
+        try:
+            yield record
+        finally:
+            self._records.remove(record)
+
+
+class _Conversation(Parties):
+    """One more session with the parties of a carrier.
+
+    Parameters
+    ----------
+    carrier : Parties
+    """
+
+    def __init__(self, carrier: Parties) -> None:
+        super().__init__(carrier.names)
+        self._carrier = carrier
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        return self._carrier._send(requests)  # its other half
+
+    def _lost(self) -> None:
+        """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
+
+    @property
+    def _is_recorded(self) -> bool:
+        return super()._is_recorded or self._carrier._is_recorded
+
+    def _count(self, crossing: Crossing) -> None:
+        super()._count(crossing)
+        self._carrier._count(crossing)
+
+    def _count_unread(self, n_bytes: int) -> None:
+        super()._count_unread(n_bytes)
+        self._carrier._count_unread(n_bytes)
+
+    def inside(self, name: str) -> AbstractContextManager[Parties]:
+        """Talk to a party within its own walls, as the carrier does."""
+        return self._carrier.inside(name)
+
+
+class InProcessParties(Parties):
+    """Parties that live in this process: for one machine, for trials and for tests.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+        Their rows are aligned: row i is the same person everywhere.
+
+    Attributes
+    ----------
+    parties : dict
+        By name.
+    """
+
+    def __init__(self, parties: Sequence[Answering]) -> None:
+        super().__init__([party.name for party in parties])
+        self.parties = {party.name: party for party in parties}
+
+    def __repr__(self) -> str:
+        return f"InProcessParties({list(self.parties.values())!r})"
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[Parties]:
+        """Talk to a party of this process as its own organisation does."""
+        party: Any = self.parties[name]
+        with party.at_home():
+            own = self.only(name)
+            try:
+                yield own
+            finally:
+                own.close()
+
+    def only(self, *names: str) -> "InProcessParties":
+        """Return some of these parties, with counters of their own."""
+        return InProcessParties([self.parties[name] for name in names])
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        if len(requests) == 1:
+            return {name: self._answer(name, raw) for name, raw in requests.items()}
+        with ThreadPoolExecutor(min(_THREADS, len(requests))) as pool:
+            futures = {name: pool.submit(self._answer, name, raw) for name, raw in requests.items()}
+            return {name: future.result() for name, future in futures.items()}
+
+    def _answer(self, name: str, raw: bytes) -> bytes:
+        try:
+            answer = self.parties[name].handle(raw)
+        except Exception as error:  # its message could quote a row
+            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
+        if not isinstance(answer, bytes):
+            raise PartyError(f"party {name!r} answered with {type(answer).__name__}, not with bytes.")
+        return answer

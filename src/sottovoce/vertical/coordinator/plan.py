@@ -1,0 +1,267 @@
+"""What every vertical training is made of: public facts, a frozen plan, a solution, and who adds up the scores.
+
+A plan is made from public facts before any row is read. The same plan scales the noise, runs the training and names the
+event that is accounted.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.exceptions import DataError
+from sottovoce.losses import Loss
+from sottovoce.privacy.events import Event
+from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.wire import Describe, Description, Score, Scores
+
+__all__ = [
+    "PublicFacts",
+    "Scorer",
+    "SumOfScores",
+    "Term",
+    "VerticalPlan",
+    "VerticalSolution",
+    "ask_scores",
+    "read_public_facts",
+]
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicFacts:
+    """What everybody may know before the training.
+
+    Attributes
+    ----------
+    n_samples : int
+        Aligned people.
+    descriptions : dict
+        By party, in order: sizes, row bound, whether entries are non-negative.
+    label_holder : str
+        The party that holds the labels and runs the coordinator.
+    label_bounds : (low, high) or None
+        Of numeric labels.
+    """
+
+    n_samples: int
+    descriptions: Mapping[str, Description]
+    label_holder: str
+    label_bounds: tuple[float, float] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parties, in order."""
+        return tuple(self.descriptions)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """All parties but the label holder."""
+        return tuple(name for name in self.descriptions if name != self.label_holder)
+
+
+def read_public_facts(parties: Parties) -> dict[str, Description]:
+    """Ask every party for its public facts."""
+    return parties.exchange(Describe(), Description)
+
+
+def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:
+    """Ask some parties for their scores of all records by the model named ``model``."""
+    replies = parties.exchange(dict.fromkeys(names, Score(model)), Scores)
+    lengths = {name: len(replies[name].scores) for name in names}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
+    return {name: replies[name].scores for name in names}
+
+
+class Scorer(ABC):
+    """How a fitted model scores records that several parties hold; kept by the coordinator, without coefficients."""
+
+    @abstractmethod
+    def scores(self, parties: Parties, model: str) -> Vector:
+        """Return one number a record, from the parties' parts of the model named ``model``."""
+
+    @property
+    @abstractmethod
+    def needed(self) -> tuple[str, ...]:
+        """Parties without which nothing can be scored."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One party's share of a score: weight * (its own score - centre)."""
+
+    weight: float = 1.0
+    centre: float = 0.0
+
+
+@dataclass(frozen=True)
+class SumOfScores(Scorer):
+    """The sum of the parties' own scores, weighted.
+
+    Attributes
+    ----------
+    terms : dict
+        By party.
+    optional : frozenset of str
+        Parties whose term is left out where they are missing.
+    constant : float
+        Added to every score.
+    """
+
+    terms: Mapping[str, Term]
+    optional: frozenset[str] = frozenset()
+    constant: float = 0.0
+
+    def scores(self, parties: Parties, model: str) -> Vector:
+        """Return the weighted sum, in the order of the terms."""
+        present = [name for name in self.terms if name in parties.names]
+        each = ask_scores(parties, present, model)
+        return sum(
+            (self.terms[name].weight * (scores - self.terms[name].centre) for name, scores in each.items()),
+            np.full(len(each[present[0]]), self.constant),
+        )
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """All parties but the optional ones."""
+        return tuple(name for name in self.terms if name not in self.optional)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalSolution:
+    """What a training leaves with the coordinator.
+
+    Attributes
+    ----------
+    scorer : Scorer
+    event : Event
+        What was spent about one person, at all parties together.
+    party_events : dict
+        What was spent about one person's row of each party's columns alone; the label holder's covers the label.
+    n_rounds : int
+        Rounds of messages.
+    history : History or None
+        Of a training without noise.
+    chosen : dict
+        Public numbers that the training chose, for the receipt.
+    weights : dict or None
+        Coefficients and intercept by party, of a model that is made of released values only.
+    """
+
+    scorer: Scorer
+    event: Event
+    party_events: Mapping[str, Event]
+    n_rounds: int
+    history: History | None = None
+    chosen: Mapping[str, object] = field(default_factory=dict)
+    weights: Mapping[str, tuple[Vector, float]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerticalPlan(ABC):
+    """Public facts and privacy parameters of one training; a subclass for each mechanism.
+
+    Attributes
+    ----------
+    facts : PublicFacts
+    loss : Loss
+    alpha : float
+        Penalty strength: (1/n) sum of losses + alpha * penalty.
+    fit_intercept : bool
+    epsilon, delta : float
+    labels_public : bool
+        True when the labels are no secret; the statement then does not cover them.
+    """
+
+    # names of the mechanism's own parameters, as users give them in ``mechanism_options``
+    options: ClassVar[tuple[str, ...]] = ()
+
+    facts: PublicFacts
+    loss: Loss
+    alpha: float
+    fit_intercept: bool
+    epsilon: float
+    delta: float
+    labels_public: bool = False
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What the training will cost at most about one person, at all parties together."""
+
+    @abstractmethod
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Train, and let each party keep its part under the name ``model``.
+
+        Parameters
+        ----------
+        parties : Parties
+        y : ndarray of shape (n_samples,)
+            Labels, -1 and +1 or numbers; the label holder's secret unless ``labels_public``.
+        model : str
+        streams : Streams
+            The label holder's random streams; the parties have their own.
+        """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the mechanism as users give it."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+
+    @property
+    @abstractmethod
+    def releases(self) -> tuple[str, ...]:
+        """What leaves whom for whom, for the receipt."""
+
+    @property
+    @abstractmethod
+    def proof(self) -> str:
+        """Page with statement and proof."""
+
+    @property
+    def unit(self) -> str:
+        """What one neighbouring change is about."""
+        labels = "the labels are public and not covered" if self.labels_public else "the label included"
+        return f"one person: their rows at all parties are replaced together, {labels}"
+
+    @property
+    def given_away_by_holder(self) -> str:
+        """What of a person the statement about the label holder alone covers."""
+        return "label"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Facts taken as public beyond the general ones, for the receipt."""
+        return ()
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the statement of this mechanism leaves open, for the receipt."""
+        return ()
+
+    @property
+    def promised_epsilon(self) -> float:
+        """Epsilon of the receipt."""
+        return self.epsilon
+
+    @property
+    def is_private(self) -> bool:
+        """False for a training without noise."""
+        return math.isfinite(self.epsilon)
+
+    def details(self) -> dict[str, object]:
+        """Return the mechanism's own parameters for the receipt."""
+        return {}

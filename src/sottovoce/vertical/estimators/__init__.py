@@ -1,0 +1,1 @@
+"""The scikit-learn layer of vertical training."""

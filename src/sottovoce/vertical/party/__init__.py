@@ -1,0 +1,1 @@
+"""The organisation: its table, its budget, its sessions. It alone decodes, charges and runs."""

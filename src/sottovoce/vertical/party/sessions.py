@@ -1,0 +1,174 @@
+"""The conversations that a party is in: what each of them has reached, one step after the other.
+
+A release happens once. Every step of a session is answered once; the last answer is kept, so that a request that is
+repeated because a line broke is answered with the same bytes. Whatever else comes out of its turn is refused. Two
+coordinators, or two trainings of one, have sessions of their own and do not touch each other's state.
+"""
+
+import hashlib
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.wire import PublishedStart
+
+__all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions", "Training"]
+
+MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
+_MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered anew
+
+
+class SessionError(Exception):
+    """Why a request has no place in its session; the text may cross."""
+
+
+@dataclass
+class Training:
+    """What one training has reached at a party.
+
+    Attributes
+    ----------
+    penalty : Penalty
+    intercept : bool
+        Whether the last coefficient is that of a column of ones.
+    problem : Subproblem or None
+        Of a training without noise.
+    worker : object
+        The algorithm's own state.
+    published : PublishedStart or None
+    noise : numpy.random.Generator or None
+        Of a training that takes several requests.
+    """
+
+    penalty: Penalty = field(default_factory=Penalty)
+    intercept: bool = False
+    problem: Subproblem | None = None
+    worker: Any = None
+    published: PublishedStart | None = None
+    noise: np.random.Generator | None = None
+
+
+class Session:
+    """One conversation.
+
+    Parameters
+    ----------
+    name : bytes
+
+    Attributes
+    ----------
+    at_home : bool
+        The organisation's own, within its walls: nothing of it is charged, and nobody else goes on with it.
+    training : Training
+    step : int
+        The last one that was answered.
+    """
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.at_home = False
+        self.training = Training()
+        self.step = 0
+        self._asked = b""
+        self._answer = b""
+
+    def repeated(self, frame: Frame) -> bytes | None:
+        """Return the answer that was given to this very request, or None for the request that is next.
+
+        Raises
+        ------
+        SessionError
+            For anything else.
+        """
+        if frame.step == self.step + 1:
+            return None
+        if frame.step == self.step:
+            if _digest(frame) == self._asked:
+                return self._answer
+            raise SessionError(f"step {frame.step} of this session was another request, which has been answered")
+        if frame.step < self.step:
+            raise SessionError(f"step {frame.step} of this session has been answered; the last one was {self.step}")
+        raise SessionError(f"step {frame.step} of this session came where step {self.step + 1} is next")
+
+    def take(self, frame: Frame, answer: bytes) -> None:
+        """Count a step, with what is answered to it unless `settle` says something better."""
+        self.step, self._asked, self._answer = frame.step, _digest(frame), answer
+
+    def settle(self, answer: bytes) -> None:
+        """Keep what the step was answered with."""
+        self._answer = answer
+
+
+class Sessions:
+    """All sessions of one party; who uses it holds the party's lock.
+
+    They never leave the process: a copy of a noise stream, or of the number of steps that are left, would be good for
+    the same release twice.
+    """
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> "tuple[type[Sessions], tuple[()]]":
+        return Sessions, ()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def last(self) -> Session:
+        """The one that was used last."""
+        return next(reversed(self._open.values()))
+
+    def find(self, frame: Frame, *, at_home: bool) -> Session:
+        """Return the session of a request, a new one for the first step of a new name.
+
+        Raises
+        ------
+        SessionError
+            If there is none.
+        """
+        if self._process != os.getpid():  # after a fork the parent goes on with them
+            self.__init__()  # type: ignore[misc]
+        session = self._open.get(frame.session)
+        if session is None:
+            session = self._begin(frame)
+        if session.at_home and not at_home:
+            raise SessionError("this session is the organisation's own, and only it may go on with it")
+        session.at_home = at_home
+        self._open.move_to_end(frame.session)
+        return session
+
+    def _begin(self, frame: Frame) -> Session:
+        if frame.session in self._ended:
+            raise SessionError(
+                f"this session has ended here: it was closed, or others came and at most {MOST_OPEN} are kept open, of "
+                "which the one that was idle for longest ends. Begin anew"
+            )
+        if frame.step != 1:
+            raise SessionError(f"step {frame.step} came of a session that was never begun here. Begin anew")
+        while len(self._open) >= MOST_OPEN:
+            # one that holds no training goes first: it was a question or two
+            idle = (name for name, session in self._open.items() if session.training.worker is None)
+            self.end(next(idle, next(iter(self._open))))
+        session = self._open[frame.session] = Session(frame.session)
+        return session
+
+    def end(self, name: bytes) -> None:
+        """Forget a session, but not that it was."""
+        del self._open[name]
+        self._ended[name] = None
+        if len(self._ended) > _MOST_ENDED:
+            self._ended.popitem(last=False)
+
+
+def _digest(frame: Frame) -> bytes:
+    return hashlib.sha256(frame.body).digest()

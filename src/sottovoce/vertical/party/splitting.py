@@ -1,0 +1,104 @@
+"""One table as if several parties held its columns: to try vertical training out, and to simulate it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from sottovoce._validation import whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
+
+__all__ = ["split_columns"]
+
+
+def split_columns(
+    X: Any, columns: "Sequence[int] | Mapping[str, Sequence[Any]]", **facts: Mapping[str, Any]
+) -> InProcessParties:
+    """Give the columns of one table to several parties in this process.
+
+    Parameters
+    ----------
+    X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+    columns : sequence of int, or dict
+        How many columns each party gets, in order, named ``"party1"``, ``"party2"``, ...; or, by the party's name, the
+        names (of a DataFrame) or numbers of its columns.
+    **facts : dict
+        Further arguments of `Party`, each a dict by party: ``data_norm={"party1": 3.0, "party2": 2.5}``.
+
+    Returns
+    -------
+    InProcessParties
+
+    Raises
+    ------
+    ParameterError
+        If a column is given twice, is missing from X, or the numbers do not add up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce.vertical import split_columns
+    >>> split_columns(np.ones((4, 5)), [3, 2])
+    InProcessParties([Party('party1', 4 rows, 3 features), Party('party2', 4 rows, 2 features)])
+    """
+    if not hasattr(X, "shape") or len(X.shape) != 2:
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ParameterError("X must be a table; got rows of different lengths.") from None
+        if X.ndim != 2:
+            raise ParameterError(f"X must be a table; got an array of shape {X.shape}.")
+    width = X.shape[1]
+    named = list(X.columns) if hasattr(X, "columns") else None
+    listed: Any = columns
+    if isinstance(listed, np.ndarray):
+        listed = listed.tolist()
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence, np.ndarray)):
+        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
+    if isinstance(columns, Mapping):
+        for given in columns.values():
+            if not isinstance(given, Iterable):
+                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
+        places = {name: [_place(column, named, width) for column in given] for name, given in columns.items()}
+    else:
+        sizes = [whole_number("columns", size, at_least=1) for size in columns]
+        if sum(sizes) != width:
+            raise ParameterError(
+                f"columns must add up to the {width} columns of X; got {sizes!r}, {sum(sizes)} in all."
+            )
+        ends = [0, *accumulate(sizes)]
+        places = {f"party{m + 1}": list(range(ends[m], ends[m + 1])) for m in range(len(sizes))}
+    every = [place for given in places.values() for place in given]
+    if len(set(every)) != len(every):
+        raise ParameterError("columns gives a column of X to more than one party, or twice to one.")
+    for fact, values in facts.items():
+        if not isinstance(values, Mapping):
+            raise ParameterError(f"{fact} must be a dict by party; got {type(values).__name__}.")
+        unknown = set(values) - set(places)
+        if unknown:
+            raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
+    table = X
+    if sp.issparse(X):
+        table = sp.csc_array(cast("Any", X))
+    return InProcessParties(
+        [
+            Party(
+                table.iloc[:, given] if hasattr(table, "iloc") else table[:, given],
+                name=name,
+                **{fact: values[name] for fact, values in facts.items() if name in values},
+            )
+            for name, given in places.items()
+        ]
+    )
+
+
+def _place(column: Any, named: list[Any] | None, width: int) -> int:
+    if named is not None and column in named:
+        return named.index(column)
+    if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < width:
+        return int(column)
+    raise ParameterError(f"columns names {column!r}, which X does not have.")

@@ -1,0 +1,1 @@
+"""Training without noise, by L-BFGS or ADMM sharing."""

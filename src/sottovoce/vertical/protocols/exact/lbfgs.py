@@ -1,0 +1,296 @@
+r"""L-BFGS preconditioned block by block, on the same messages as ADMM: the default solver for smooth penalties.
+
+The gradient of party m is D_m'l'(z) + R_m x_m, from one number a record. Each party keeps its own part of the last
+steps s_i and gradient differences y_i; the two loops of L-BFGS need only inner products of these, which are sums over
+the parties, so the coordinator runs the loops on a small table of numbers and sends back the coefficients of the
+direction (as in [1]_). The first metric of the loops is not the identity but
+
+.. math:: H_0 = \mathrm{blockdiag}\big( (R_m + D_m'WD_m)^{-1} \big), \qquad W = \mathrm{diag}(l''(z)),
+
+which is made anew when the second derivatives have moved by half of their sum. The step is exact along the line, which
+costs no message: the coordinator knows z, the change of z and the penalty along the line.
+
+Per round each party sends one number a record and some products, and receives one number a record.
+
+References
+----------
+.. [1] Chen, Wang, Zhou (2014). Large-scale L-BFGS using MapReduce. NIPS 27.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.wire import (
+    Done,
+    LbfgsDirection,
+    LbfgsGradient,
+    LbfgsMove,
+    LbfgsProducts,
+    LbfgsScores,
+    LbfgsStart,
+)
+
+__all__ = ["LbfgsWorker", "ProductTable", "lbfgs"]
+
+Vector = NDArray[np.float64]
+
+_LINE_SEARCH: Final = 50
+_LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
+_ROUNDING: Final = 1e-14
+_DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made anew
+
+
+class LbfgsWorker:
+    """The party's side: its coefficients, its part of the last pairs, and the preconditioner.
+
+    Parameters
+    ----------
+    problem : Subproblem
+        With a quadratic penalty.
+    start : LbfgsStart
+    """
+
+    def __init__(self, problem: Subproblem, start: LbfgsStart) -> None:
+        self.problem = problem
+        self._memory = start.memory
+        self._precondition = bool(start.precondition)
+        self._curvature: float | Vector = 0.0
+        n_columns = problem.columns.n_columns
+        self.x = np.zeros(n_columns)
+        self._direction = np.zeros(n_columns)
+        self._gradient = np.zeros(n_columns)
+        self._scaled_gradient = np.zeros(n_columns)
+        self._steps: list[Vector] = []
+        self._differences: list[Vector] = []
+        self._scaled_differences: list[Vector] = []
+
+    def gradient(self, message: LbfgsGradient) -> LbfgsProducts:
+        """Move along the last direction, take the gradient there, and return the inner products that are new."""
+        moved, anew = message.step != 0.0, len(message.curvature) > 0
+        if anew:
+            self._curvature = float(message.curvature[0]) if len(message.curvature) == 1 else message.curvature
+        if moved:
+            self.x = self.x + message.step * self._direction
+        gradient = self.problem.columns.back(message.slopes) + self.problem.l2 * self.x
+        if moved:
+            difference = gradient - self._gradient
+            self._steps.append(message.step * self._direction)
+            self._differences.append(difference)
+            self._scaled_differences.append(self._scaled(difference))
+            if len(self._steps) > self._memory:
+                del self._steps[0], self._differences[0], self._scaled_differences[0]
+        if anew:
+            self._scaled_differences = [self._scaled(y) for y in self._differences]
+        self._gradient, self._scaled_gradient = gradient, self._scaled(gradient)
+        s, y, hy = self._steps, self._differences, self._scaled_differences
+        products = [a @ gradient for a in s]
+        products += [a @ self._scaled_gradient for a in y]
+        products += [gradient @ gradient]
+        if moved:
+            products += [s[-1] @ b for b in y]
+            products += [a @ y[-1] for a in s[:-1]]
+        if anew:
+            products += [a @ b for a in y for b in hy]
+        elif moved:
+            products += [a @ hy[-1] for a in y]
+        return LbfgsProducts(np.array(products))
+
+    def move(self, message: LbfgsMove) -> Done:
+        """Take the last step."""
+        self.x = self.x + message.step * self._direction
+        return Done()
+
+    def direction(self, message: LbfgsDirection) -> LbfgsScores:
+        """Put the direction together and return D p with what the penalty does along it."""
+        k = len(self._steps)
+        scale, steps, differences = (
+            message.coefficients[0],
+            message.coefficients[1 : k + 1],
+            message.coefficients[k + 1 :],
+        )
+        p = scale * self._scaled_gradient
+        for a, s in zip(steps, self._steps, strict=True):
+            p += a * s
+        for a, hy in zip(differences, self._scaled_differences, strict=True):
+            p += a * hy
+        self._direction = p
+        weighted = self.problem.l2 * p
+        penalty = self.problem.penalty_of(self.x)
+        return LbfgsScores(self.problem.columns.times(p), float(self.x @ weighted), float(p @ weighted), penalty)
+
+    def _scaled(self, v: Vector) -> Vector:
+        return self.problem.inverse_times(v, self._curvature) if self._precondition else v
+
+
+class ProductTable:
+    """The coordinator's table of inner products, summed over the parties, and the two loops on it.
+
+    Parameters
+    ----------
+    memory : int
+    preconditioned : bool
+        False scales the identity by the last pair, as plain L-BFGS does.
+    """
+
+    def __init__(self, memory: int, *, preconditioned: bool) -> None:
+        self._memory = memory
+        self._preconditioned = preconditioned
+        self._sy = np.zeros((0, 0))  # s_i . y_j
+        self._yhy = np.zeros((0, 0))  # y_i . H0 y_j
+        self._sg = np.zeros(0)
+        self._yhg = np.zeros(0)
+        self.gradient_square = math.inf
+
+    def read(self, products: Vector, *, moved: bool, anew: bool) -> None:
+        """Take in the sum over the parties of one round's products.
+
+        In order: s_i.g; y_i.H0 g; g.g; if the parties moved, s_k.y_j for all j and s_i.y_k for i < k (k the new
+        pair); if H0 is new, all y_i.H0 y_j, else, if they moved, y_i.H0 y_k for all i.
+        """
+        k = len(self._sg)
+        if moved:
+            first = 1 if k == self._memory else 0
+            k = k + 1 - first
+            self._sy = np.pad(self._sy[first:, first:], (0, 1))
+            self._yhy = np.pad(self._yhy[first:, first:], (0, 1))
+        parts = np.split(products, np.cumsum([k, k, 1]))
+        self._sg, self._yhg, self.gradient_square, rest = parts[0], parts[1], float(parts[2][0]), parts[3]
+        if moved:
+            self._sy[-1], self._sy[:-1, -1], rest = rest[:k], rest[k : 2 * k - 1], rest[2 * k - 1 :]
+        if anew:
+            self._yhy = rest.reshape(k, k).copy()
+        elif moved:
+            self._yhy[-1] = self._yhy[:, -1] = rest
+
+    def coefficients(self) -> Vector:
+        """Return the coefficients of -H g: of H0 g, then of the s_i, then of the H0 y_i; 0 for a pair of no use."""
+        k = len(self._sg)
+        curvature = np.diag(self._sy)
+        # after a step of the size of rounding errors s'y may be 0 or below
+        good = [i for i in range(k) if curvature[i] > _ROUNDING * self._yhy[i, i]]
+        a, b = np.zeros(k), np.zeros(k)
+        for i in reversed(good):
+            a[i] = (self._sg[i] - self._sy[i, i + 1 :] @ a[i + 1 :]) / curvature[i]
+        scale = 1.0 if self._preconditioned or not good else curvature[good[-1]] / self._yhy[good[-1], good[-1]]
+        for i in good:
+            product = scale * (self._yhg[i] - self._yhy[i] @ a) + self._sy[:i, i] @ (a[:i] - b[:i])
+            b[i] = product / curvature[i]
+        return -np.concatenate([[scale], a - b, -scale * a])
+
+
+def lbfgs(
+    parties: Parties,
+    problem: ScoreProblem,
+    *,
+    l2: float,
+    intercept: bool = False,
+    memory: int = 30,
+    precondition: bool = True,
+    max_iter: int = 200,
+    tol: float = 1e-6,
+    after: Callable[[int], object] = lambda n_rounds: None,
+) -> History:
+    """Run the coordinator's side; the coefficients stay with the parties.
+
+    Parameters
+    ----------
+    parties : Parties
+        Prepared with quadratic penalties.
+    problem : ScoreProblem
+        Smooth, convex loss and labels.
+    l2 : float, > 0
+        The parties' penalty, for the sum of losses.
+    intercept : bool
+        True where a party carries the free intercept; the stopping measure needs to know.
+    memory : int, >= 1
+        Pairs kept.
+    precondition : bool
+        False for plain L-BFGS, for comparison.
+    max_iter : int
+        Rounds at most.
+    tol : float
+        Stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
+        objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it,
+        g_0 = sum_i l'(z_i), and the sum is an estimate, not a bound.
+    after : callable
+        Called with the number of rounds after each of them.
+
+    Returns
+    -------
+    History
+    """
+    y, n = problem.y, len(problem.y)
+    parties.exchange(LbfgsStart(memory, int(precondition)), Done)
+    table = ProductTable(memory, preconditioned=precondition)
+    history = History()
+    z, step = np.zeros(n), 0.0
+    metric = np.zeros(n)  # the second derivatives behind the preconditioner
+    for n_rounds in range(1, max_iter + 1):
+        now = problem.loss.curvature(y, z)
+        bent = float(now.sum())
+        if bent == 0.0:  # every record on a straight piece of the loss, as at the start of a smoothed hinge
+            now = np.full(n, problem.loss.smoothness)
+        anew = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
+        curvature = np.zeros(0)
+        if anew:
+            metric = np.maximum(now, _LEAST_CURVATURE * problem.loss.smoothness)
+            curvature = metric if np.ptp(metric) > 0.0 else metric[:1]
+        slopes = problem.loss.derivative(y, z)
+        request = LbfgsGradient(step, slopes, curvature)
+        products = [reply.products for reply in parties.exchange(request, LbfgsProducts).values()]
+        table.read(np.sum(products, axis=0), moved=step != 0.0, anew=anew)
+        distance = table.gradient_square / (2.0 * l2)
+        if intercept:
+            distance += _newton_decrement(float(slopes.sum()), bent)
+        replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores).values()
+        change = sum((reply.scores for reply in replies), np.zeros(n))
+        slope, square = sum(reply.slope for reply in replies), sum(reply.square for reply in replies)
+        penalty = sum(reply.penalty for reply in replies)
+        step = _line_search(problem, z, change, slope, square)
+        z = z + step * change
+        history.objective.append(problem.value(z) + penalty + step * slope + 0.5 * step * step * square)
+        history.stationarity.append(distance)
+        history.uplink_bytes.append(parties.uplink_bytes)
+        history.downlink_bytes.append(parties.downlink_bytes)
+        after(n_rounds)
+        if step == 0.0 or history.stationarity[-1] <= tol * abs(history.objective[-1]):
+            history.converged = True
+            break
+    parties.exchange(LbfgsMove(step), Done)
+    return history
+
+
+def _newton_decrement(first: float, second: float) -> float:
+    """Return how far a parabola with this slope and curvature is above its least value."""
+    if first == 0.0:
+        return 0.0
+    return first * first / (2.0 * second) if second > 0.0 else math.inf
+
+
+def _line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float) -> float:
+    """Return the step that minimises loss and penalty along the line: Newton, bisection where it leaves the bracket."""
+    loss, y = problem.loss, problem.y
+    low, high, step = 0.0, math.inf, 1.0
+    if not float(loss.derivative(y, z) @ change) + slope < 0.0:
+        return 0.0  # no descent left in double precision
+    for _ in range(_LINE_SEARCH):
+        at = z + step * change
+        first = float(loss.derivative(y, at) @ change) + slope + step * square
+        second = float(loss.curvature(y, at) @ (change * change)) + square
+        low, high = (low, step) if first > 0.0 else (step, high)
+        moved = step - first / second if second > 0.0 else math.inf
+        if not low < moved < high:
+            moved = 0.5 * (low + high) if math.isfinite(high) else 2.0 * step
+        close = abs(moved - step) <= 1e-4 * step
+        step = moved
+        if close:
+            break
+    return step

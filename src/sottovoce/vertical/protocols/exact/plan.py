@@ -1,0 +1,182 @@
+"""Training without noise: the optimum of the joint problem, by L-BFGS or ADMM. No protection of anybody."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.wire import Done, Keep, Prepare
+
+__all__ = ["ExactPlan", "alone", "automatic_rho", "prepare", "train_alone"]
+
+Vector = NDArray[np.float64]
+
+# of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
+_RHO: Final = 0.4
+_RHO_WITHOUT_CURVATURE: Final = 0.4
+
+
+def automatic_rho(smoothness: float) -> float:
+    """Return ADMM's penalty parameter for a loss, from its largest second derivative (``inf`` where it jumps)."""
+    return _RHO * smoothness if math.isfinite(smoothness) else _RHO_WITHOUT_CURVATURE
+
+
+def alone(model: str) -> str:
+    """Return the name under which the label holder keeps its own exact model beside the joint one."""
+    return f"{model} alone"
+
+
+def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | Sequence[str] | None) -> None:
+    """Open a training at every party; those that are named have a free intercept each, of which only the sum counts.
+
+    One at every party is the fastest: columns of one-hot codes contain the constant, and where only one party may move
+    it for free the others hand theirs over in thousands of rounds of ADMM (`docs/guide/vertical_solvers.md`).
+    """
+    places = (intercept_at,) if isinstance(intercept_at, str) else tuple(intercept_at or ())
+    requests = {
+        name: Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, int(name in places)) for name in parties.names
+    }
+    parties.exchange(requests, Done)
+
+
+def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
+    """Train the label holder's own exact model on its own columns and keep it by these names: nothing crosses."""
+    holder = plan.facts.label_holder
+    l2 = plan.alpha * plan.facts.n_samples
+    problem = ScoreProblem(plan.loss, y)
+    with parties.inside(holder) as own:
+        prepare(own, Penalty(l2), intercept_at=holder if plan.fit_intercept else None)
+        if math.isfinite(plan.loss.smoothness):
+            lbfgs(own, problem, l2=l2, intercept=plan.fit_intercept)
+        else:
+            admm(own, problem, rho=automatic_rho(plan.loss.smoothness))
+        for model in models:
+            own.exchange(Keep(model), Done)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactPlan(VerticalPlan):
+    """Training without noise.
+
+    Attributes
+    ----------
+    solver : {"lbfgs", "admm"}
+    l1_ratio : float, in [0, 1]
+        alpha * ((1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1).
+    coef_bounds : (low, high)
+    admm_penalty : float or None
+        rho; None follows `automatic_rho`.
+    admm_form : {"sharing", "proximal", "printed"}
+    relaxation : float
+    memory : int
+    precondition : bool
+    max_iter : int
+    tol : float
+    """
+
+    solver: str = "lbfgs"
+    l1_ratio: float = 0.0
+    coef_bounds: tuple[float, float] = (-math.inf, math.inf)
+    admm_penalty: float | None = None
+    admm_form: str = "sharing"
+    relaxation: float = 1.6
+    memory: int = 30
+    precondition: bool = True
+    max_iter: int = 200
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.solver == "lbfgs" and not (self.penalty.is_quadratic and math.isfinite(self.loss.smoothness)):
+            raise ParameterError(
+                "solver='lbfgs' needs a smooth loss and a plain L2 penalty; use solver='admm' with l1_ratio > 0, "
+                "coef_bounds or the hinge loss."
+            )
+
+    @property
+    def penalty(self) -> Penalty:
+        """Penalty for the sum of losses."""
+        strength = self.alpha * self.facts.n_samples
+        return Penalty(strength * (1.0 - self.l1_ratio), strength * self.l1_ratio, *self.coef_bounds)
+
+    @property
+    def rho(self) -> float:
+        """ADMM's penalty parameter."""
+        return automatic_rho(self.loss.smoothness) if self.admm_penalty is None else self.admm_penalty
+
+    @property
+    def event(self) -> Event:
+        """No protection."""
+        return NonPrivateEvent()
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Train; see `VerticalPlan.solve`."""
+        train_alone(parties, self, y, alone(model))
+        prepare(parties, self.penalty, intercept_at=parties.names if self.fit_intercept else None)
+        problem = ScoreProblem(self.loss, y)
+        history: History
+        if self.solver == "lbfgs":
+            history = lbfgs(
+                parties, problem, l2=self.penalty.l2, intercept=self.fit_intercept, memory=self.memory,
+                precondition=self.precondition, max_iter=self.max_iter, tol=self.tol,
+            )  # fmt: skip
+        else:
+            history = admm(
+                parties, problem, rho=self.rho, form=self.admm_form, relaxation=self.relaxation,
+                max_iter=self.max_iter, tol=self.tol,
+            )  # fmt: skip
+        parties.exchange(Keep(model), Done)
+        return VerticalSolution(
+            scorer=SumOfScores({name: Term() for name in parties.names}),
+            event=self.event,
+            party_events=dict.fromkeys(parties.names, self.event),
+            n_rounds=history.n_rounds,
+            history=history,
+            chosen={"converged": history.converged},
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the mechanism as users give it."""
+        return "none"
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        solver = "block-preconditioned L-BFGS" if self.solver == "lbfgs" else f"ADMM sharing ({self.admm_form} form)"
+        return f"{solver} on exact scores, without noise"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What leaves whom for whom, for the receipt."""
+        return (
+            "to the coordinator: each party's exact score of every record in every round",
+            "to every party: one number a record and round, from which labels and the other parties' sum of scores can "
+            "be told",
+        )
+
+    @property
+    def proof(self) -> str:
+        """Page with the statement."""
+        return "docs/privacy/published_vertical_noise.md"
+
+    def details(self) -> dict[str, object]:
+        """Return the solver's parameters for the receipt."""
+        own: dict[str, object]
+        if self.solver == "lbfgs":
+            own = {"memory": self.memory}
+        else:
+            own = {"admm_penalty": self.rho, "admm_form": self.admm_form, "relaxation": self.relaxation}
+        return {"solver": self.solver, "l1_ratio": self.l1_ratio, **own, "max_iter": self.max_iter, "tol": self.tol}

@@ -1,0 +1,1 @@
+"""Private Frank-Wolfe on the l1 ball."""

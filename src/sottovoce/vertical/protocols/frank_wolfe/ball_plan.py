@@ -1,0 +1,250 @@
+r"""Public facts of Frank-Wolfe on the l1 ball over columns at several parties: balls, labels, bounds on slopes.
+
+Entries are in units of each party's ``data_bound`` B_k, labels in units of half of the width of ``label_bounds``. The
+ball of the whole is |w|_1 <= radius, where the intercept, if there is one, is the weight of a column of the value B at
+the label holder (B its own bound), and numeric labels are counted from the middle of their bounds. A product of balls
+gives party k the radius share_k * radius.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import magnitude, number, whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event, NothingReleased
+from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
+from sottovoce.vertical.wire import KeepWeights
+
+__all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
+
+Vector = NDArray[np.float64]
+
+_PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
+_STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical_frank_wolfe.py
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallPlan(VerticalPlan):
+    """What every training on the l1 ball has, with and without noise.
+
+    Attributes
+    ----------
+    radius : float, > 0
+        In the unit of the labels over that of the columns.
+    radius_shares : dict or None
+        Share of each party in the radius, for a product of balls; None for equal shares.
+    """
+
+    alpha: float = 0.0
+    radius: float
+    radius_shares: Mapping[str, float] | None = None
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """Share of each party in the radius; they add up to 1."""
+        given = self.radius_shares
+        names = self.facts.names
+        if given is None:
+            return dict.fromkeys(names, 1.0 / len(names))
+        if not isinstance(given, Mapping) or set(given) != set(names):
+            wanted = ", ".join(map(repr, names))
+            raise ParameterError(f"radius_shares must hold one share for each of {wanted}; got {given!r}.")
+        weights = {name: magnitude(f"radius_shares[{name!r}]", given[name]) for name in names}
+        return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
+
+    @cached_property
+    def middle(self) -> float:
+        """What numeric labels are counted from."""
+        if self.loss.is_classification or self.facts.label_bounds is None or not self.fit_intercept:
+            return 0.0
+        return 0.5 * (self.facts.label_bounds[0] + self.facts.label_bounds[1])
+
+    def intercept_at(self, name: str) -> int:
+        """Return 1 where the party has a column of ones."""
+        return int(self.fit_intercept and name == self.facts.label_holder)
+
+    def n_columns(self, name: str) -> int:
+        """Return how many columns a party may choose from."""
+        return self.facts.descriptions[name].n_features + self.intercept_at(name)
+
+    def data_bound(self, name: str) -> float:
+        """Return the public bound on a party's entries."""
+        return self.facts.descriptions[name].data_bound
+
+    def scorer(self) -> SumOfScores:
+        """Return who adds up what."""
+        return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
+
+    @property
+    def proof(self) -> str:
+        """Page with statement and proof."""
+        return "docs/privacy/vertical_frank_wolfe.md"
+
+    @property
+    def given_away_by_holder(self) -> str:
+        """The label holder's columns are chosen from as all others' are."""
+        return "row of its columns" if self.labels_public else "label and row of its columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateBallPlan(BallPlan):
+    """What the private trainings share.
+
+    Attributes
+    ----------
+    n_steps_given : int or None
+        Steps of each party; None follows a public rule.
+    residual_bound : float or None
+        Bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
+        (without an intercept the largest label in size).
+    label_share : float, in (0, 1)
+        Share of epsilon for the labels, where they are secret.
+    """
+
+    n_steps_given: int | None = None
+    residual_bound: float | None = None
+    label_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        magnitude("radius", self.radius)
+        number("label_share", self.label_share, above=0.0, below=1.0)
+        if self.n_steps_given is not None:
+            whole_number("n_steps", self.n_steps_given, at_least=1, at_most=10_000)
+        if self.residual_bound is not None:
+            if self.loss.is_classification:
+                raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
+            magnitude("residual_bound", self.residual_bound)
+        for name in self.facts.names:
+            if not math.isfinite(self.data_bound(name)):
+                raise ParameterError(
+                    f"private Frank-Wolfe needs data_bound of party {name!r}, a public bound on the size of its "
+                    f"entries; that party must give it: Party(..., name={name!r}, data_bound=...). Never compute "
+                    "it from the data."
+                )
+            magnitude(f"data_bound of party {name!r}", self.data_bound(name))
+        for name, share in self.shares.items():  # refuses wrong shares before anything is spent
+            remedy = "Bring radius, data_bound and label_bounds closer together."
+            magnitude(f"radius * data_bound / label width of party {name!r}", share * self.vertex(name), remedy=remedy)
+            clip = PrivateBallPlan.slope_bound(self, name)
+            magnitude(f"the clip of a record's slope at party {name!r}", clip, remedy=remedy)
+
+    def check_choice(self, selection: float) -> None:
+        """Refuse a range of a choice that no party draws from."""
+        remedy = "Give a larger epsilon, or fewer steps."
+        number("the bounded range of a choice", selection, at_least=1e-8, at_most=1e6, remedy=remedy)
+
+    @property
+    @abstractmethod
+    def most_steps(self) -> int:
+        """Cap of the rule for the number of steps."""
+
+    @cached_property
+    def n_steps(self) -> int:
+        """Steps of each party: many make steps short, few leave each choice more of the budget."""
+        if self.n_steps_given is not None:
+            return self.n_steps_given
+        widest = max(self.n_columns(name) for name in self.facts.names)
+        noise = len(self.facts.names) * math.log(2.0 * widest + 1.0)
+        information = self.facts.n_samples * gaussian_mu(self.epsilon, self.delta) / noise
+        return round(min(self.most_steps, max(4.0, _STEPS * math.cbrt(information))))
+
+    @cached_property
+    def label_unit(self) -> float:
+        """What a label of size 1 means in the unit of y."""
+        if self.loss.is_classification:
+            return 1.0
+        assert self.facts.label_bounds is not None
+        low, high = self.facts.label_bounds
+        return max(high - self.middle, self.middle - low)
+
+    def vertex(self, name: str) -> float:
+        """Return the size of a vertex of the party's ball for entries within [-1, 1] and labels of size 1."""
+        return self.radius * self.data_bound(name) / self.label_unit
+
+    @cached_property
+    def response(self) -> RandomizedResponse | None:
+        """Randomised response of the labels; None where they are public."""
+        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
+
+    def slope_bound(self, name: str) -> float:
+        """Return the bound on a record's slope at a party, in units of labels.
+
+        The label holder uses its own labels at its own party: what it chooses there is charged for them too.
+        """
+        gain = 1.0 if self.response is None or name == self.facts.label_holder else self.response.gain
+        if isinstance(self.loss, Logistic):
+            return 0.5 + 0.5 / gain
+        bound = 1.0 if self.residual_bound is None else self.residual_bound / self.label_unit
+        # a released label is always at one of its ends: to clip the whole would lose what predictions add
+        return bound if gain == 1.0 else 1.0 / gain + min(bound, _PREDICTIONS)
+
+    def soft_labels(self, y: Vector, streams: Streams) -> dict[str, Vector]:
+        """Return the labels that each party works with, releasing them where they are secret."""
+        exact = y
+        if not self.loss.is_classification:
+            exact = np.clip((y - self.middle) / self.label_unit, -1.0, 1.0)
+        labels = dict.fromkeys(self.facts.names, exact)
+        if self.response is not None:
+            signs = exact
+            if not self.loss.is_classification:
+                # rounded without bias; the response protects whichever bit comes out
+                coins = streams.generator(Purpose.SAMPLING).random(len(y))
+                signs = np.where(coins < 0.5 * (1.0 + exact), 1.0, -1.0)
+            released, _ = self.response.release(signs, streams.generator(Purpose.NOISE))
+            labels |= dict.fromkeys(self.facts.others, self.response.unbiased(released))
+        return labels
+
+    @property
+    def label_event(self) -> Event:
+        """What the release of the labels costs."""
+        return NothingReleased() if self.response is None else self.response.event
+
+    @property
+    def label_release(self) -> tuple[str, ...]:
+        """The release of the labels, for the receipt."""
+        return () if self.response is None else ("to the other parties: every label, by randomised response",)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Facts taken as public, for the receipt."""
+        rows = tuple(
+            f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            for name in self.facts.names
+        )
+        return (*rows, "the labels themselves") if self.labels_public else rows
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the statement leaves open, for the receipt."""
+        return (
+            "the people who are scored through the parties, those of the training included: each party sends one exact "
+            "number for each (whoever computes scores from coef_ needs nothing from them)",
+        )
+
+    def details(self) -> dict[str, object]:
+        """Return the mechanism's own parameters for the receipt."""
+        labels: dict[str, object] = {}
+        if self.response is not None:
+            labels = {
+                "epsilon of the labels": self.response.event.epsilon,
+                "probability that a label is flipped": self.response.flip_probability,
+            }
+        bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
+        return {"radius": self.radius, "fit_intercept": self.fit_intercept, **labels, **bounds, "steps": self.n_steps}
+
+
+def kept_weights(model: str, coefficients: Vector, intercept: float) -> KeepWeights:
+    """Return a model as it is sent to its party: the columns that have a weight."""
+    weights = np.append(coefficients, intercept)
+    columns = np.flatnonzero(weights)
+    return KeepWeights(model, columns.astype(np.float64), weights[columns])

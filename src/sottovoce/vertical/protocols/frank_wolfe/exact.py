@@ -1,0 +1,210 @@
+r"""Frank-Wolfe on the l1 ball without noise, over columns at several parties. No protection of anybody.
+
+With ``aggregation="global"`` it is distributed Frank-Wolfe [1]_: each party names its steepest signed column, the
+steepest of all is stepped to, and every column crosses once, when it is first used. With ``"product"`` every party
+steps in its own ball. With ``"local"`` each party is trained by itself. Steps are as long as a search on the line says,
+and the run ends when the duality gap is at most ``tol`` times the mean loss of the model without columns.
+
+References
+----------
+.. [1] Bellet, Liang, Garakani, Balcan, Sha (2015). A Distributed Frank-Wolfe Algorithm for Communication-Efficient
+   Sparse Learning. SIAM International Conference on Data Mining.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sottovoce._validation import choice, magnitude, number, whole_number
+from sottovoce.exceptions import PartyError
+from sottovoce.losses import Loss, Squared
+from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
+from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
+from sottovoce.vertical.wire import BallChoice, BallVertex, Done, ShowColumn, ShownColumn
+
+__all__ = ["AGGREGATIONS", "ExactBallPlan"]
+
+AGGREGATIONS = ("local", "product", "global")
+
+Vector = NDArray[np.float64]
+
+
+@dataclass
+class _Model:
+    """Weights by column, and what they predict, of one party."""
+
+    weights: dict[int, float] = field(default_factory=dict)
+    columns: dict[int, Vector] = field(default_factory=dict)
+    predicted: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def move(self, step: float, column: int | None, vertex: float) -> None:
+        """Shrink by 1 - ``step`` and step to a vertex, if there is one."""
+        self.weights = {key: (1.0 - step) * weight for key, weight in self.weights.items()}
+        self.predicted = (1.0 - step) * self.predicted
+        if column is not None:
+            self.weights[column] = self.weights.get(column, 0.0) + step * vertex
+            self.predicted += step * vertex * self.columns[column]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactBallPlan(BallPlan):
+    """Training without noise.
+
+    Attributes
+    ----------
+    aggregation : {"local", "product", "global"}
+    max_iter : int
+        Rounds at most; of each party, where they are trained by themselves.
+    tol : float
+    """
+
+    aggregation: str = "local"
+    max_iter: int = 1000
+    tol: float = 1e-3
+
+    def __post_init__(self) -> None:
+        magnitude("radius", self.radius)
+        choice("aggregation", self.aggregation, AGGREGATIONS)
+        whole_number("max_iter", self.max_iter, at_least=1)
+        number("tol", self.tol, above=0.0)
+        self.shares  # noqa: B018  refuses wrong shares before anything crosses
+
+    @property
+    def event(self) -> Event:
+        """No protection."""
+        return NonPrivateEvent()
+
+    def constant(self, name: str) -> float:
+        """Return the entry of the intercept's column at a party; 0 for none."""
+        bound = self.data_bound(name)
+        return self.intercept_at(name) * (bound if math.isfinite(bound) else 1.0)
+
+    def ball(self, name: str) -> float:
+        """Return the radius that a party may step to."""
+        return self.radius * (1.0 if self.aggregation == "global" else self.shares[name])
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Train; see `VerticalPlan.solve`."""
+        names = self.facts.names
+        targets = y - self.middle
+        history = History(converged=True)
+        models: dict[str, _Model] = {}
+        for together in [(name,) for name in names] if self.aggregation == "local" else [names]:
+            models |= self._train(parties, targets, together, history)
+        weights = {name: self._split(name, models[name]) for name in names}
+        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
+        return VerticalSolution(
+            scorer=self.scorer(),
+            event=self.event,
+            party_events=dict.fromkeys(names, self.event),
+            n_rounds=history.n_rounds,
+            history=history,
+            chosen={
+                "converged": history.converged,
+                "columns shared": sum(len(each.columns) for each in models.values()),
+            },
+            weights=weights,
+        )
+
+    def _train(self, parties: Parties, y: Vector, names: Sequence[str], history: History) -> dict[str, _Model]:
+        models = {name: _Model(predicted=np.zeros(len(y))) for name in names}
+        start = float(np.mean(self.loss.value(y, np.zeros(len(y)))))
+        for _ in range(self.max_iter):
+            predicted = np.sum([model.predicted for model in models.values()], axis=0)
+            slopes = np.asarray(self.loss.derivative(y, predicted))
+            requests = {name: BallVertex(slopes, self.constant(name)) for name in names}
+            choices = parties.exchange(requests, BallChoice)
+            steps = self._winners(choices)
+            vertices = {name: self._vertex(parties, name, choices[name], models[name]) for name in steps}
+            target = np.sum([size * models[name].columns[column] for name, (column, size) in vertices.items()], axis=0)
+            direction = target - predicted
+            gap = -float(slopes @ direction)
+            history.objective.append(float(np.sum(self.loss.value(y, predicted))))
+            history.stationarity.append(gap / len(y))
+            history.uplink_bytes.append(parties.uplink_bytes)
+            history.downlink_bytes.append(parties.downlink_bytes)
+            if gap <= self.tol * start * len(y):
+                return models
+            size = _best_step(self.loss, y, predicted, direction, gap)
+            for name, model in models.items():
+                model.move(size, *vertices.get(name, (None, 0.0)))
+        history.converged = False
+        return models
+
+    def _winners(self, choices: dict[str, BallChoice]) -> tuple[str, ...]:
+        if self.aggregation != "global":
+            return tuple(choices)
+        return (max(choices, key=lambda name: choices[name].score),)
+
+    def _vertex(self, parties: Parties, name: str, reply: BallChoice, model: _Model) -> tuple[int, float]:
+        """Return the column and the signed size of a vertex; the column is fetched when it is new."""
+        column, sign = signed_column(reply.place)
+        if column >= self.n_columns(name):
+            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
+        if column not in model.columns:
+            n = self.facts.n_samples
+            if column == self.facts.descriptions[name].n_features:
+                entries = np.full(n, self.constant(name))
+            else:
+                entries = parties.ask(name, ShowColumn(column), ShownColumn).entries
+            if len(entries) != n:
+                raise PartyError(f"party {name!r} sent a column of {len(entries)} entries for {n} people.")
+            model.columns[column] = entries
+        return column, sign * self.ball(name)
+
+    def _split(self, name: str, model: _Model) -> tuple[Vector, float]:
+        features = self.facts.descriptions[name].n_features
+        weights = np.zeros(features + 1)
+        for column, weight in model.weights.items():
+            weights[column] = weight
+        return weights[:features], float(weights[features]) * self.constant(name)
+
+    @property
+    def name(self) -> str:
+        """Name of the mechanism as users give it."""
+        return "none"
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        ball = "the l1 ball" if self.aggregation == "global" else "a product of l1 balls"
+        return f"Frank-Wolfe on {ball} ({self.aggregation}) with exact slopes and columns, without noise"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What leaves whom for whom, for the receipt."""
+        return (
+            "to every party: the derivative of the loss for each record in every round, from which labels and "
+            "predictions can be told",
+            "to the coordinator: each party's steepest column in every round, its slope, and the columns of the model",
+        )
+
+    def details(self) -> dict[str, object]:
+        """Return the solver's parameters for the receipt."""
+        return {
+            "aggregation": self.aggregation,
+            "radius": self.radius,
+            "fit_intercept": self.fit_intercept,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+        }
+
+
+def _best_step(loss: Loss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:
+    """Return the step in [0, 1] along ``direction`` after which the loss is least; ``gap`` > 0 is how fast it falls."""
+    if isinstance(loss, Squared):
+        return min(1.0, gap / float(direction @ direction))
+
+    def slope(step: float) -> float:
+        return float(np.asarray(loss.derivative(y, predicted + step * direction)) @ direction)
+
+    return 1.0 if slope(1.0) <= 0.0 else float(brentq(slope, 0.0, 1.0, xtol=1e-12))

@@ -1,0 +1,215 @@
+"""A party's side of private Frank-Wolfe on the l1 ball: what it computes from its own columns and what it was told.
+
+`BallSteps` holds the state: its own part of the predictions, made from signed columns that were released, and what the
+released columns of others predict. Sums of slopes are whole ticks, as in `sottovoce.central.solvers.frank_wolfe`, whose
+scores are used.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sottovoce.central.fast_frank_wolfe import SparseScores
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce.central.rows import make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
+from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.places import place_of, signed_column
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.wire import BallStart, TrainOnBall
+
+__all__ = [
+    "BallSteps",
+    "check_mechanisms",
+    "choose_alone",
+    "cut",
+    "score_mechanism",
+    "selection_mechanism",
+    "start_event",
+    "train_event",
+]
+
+_WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
+
+_LARGEST_SENT: Final = 1e100
+
+Vector = NDArray[np.float64]
+
+
+def cut(sent: Vector) -> Vector:
+    """Cut what a coordinator sent to a public size, so that no sum of a few such numbers leaves the doubles."""
+    return np.clip(sent, -_LARGEST_SENT, _LARGEST_SENT)
+
+
+def selection_mechanism(width: float) -> ExponentialMechanism:
+    """Return how a signed column is chosen, at a bounded range of ``width``; scores are ticks."""
+    return ExponentialMechanism(width, _WIDTH)
+
+
+def score_mechanism(noise_multiplier: float) -> GridGaussian:
+    """Return how the score of one column is released; a replaced person moves it by 2 terms, in ticks."""
+    exact = 2.0 * TICKS * ROUNDING_SLACK
+    tick = max(1.0, power_of_two_below(exact * noise_multiplier / 128.0))
+    # a tick of 1 rounds nothing
+    return GridGaussian(exact + (tick if tick > 1.0 else 0.0), noise_multiplier, tick)
+
+
+def train_event(request: TrainOnBall) -> Event:
+    """Return what `choose_alone` costs."""
+    return RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)
+
+
+def start_event(request: BallStart) -> Event:
+    """Return what the steps that a `BallStart` opens cost a person at most, at this party."""
+    parts: list[Event] = [RepeatedEvent(BoundedRangeEvent(request.selection), request.n_steps)]
+    if math.isfinite(request.score_noise):
+        parts.append(RepeatedEvent(GaussianEvent(request.score_noise), request.n_steps))
+    if request.n_columns:
+        parts.append(RepeatedEvent(GaussianEvent(request.column_noise), request.n_columns))
+    return compose(*parts)
+
+
+def column_release(request: BallStart, n_people: int) -> ColumnRelease | None:
+    """Return how columns are shared, from public facts alone; None where none are."""
+    if not request.n_columns:
+        return None
+    kind = request.sketch
+    sketch = Sketch(kind, n_people, request.sketch_rows, request.sketch_seed) if kind else None
+    return ColumnRelease(n_people, request.column_noise, sketch)
+
+
+def check_mechanisms(request: TrainOnBall | BallStart, n_people: int) -> None:
+    """Make every mechanism of a request once: what they refuse is refused before anything is charged.
+
+    Raises
+    ------
+    ParameterError
+        From public facts alone.
+    """
+    selection_mechanism(request.selection)
+    if isinstance(request, BallStart):
+        if math.isfinite(request.score_noise):
+            score_mechanism(request.score_noise)
+        release = column_release(request, n_people)
+        if release is not None:
+            release.mechanism  # noqa: B018
+
+
+def choose_alone(
+    table: Any, data_bound: float, request: TrainOnBall, noise: np.random.Generator, team: Team
+) -> tuple[list[int], Vector]:
+    """Return the places that the steps took, in order, and the weights that they make, for the table as it is."""
+    rows = make_bounded_rows(table, data_bound=data_bound, constant=float(request.intercept), names=None, team=team)
+    kind = SparseScores if sp.issparse(table) else DenseScores
+    scores = kind(rows, cut(request.labels), LOSSES[request.loss], request.clip, TICKS, team)
+    mechanism, step = selection_mechanism(request.selection), request.vertex / request.n_steps
+    places = []
+    for _ in range(request.n_steps):
+        column, sign = scores.select(mechanism, noise)
+        scores.move(column, sign * step)
+        places.append(place_of(column, sign))
+    return places, weights_of(places, rows.n_weights, step)
+
+
+def weights_of(places: list[int], n_columns: int, step: float) -> Vector:
+    """Return the sum of the steps, one number a column."""
+    taken = np.zeros(n_columns, np.int64)
+    for place in places:
+        column, sign = signed_column(place)
+        taken[column] += sign
+    return np.asarray(taken * step, dtype=np.float64)
+
+
+class _JointScores(DenseScores):
+    """Scores whose predictions have a part that others released."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._heard = np.zeros_like(self._margins)
+
+    def hear(self, others: Vector) -> None:
+        """Take over what the columns of others predict."""
+        others = cut(others)
+        self._margins += others - self._heard
+        self._heard = others
+
+
+class BallSteps:
+    """Steps that are taken together with other parties.
+
+    Parameters
+    ----------
+    table : ndarray or csr_array
+    data_bound : float
+    start : BallStart
+    noise : numpy.random.Generator
+    """
+
+    def __init__(self, table: Any, data_bound: float, start: BallStart, noise: np.random.Generator) -> None:
+        self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
+        team = Team(1, None)  # the parties work at the same time; a party's training lasts longer than a pool should
+        rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
+        self._scores = _JointScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
+        self._release = column_release(start, rows.n_samples)
+        self._n_columns = rows.n_weights
+        self._chosen: list[int] = []
+        self._taken: list[int] = []
+        self._shared: set[int] = set()
+
+    @property
+    def column_noise(self) -> float:
+        """Noise multiplier of every shared column."""
+        return self._start.column_noise
+
+    def why_not(self, *, place: int | None = None, column: int | None = None) -> str:
+        """Return why a request goes beyond what was charged, or asks for what was not chosen; empty if it does not."""
+        if place is None and column is None:
+            return "" if len(self._chosen) < self._start.n_steps else "all choices that were charged have been made"
+        if place is not None:
+            if len(self._taken) >= self._start.n_steps:
+                return "all steps have been taken"
+            return "" if place in self._chosen else f"place {place} was never chosen"
+        if self._release is None or len(self._shared) >= self._start.n_columns:
+            return "all columns that were charged have been shared"
+        if column in self._shared:
+            return f"column {column} has been shared"
+        return "" if any(signed_column(at)[0] == column for at in self._chosen) else f"column {column} was never chosen"
+
+    def select(self, others: Vector) -> tuple[int, float]:
+        """Return the place that the mechanism draws, and its noisy score: of slopes and entries in units of bounds."""
+        self._scores.hear(others)
+        sums = self._scores.sums()
+        place, _ = selection_mechanism(self._start.selection).select(np.concatenate([-sums, sums]), self._noise)
+        column, sign = place % len(sums), 1 if place < len(sums) else -1
+        self._chosen.append(place_of(column, sign))
+        score = 0.0
+        if math.isfinite(self._start.score_noise):
+            mechanism = score_mechanism(self._start.score_noise)
+            ticks = to_ticks(np.array([-sign * float(sums[column])]), mechanism.tick)
+            score = float(mechanism.release(ticks, self._noise)[0][0]) * self._start.clip / TICKS
+        return self._chosen[-1], score
+
+    def step(self, place: int) -> None:
+        """Move along a place."""
+        column, sign = signed_column(place)
+        self._taken.append(place)
+        self._scores.move(column, sign * self._start.vertex / self._start.n_steps)
+
+    @property
+    def weights(self) -> Vector:
+        """What the steps make, one number a column, for entries and labels of size 1."""
+        return weights_of(self._taken, self._n_columns, self._start.vertex / self._start.n_steps)
+
+    def share(self, column: int) -> bytes:
+        """Return a column with noise."""
+        assert self._release is not None
+        self._shared.add(column)
+        return self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)

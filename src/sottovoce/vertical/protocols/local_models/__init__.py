@@ -1,0 +1,1 @@
+"""Labels released once; a private model at each party."""

@@ -1,0 +1,236 @@
+r"""``"local-models"``, the default: no party shows anything about its columns in training.
+
+The label holder releases labels once by randomised response (or not at all where they are public). Every other party
+trains a private model of its own columns on them (`sottovoce.vertical.protocols.local_models.released_labels`) and
+keeps it. The label holder trains an exact model on its own columns and keeps that. A record's score is then, at the
+label holder,
+
+.. math:: s = s_1 + \frac{c}{M - 1} \sum_{m \ne 1} (s_m - \bar s),
+
+with the prior's score in the place of :math:`\bar s`. No message is needed in training but the labels, there is no
+round to wait for, and a missing party only drops its term.
+
+Numbers as labels are first rounded to one of their two bounds at random, without bias, and then answered by randomised
+response like classes: what bounds the noise of the other parties' models is how large a released label can be.
+
+Proof: ``docs/privacy/vertical_local_models.md``.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import magnitude, number
+from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.losses import Logistic, Loss, Squared
+from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
+from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.protocols.exact.plan import alone, train_alone
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.wire import Done, Keep, Trained, TrainOnLabels
+
+__all__ = ["LocalModelsPlan"]
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalModelsPlan(VerticalPlan):
+    """Released labels, private local models, scores added up.
+
+    Attributes
+    ----------
+    label_share : float, in (0, 1)
+        Share of epsilon for the labels.
+    combination : float, >= 0
+        c above.
+    budget_shares : dict or None
+        Share of the squared mean shift mu^2 of each party but the label holder; None for equal shares.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
+
+    label_share: float = 0.75
+    combination: float = 0.6
+    budget_shares: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        number("mechanism_options['label_share']", self.label_share, above=0.0, below=1.0)
+        number("mechanism_options['combination']", self.combination, at_least=0.0)
+        if not self.facts.others:
+            raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
+        require_row_bounds(self.facts, self.facts.others, self.name)
+        for name, plan in self.party_plans.items():  # refuses wrong shares and plans before anything is spent
+            magnitude(f"alpha / data_norm**2 of party {name!r}", plan.alpha)
+
+    @cached_property
+    def response(self) -> RandomizedResponse | None:
+        """Randomised response of the labels; None where they are public."""
+        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
+
+    @cached_property
+    def mu(self) -> float:
+        """Mean shift left for the models of all other parties together."""
+        if self.response is None:
+            return gaussian_mu(self.epsilon, self.delta)
+        return gaussian_mu_beside(self.epsilon, self.delta, self.response.event)
+
+    @property
+    def party_loss(self) -> Loss:
+        """Loss of the other parties' models: it must be linear in the label, so that flips can be undone."""
+        return Logistic() if isinstance(self.loss, Logistic) else Squared()
+
+    @cached_property
+    def party_plans(self) -> dict[str, ReleasedLabelsPlan]:
+        """The frozen plan of each other party's training."""
+        mus = split_mu(self.mu, self.facts.others, self.budget_shares)
+        return {
+            name: ReleasedLabelsPlan(
+                loss=self.party_loss,
+                n_samples=self.facts.n_samples,
+                n_features=self.facts.descriptions[name].n_features,
+                alpha=self.alpha / self.facts.descriptions[name].data_norm ** 2,
+                mu=mus[name],
+                nonnegative=bool(self.facts.descriptions[name].nonnegative),
+                flip_probability=0.0 if self.response is None else self.response.flip_probability,
+                label_bound=1.0 if self._numbers_as_they_are else None,
+            )
+            for name in self.facts.others
+        }
+
+    @property
+    def _numbers_as_they_are(self) -> bool:
+        return self.labels_public and not self.loss.is_classification
+
+    @property
+    def event(self) -> Event:
+        """Labels and models together."""
+        labels = [] if self.response is None else [self.response.event]
+        return compose(*labels, *(plan.event for plan in self.party_plans.values()))
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Train; see `VerticalPlan.solve`."""
+        planned = {name: plan.event for name, plan in self.party_plans.items()}
+        check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
+        train_alone(parties, self, y, alone(model), model)
+        signs, half_range = self._signs(y, streams)
+        spent: dict[str, Event] = {self.facts.label_holder: compose()}
+        if self.response is not None:
+            signs, spent[self.facts.label_holder] = self.response.release(signs, streams.generator(Purpose.NOISE))
+        requests = {
+            name: TrainOnLabels(
+                signs, plan.loss.name, plan.flip_probability, plan.label_bound or 0.0, plan.alpha, plan.mu
+            )
+            for name, plan in self.party_plans.items()
+        }
+        try:
+            for name, reply in parties.exchange(requests, Trained).items():
+                check_spent(name, reply.event, planned[name])
+            parties.exchange(dict.fromkeys(self.facts.others, Keep(model)), Done)
+        except PartyError as error:
+            if self.response is None:
+                raise
+            raise PartyError(
+                f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
+                "person's label is spent, and a new fit releases them anew."
+            ) from error
+        weight = self.combination / len(self.facts.others) * half_range
+        terms = {name: Term(weight, self._prior(y)) for name in self.facts.others}
+        return VerticalSolution(
+            scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
+            event=self.event,
+            party_events={**spent, **planned},
+            n_rounds=1,
+        )
+
+    def _signs(self, y: Vector, streams: Streams) -> tuple[Vector, float]:
+        """Return labels in [-1, 1], and what one unit of them is worth; to be answered, they are -1 or +1."""
+        if self.loss.is_classification:
+            return y, 1.0
+        centred, half_range = self._centred(y)
+        if self.response is not None:  # rounded without bias; the response protects whichever bit comes out
+            coins = streams.generator(Purpose.SAMPLING).random(len(y))
+            centred = np.where(coins < 0.5 * (1.0 + centred), 1.0, -1.0)
+        return centred, half_range
+
+    def _centred(self, y: Vector) -> tuple[Vector, float]:
+        assert self.facts.label_bounds is not None
+        low, high = self.facts.label_bounds
+        half_range = 0.5 * (high - low)
+        return np.clip((y - 0.5 * (low + high)) / half_range, -1.0, 1.0), half_range
+
+    def _prior(self, y: Vector) -> float:
+        """Return the score of a model without features, in the unit of the other parties' scores."""
+        if not self.loss.is_classification:
+            return float(self._centred(y)[0].mean())
+        mean = float(y.mean())
+        if isinstance(self.loss, Logistic):
+            share = min(max(0.5 * (1.0 + mean), 1e-6), 1.0 - 1e-6)
+            return math.log(share / (1.0 - share))
+        return mean
+
+    @property
+    def name(self) -> str:
+        """Name of the mechanism as users give it."""
+        return "local-models"
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        labels = "public labels" if self.response is None else "labels released once by randomised response"
+        return f"{labels}; every other party trains a private model of its own columns on them; scores are added up"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What leaves whom for whom, for the receipt."""
+        labels = () if self.response is None else ("to the other parties: every label, by randomised response",)
+        return (
+            *labels,
+            "the private model of each other party (it stays there; the statement holds if it is published)",
+        )
+
+    @property
+    def proof(self) -> str:
+        """Page with statement and proof."""
+        return "docs/privacy/vertical_local_models.md"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Facts taken as public, for the receipt."""
+        rows = tuple(
+            f"{name}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
+            + (", entries non-negative" if facts.nonnegative else "")
+            for name, facts in self.facts.descriptions.items()
+            if name in self.facts.others
+        )
+        return (*rows, "the labels themselves") if self.labels_public else rows
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the statement leaves open, for the receipt."""
+        return (
+            f"what {self.facts.label_holder} knows itself and what it makes of it: its own model, the joint scores, "
+            "comparisons and weights learnt from scores are exact, and stay there",
+            "the people who are scored, those of the training included: each party sends one exact score for each",
+        )
+
+    def details(self) -> dict[str, object]:
+        """Return the mechanism's own parameters for the receipt."""
+        labels: dict[str, object] = {}
+        if self.response is not None:
+            labels = {
+                "epsilon of the labels": self.response.event.epsilon,
+                "probability that a label is flipped": self.response.flip_probability,
+            }
+        models = {f"mu of {name}": plan.mu for name, plan in self.party_plans.items()}
+        return {**labels, **models, "combination": self.combination}

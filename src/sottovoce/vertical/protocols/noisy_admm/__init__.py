@@ -1,0 +1,1 @@
+"""ADMM on clipped, noisy scores."""

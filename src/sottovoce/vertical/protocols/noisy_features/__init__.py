@@ -1,0 +1,1 @@
+"""Columns released once, with noise."""

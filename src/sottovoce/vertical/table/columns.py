@@ -1,0 +1,119 @@
+"""The columns of one party as numbers: products, their transposes and Gram matrices, in pieces that fit the cache.
+
+Dense tables stay in the type they came in (float32 takes half the memory); products are summed in double precision,
+piece by piece, so that most products make no double copy of a float32 table. (Gram matrices of a sparse one do, and so
+does F F' of a wide dense one.)
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sottovoce.vertical.table.kernels import back_single, times_single
+
+__all__ = ["Columns"]
+
+_PIECE = 8192  # rows
+
+Vector = NDArray[np.float64]
+
+
+class Columns:
+    """A dense or CSR table and, where ``intercept`` is set, a column of ones behind it.
+
+    Parameters
+    ----------
+    table : ndarray or csr_array of shape (n_rows, n_features)
+    intercept : bool
+    """
+
+    def __init__(self, table: Any, *, intercept: bool = False) -> None:
+        self.table = table
+        self._sparse: bool = sp.issparse(table)
+        self.intercept = intercept
+        self.n_rows, self.n_features = table.shape
+        self.n_columns = self.n_features + intercept
+
+    def times(self, x: Vector) -> Vector:
+        """Return D x, one number a row."""
+        if self._sparse:
+            out = np.asarray(self.table @ x[: self.n_features], dtype=np.float64)
+        elif self.table.dtype == np.float64:
+            out = np.asarray(self.table @ x[: self.n_features])
+        else:
+            out = np.empty(self.n_rows)
+            times_single(self.table, x[: self.n_features], out)
+        if self.intercept:
+            out += x[-1]
+        return out
+
+    def back(self, v: Vector) -> Vector:
+        """Return D'v, one number a column."""
+        out = np.zeros(self.n_columns)
+        if self._sparse:
+            out[: self.n_features] = self.table.T @ v
+        elif self.table.dtype == np.float64:
+            out[: self.n_features] = v @ self.table
+        else:
+            back_single(self.table, v, out[: self.n_features])
+        if self.intercept:
+            out[-1] = v.sum()
+        return out
+
+    def gram(self, weights: Vector | None = None) -> NDArray[np.float64]:
+        """Return D'WD for a diagonal W of non-negative ``weights`` (1 where None)."""
+        out = np.zeros((self.n_columns, self.n_columns))
+        d = self.n_features
+        if self._sparse:
+            table = self._double()
+            heavy = table if weights is None else sp.diags_array(weights) @ table
+            out[:d, :d] = (table.T @ heavy).toarray()
+        else:
+            root = None if weights is None else np.sqrt(weights)
+            for place, piece in self._pieces():
+                scaled = piece if root is None else piece * root[place, None]
+                out[:d, :d] += scaled.T @ scaled
+        if self.intercept:
+            ones = np.ones(self.n_rows) if weights is None else weights
+            out[d] = out[:, d] = self.back(ones)
+        return out
+
+    def features_gram(self) -> NDArray[np.float64]:
+        """Return F F' of the features without the column of ones, one line and column a row of the table."""
+        if self._sparse:
+            table = self._double()
+            return np.asarray((table @ table.T).toarray())
+        table = np.asarray(self.table, dtype=np.float64)  # fewer rows than columns: the product is what is large
+        return np.asarray(table @ table.T)
+
+    def squares(self) -> Vector:
+        """Return the sum of squares of each column."""
+        out = np.zeros(self.n_columns)
+        if self._sparse:
+            table = self._double()
+            out[: self.n_features] = table.multiply(table).sum(axis=0)
+        else:
+            for _, piece in self._pieces():
+                out[: self.n_features] += np.einsum("ij,ij->j", piece, piece)
+        if self.intercept:
+            out[-1] = self.n_rows
+        return out
+
+    def dense_by_column(self) -> NDArray[np.float64]:
+        """Return the whole table in double precision, column by column in memory."""
+        table = self.table.toarray() if self._sparse else self.table
+        if self.intercept:
+            table = np.column_stack([table, np.ones(self.n_rows)])
+        return np.asfortranarray(table, dtype=np.float64)
+
+    def _double(self) -> Any:
+        """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
+        return self.table.astype(np.float64, copy=False)
+
+    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        for lo in range(0, self.n_rows, _PIECE):
+            place = slice(lo, min(lo + _PIECE, self.n_rows))
+            yield place, np.asarray(self.table[place], dtype=np.float64)

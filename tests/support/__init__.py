@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: data, servers, every fit, strange inputs. One file a kind of help."""

@@ -1,0 +1,391 @@
+"""Pairs of neighbouring tables, and the fits that are recorded on the one and replayed on the other.
+
+Shared by the grey-box tests and by ``benchmarks/grey_box.py``.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.audit import GreyBox, grey_box
+from sottovoce.privacy.calibration import least_scale
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.vertical import (
+    InProcessParties,
+    Party,
+    VerticalLasso,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    VerticalSparseLogisticRegression,
+)
+
+SIZES = (5, 64, 65, 130, 257)
+WIDTHS = (1, 3, 8, 9, 17, 33, 100)  # the narrow kernels, the vector ones, and what is left of a vector
+KINDS = ("gauss", "unit", "aligned", "zeros", "huge", "above")
+ALL = ("zero-out", "add-remove", "replace-one")
+NOT_REPLACED = ("zero-out", "add-remove")
+FIXED = ("zero-out", "replace-one")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A solver of a central estimator.
+
+    Attributes
+    ----------
+    name : str
+    kind : type
+        Of the estimator.
+    given : dict
+        Parameters of the constructor.
+    adjacencies : tuple of str
+    in_place : bool
+        A row that is zeroed out keeps its place in its batch.
+    reached : float
+        What the largest ratio of a few pairs exceeds: how near the stated sensitivity is to what happens.
+    """
+
+    name: str
+    kind: type
+    given: dict[str, Any] = field(default_factory=dict)
+    adjacencies: tuple[str, ...] = ALL
+    in_place: bool = False
+    reached: float = 0.999
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether steps use Poisson samples: the noise of each rate and budget takes seconds to calibrate."""
+        return self.given.get("solver_options") is _BATCHES
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are numbers."""
+        return "label_bounds" in self.given
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether entries are bounded, not rows."""
+        return "data_bound" in self.given
+
+
+def _case(name, kind, solver="", options=None, adjacencies=ALL, in_place=False, reached=0.999, **given):
+    if solver:
+        given |= {"solver": solver, "solver_options": options or {}}
+    if kind in (sv.DPRidge, sv.DPLasso):
+        given = {"label_bounds": (-1.0, 1.0), **given}
+    else:
+        given = {"classes": [-1.0, 1.0], **given}
+    return Case(name, kind, given, adjacencies, in_place, reached)
+
+
+_BATCHES = {"batch_size": 20.0, "epochs": 2.0}
+_WHOLE = {"batch_size": 1e9, "epochs": 6.0}
+_BALL: dict[str, Any] = {"data_bound": 1.0, "n_steps": 8}
+CASES = (
+    _case("scd, logistic", sv.DPLogisticRegression, "scd", {"n_passes": 8}),
+    _case("scd, hinge", sv.DPLinearSVC, "scd", {"n_passes": 8}),
+    _case("scd, ridge", sv.DPRidge, "scd", {"n_passes": 8}),
+    _case("minibatch-scd, logistic", sv.DPLogisticRegression, "minibatch-scd", _BATCHES, NOT_REPLACED),
+    _case("minibatch-scd, ridge", sv.DPRidge, "minibatch-scd", _BATCHES, NOT_REPLACED),
+    _case("sgd, logistic", sv.DPLogisticRegression, "sgd", _BATCHES, NOT_REPLACED),
+    _case("sgd, all rows, hinge", sv.DPLinearSVC, "sgd", _WHOLE),
+    _case("sgd, all rows, ridge", sv.DPRidge, "sgd", _WHOLE),
+    _case("primal-scd, logistic", sv.DPLogisticRegression, "primal-scd", {"epochs": 3}, reached=0.35),
+    _case("primal-scd, ridge", sv.DPRidge, "primal-scd", {"epochs": 3}),
+    _case("seq-scd, logistic", sv.DPLogisticRegression, "seq-scd", {"batch_size": 7}, FIXED, True, 0.05),
+    _case("seq-scd, ridge", sv.DPRidge, "seq-scd", {"batch_size": 7}, FIXED, True, 0.05),
+    _case("paper-scd, logistic", sv.DPLogisticRegression, "paper-scd", {"batch_size": 20, "epochs": 3}, FIXED,
+          True, 0.5),
+    _case("paper-scd, ridge", sv.DPRidge, "paper-scd", {"batch_size": 20, "epochs": 3}, FIXED, True, 0.9),
+    _case("adassp", sv.DPRidge, "adassp"),
+    _case("adassp, labels not clipped", sv.DPRidge, "adassp", {"clip_labels": False}, reached=0.9),
+    _case("objective, logistic", sv.DPLogisticRegression, "objective", None, NOT_REPLACED, reached=0.45),
+    _case("objective, hinge", sv.DPLinearSVC, "objective", None, NOT_REPLACED, reached=0.45),
+    _case("Frank-Wolfe, LASSO", sv.DPLasso, radius=1.0, reached=0.7, **_BALL),
+    _case("Frank-Wolfe, logistic", sv.DPSparseLogisticRegression, radius=5.0, reached=0.2, **_BALL),
+)  # fmt: skip
+
+
+def shown(model: Any) -> dict[str, Any]:
+    """Return what a fitted estimator shows to the world: coefficients, and what its receipt says of the run."""
+    receipt = model.guarantee_
+    multiplier = receipt.parameters.get("noise multiplier", 0.0)
+    return {
+        "noise multiplier": multiplier,
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "steps": model.n_iter_,
+        "parameters": repr(receipt.parameters),
+        "epsilon": receipt.epsilon,
+        "event": receipt.event,
+        "assumptions": repr(receipt.assumptions),
+    }
+
+
+def fit(case: Case, given: dict[str, Any]):
+    """Return a function that fits on a table and returns what is shown."""
+
+    def run(X: Any, y: Any) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
+            return shown(case.kind(**given).fit(X, y))
+
+    return run
+
+
+def lengths(X):
+    """Return the norms of rows whose squares may leave the doubles."""
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    largest[largest == 0.0] = 1.0
+    return np.linalg.norm(X / largest, axis=1, keepdims=True) * largest
+
+
+def rows_of(kind, n, d, dtype, rng):
+    """Return a table whose rows are at, above or far from norm 1, or as awkward as their precision allows."""
+    X = rng.standard_normal((n, d))
+    if kind == "aligned":
+        X = np.outer(rng.choice([-1.0, 1.0], n), rng.standard_normal(d))
+    if kind == "zeros":
+        X[:] = 0.0
+    if kind == "huge":
+        X *= 10.0 ** (rng.uniform(-38, 36, (n, 1)) if dtype == np.float32 else rng.uniform(-300, 300, (n, 1)))
+    if kind in ("unit", "aligned", "above"):
+        X /= lengths(X)
+    if kind == "above":
+        X *= rng.choice([1.0, 1.0000001, 1.5, 100.0], (n, 1))
+    return X.astype(dtype)
+
+
+def special_row(d, dtype, rng):
+    """Return one row that is as bad as it can be."""
+    v = rng.standard_normal(d)
+    unit = v / np.linalg.norm(v)
+    return (
+        np.eye(d)[rng.integers(d)],
+        np.full(d, d**-0.5),
+        np.sign(v) / math.sqrt(d),
+        unit * rng.choice([1.0, 1.0 + 1e-7, 1.0 - 1e-8]),
+        v * 1e30,
+        unit * 1e-30,
+        np.full(d, -0.0),
+        v * 10.0 ** rng.uniform(-37, 37, d),
+    )[rng.integers(8)].astype(dtype)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbours, and what a replay has to know of them."""
+
+    table: tuple[Any, Any]
+    neighbour: tuple[Any, Any]
+    facts: dict[str, Any]
+    n: int
+
+
+def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
+    """Return two neighbouring tables; the row that differs is any of them."""
+    n, d, dtype = int(rng.choice(SIZES)), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
+    n = 65 if case.is_sampled else n
+    X, row = rows_of(rng.choice(KINDS), n, d, dtype, rng), int(rng.choice([0, n // 2, n - 1]))
+    y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
+    if rng.random() < 0.4:
+        y[:] = 1.0  # one class, all labels at the bound
+    X[row], y[row] = special_row(d, dtype, rng), rng.choice([-1.0, 1.0])
+    X_other, y_other, facts = X.copy(), y.copy(), {"sampled": (row,)}
+    if adjacency == "replace-one":
+        X_other[row] = rng.choice([-1.0, 1.0]) * X[row] if rng.random() < 0.5 else special_row(d, dtype, rng)
+        y_other[row] = rng.choice([-1.0, 1.0])
+    elif case.in_place:
+        facts["left_out"] = row
+    else:
+        X_other, y_other = np.delete(X, row, 0), np.delete(y, row)
+        facts["absent"] = row
+    if rng.random() < 0.3:
+        X, X_other = sp.csr_array(X), sp.csr_array(X_other)
+    return Pair((X, y), (X_other, y_other), facts, n)
+
+
+def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
+    """Record a fit on one table and replay it on a neighbour, with public numbers as users give them."""
+    pair = pair_of(case, adjacency, rng)
+    epsilon = 1.0 if case.is_sampled or case.name.startswith("paper") else float(rng.choice([0.1, 1.0, 8.0]))
+    given: dict[str, Any] = {
+        "epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency, "n_public": pair.n,
+        "fit_intercept": bool(rng.random() < 0.6), **case.given,
+    }  # fmt: skip
+    if not case.is_bounded:
+        given |= {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
+                  "alpha": float(rng.choice([1e-6, 1e-2, 1.0]))}  # fmt: skip
+    return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
+
+
+def linear_terms(found: GreyBox) -> float:
+    """Return how far the linear term of an objective would have to move, over what its noise is scaled by."""
+    draws = [draw for draw in found.tape.draws if draw.method == "standard_normal"]
+    largest = 0.0
+    for draw, (moved, minimum, _) in zip(draws, found.replay.gradients, strict=True):
+        std = float(np.linalg.norm(minimum.objective.linear) / np.linalg.norm(draw.numbers))
+        largest = max(largest, moved / (std / found.shown["noise multiplier"]))
+    return largest
+
+
+# --- parties ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A training of several parties; one person is replaced at all of them.
+
+    Attributes
+    ----------
+    name : str
+    kind : type
+    given : dict
+    names : tuple of str
+        Of the parties; the first holds the labels.
+    nonnegative : bool
+    """
+
+    name: str
+    kind: type
+    given: dict[str, Any]
+    names: tuple[str, ...] = ("clinic", "bank")
+    nonnegative: bool = False
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are numbers."""
+        return "label_bounds" in self.given
+
+    @property
+    def trains_exactly(self) -> bool:
+        """Whether the label holder trains a model of its own columns beside, within its own walls."""
+        return "mechanism" in self.given
+
+    @property
+    def shares_one_shift(self) -> bool:
+        """Whether a party's releases have one sensitivity together, and none each."""
+        return self.given.get("mechanism") == "noisy-features"
+
+
+_LABELS = {"classes": [-1.0, 1.0]}
+_NUMBERS = {"label_bounds": (-1.0, 1.0)}
+_NAMED: dict[str, Any] = {"mechanism": "local-models"}
+_FEATURES: dict[str, Any] = {"mechanism": "noisy-features", "labels_public": True}
+_ADMM: dict[str, Any] = {"mechanism": "noisy-admm", "mechanism_options": {"max_iter": 3}}
+_STEPS: dict[str, Any] = {"n_steps": 5, "radius": 2.0}
+_SKETCH = {"sketch": "sparse-sign", "sketch_rows": 16, "sketch_seed": 3}
+JOINT = (
+    Joint("`local-models`, logistic", VerticalLogisticRegression, {**_NAMED, **_LABELS}),
+    Joint("`local-models`, logistic, entries >= 0", VerticalLogisticRegression, {**_NAMED, **_LABELS},
+          nonnegative=True),
+    Joint("`local-models`, ridge", VerticalRidge, {**_NAMED, **_NUMBERS}),
+    Joint("`local-models`, ridge, labels public", VerticalRidge, {**_NAMED, **_NUMBERS, "labels_public": True}),
+    Joint("`noisy-features`", VerticalLogisticRegression, {**_FEATURES, **_LABELS}),
+    Joint("`noisy-features`, entries >= 0", VerticalRidge, {**_FEATURES, **_NUMBERS}, nonnegative=True),
+    Joint("`noisy-admm`", VerticalLogisticRegression, {**_ADMM, **_LABELS}),
+    Joint("`noisy-admm`, labels public", VerticalLogisticRegression, {**_ADMM, **_LABELS, "labels_public": True}),
+    Joint("Frank-Wolfe, `local`", VerticalLasso, {**_STEPS, **_NUMBERS}),
+    Joint("Frank-Wolfe, one party", VerticalSparseLogisticRegression, {**_STEPS, **_LABELS, "labels_public": True},
+          ("clinic",)),
+    Joint("Frank-Wolfe, `product`", VerticalSparseLogisticRegression,
+          {**_STEPS, **_LABELS, "aggregation": "product"}),
+    Joint("Frank-Wolfe, `product`, sketches", VerticalLasso,
+          {**_STEPS, **_NUMBERS, "aggregation": "product", "sharing_options": _SKETCH}),
+    Joint("Frank-Wolfe, `global`", VerticalLasso, {**_STEPS, **_NUMBERS, "aggregation": "global"}),
+    Joint("Frank-Wolfe, `global`, logistic, labels public", VerticalSparseLogisticRegression,
+          {**_STEPS, **_LABELS, "labels_public": True, "aggregation": "global"}),
+    Joint("Frank-Wolfe, `global`, sketches", VerticalLasso,
+          {**_STEPS, **_NUMBERS, "labels_public": True, "aggregation": "global",
+           "sharing_options": {**_SKETCH, "sketch": "gaussian"}}),
+)  # fmt: skip
+
+
+def joint_fit(joint: Joint, given: dict[str, Any]):
+    """Return a function that trains, and returns every message and what is public of the model."""
+
+    def run(tables: tuple[Any, ...], y: Any) -> dict[str, Any]:
+        parties = InProcessParties([
+            Party(X, name=name, data_norm=1.0, data_bound=1.0, nonnegative=joint.nonnegative)
+            for name, X in zip(joint.names, tables, strict=True)
+        ])  # fmt: skip
+        with parties.recorded() as record, warnings.catch_warnings():
+            warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
+            model = joint.kind(**given).fit(parties, y)
+        out = {
+            # the coordinator sits at the label holder: what goes there from it does not leave
+            "messages": [
+                crossing.message.encode().replace(model.model_.encode(), b"the model")
+                for crossing in record
+                if crossing.uplink or crossing.party != joint.names[0]
+            ],
+            "events": {name: receipt.event for name, receipt in model.party_guarantees_.items()},
+        }
+        if joint.given.get("mechanism") == "local-models":  # the statement holds if they are published
+            out["parts"] = [part.coef for name, part in model.parts_.items() if name != joint.names[0]]
+        if hasattr(model, "n_nonzero_"):
+            out["model"] = [model.coef_, model.intercept_]
+        return out
+
+    return run
+
+
+@contextmanager
+def calibrated_once() -> Iterator[None]:
+    """Search for the noise of joint plans once for the same events and budget: it takes seconds."""
+    known: dict[Any, float] = {}
+
+    def remembered(make_event, epsilon, delta):
+        key = (repr(make_event(1.0)), epsilon, delta)
+        if key not in known:
+            known[key] = least_scale(make_event, epsilon, delta)
+        return known[key]
+
+    with (
+        mock.patch("sottovoce.vertical.protocols.frank_wolfe.joint.least_scale", remembered),
+        mock.patch("sottovoce.vertical.protocols.frank_wolfe.local.least_scale", remembered),
+    ):
+        yield
+
+
+def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> tuple[GreyBox, float]:
+    """Record a joint training and replay it with one person replaced; return the finding and the largest ratio."""
+    # the noise beside choices and labels takes seconds to calibrate: always the same sizes and budget there
+    dear = joint.given.get("aggregation", "local") != "local"
+    n, dtype = 40 if dear else int(rng.choice([5, 40, 65])), rng.choice([np.float32, np.float64])
+    widths = [9] * len(joint.names) if dear else [int(rng.choice([1, 3, 9, 17])) for _ in joint.names]
+    row = int(rng.choice([0, n // 2, n - 1]))
+    tables, others = [], []
+    for d in widths:
+        # the label holder trains on its own columns without noise too, which may fail where these are extreme
+        exact = not tables and joint.trains_exactly
+        X = rows_of("unit" if exact else rng.choice(KINDS), n, d, dtype, rng)
+        X[row] = np.eye(d)[0] if exact else special_row(d, dtype, rng)
+        other = X.copy()
+        other[row] = -X[row] if exact or rng.random() < 0.5 else special_row(d, dtype, rng)
+        if joint.nonnegative:
+            X, other = np.abs(X), np.abs(other)
+        if rng.random() < 0.3:
+            X, other = sp.csr_array(X), sp.csr_array(other)
+        tables.append(X)
+        others.append(other)
+    y = rng.uniform(-1.0, 1.0, n) if joint.is_regression else rng.choice([-1.0, 1.0], n)
+    y_other = y.copy()
+    if not joint.given.get("labels_public"):
+        y_other[row] = rng.choice([-1.0, 1.0])
+    epsilon = 4.0 if dear else float(rng.choice([0.5, 4.0]))
+    given = {"epsilon": epsilon, "delta": 1e-6, **joint.given}
+    found = grey_box(joint_fit(joint, given), (tables, y), (others, y_other), seed=seed)
+    if found.fault or found.refusal or not joint.shares_one_shift:
+        return found, found.largest
+    (event,) = [found.shown["events"][name] for name in joint.names[1:]]
+    assert isinstance(event, GaussianEvent)
+    return found, found.shift * event.noise_multiplier

@@ -1,0 +1,148 @@
+"""Receipts of real fits, small and quick, of every kind that there is; and forgeries that keep the file together."""
+
+import copy
+import functools
+import json
+import math
+import warnings
+
+import numpy as np
+
+import sottovoce as sv
+from sottovoce import vertical
+from sottovoce._plain_data import digest
+from sottovoce.exceptions import SottovoceError, SottovoceWarning
+from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.published.bernstein import BernsteinProtocol
+from sottovoce.published.bernstein.aggregator import guarantee as bernstein_receipt
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+N = 400
+
+
+def table(n=N):
+    rng = np.random.default_rng(7)
+    X = rng.uniform(0.0, 1.0, (n, 4))
+    return X, X @ [1.0, -1.0, 0.5, 0.0]
+
+
+def ridge(**options):
+    X, y = table()
+    given = {**BUDGET, "data_norm": 2.0, "label_bounds": (-1, 2)} | options
+    return sv.DPRidge(**given).fit(X, y)
+
+
+def classifier(kind, **options):
+    X, y = table()
+    classes = options.pop("classes", ["a", "b"])
+    cuts = np.quantile(y, np.linspace(0.0, 1.0, len(classes) + 1)[1:-1])
+    bounds = {} if kind is sv.DPSparseLogisticRegression else {"data_norm": 2.0}
+    return kind(**{**BUDGET, **bounds, "classes": classes} | options).fit(X, np.array(classes)[np.digitize(y, cuts)])
+
+
+def lasso(**options):
+    X, y = table()
+    return sv.DPLasso(**{**BUDGET, "data_bound": 1.0, "label_bounds": (-1, 2), "radius": 2.0} | options).fit(X, y)
+
+
+def searched(**options):
+    X, y = table()
+    inner = sv.DPLogisticRegression(data_norm=2.0, classes=[0, 1], **options.pop("inner", {}))
+    space = {"alpha": [1e-3, 1e-2], "fit_intercept": [True, False]}
+    return sv.DPSearchCV(inner, space, **{**BUDGET, "n_iter": 2.0} | options).fit(X, (y > 0.2).astype(int))
+
+
+def joint(kind, y=None, **options):
+    X, values = table()
+    sparse = kind in (vertical.VerticalLasso, vertical.VerticalSparseLogisticRegression)
+    names = ("party1", "party2", "party3")
+    bound = {"data_bound": dict.fromkeys(names, 1.0)} if sparse else {"data_norm": dict.fromkeys(names, 1.5)}
+    parties = vertical.split_columns(X, [1, 2, 1], **bound)
+    regression = kind in (vertical.VerticalRidge, vertical.VerticalLasso)
+    facts = {"label_bounds": (-1, 2)} if regression else {"classes": ["a", "b"]}
+    labels = values if regression else np.where(values > 0.2, "b", "a")
+    return kind(**{**BUDGET, **facts} | ({"radius": 2.0} if sparse else {}) | options).fit(parties, labels)
+
+
+def reports(**options):
+    X, y = table(200)
+    protocol = Protocol(epsilon=4.0, n_features=4)
+    randomizer, collected = Randomizer(protocol), Aggregator(protocol)
+    for row, label in zip(0.5 * X, np.sign(y - 0.2), strict=True):
+        collected.add(randomizer.report(row, int(label)))
+    return collected.fit(**options)
+
+
+L, S, P = sv.DPLogisticRegression, sv.DPLinearSVC, sv.DPSparseLogisticRegression
+CENTRAL = {
+    **{f"ridge {solver}": functools.partial(ridge, solver=solver) for solver in
+       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp")},
+    **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=solver) for kind in (L, S) for solver in
+       ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd")},
+    "lasso": lasso,
+    "sparse logistic": functools.partial(classifier, P, data_bound=1.0, radius=2.0),
+    "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"]),
+    "one-vs-rest sgd": functools.partial(classifier, L, classes=["a", "b", "c"], solver="sgd"),
+    "add-remove": functools.partial(classifier, L, adjacency="add-remove", n_public=500, delta=1e-4),
+    "replace-one": functools.partial(ridge, adjacency="replace-one"),
+    "no intercept": functools.partial(ridge, fit_intercept=False, alpha="auto"),
+    "label scale unused": functools.partial(ridge, solver="adassp", solver_options={"clip_labels": False}),
+    "passes given": functools.partial(classifier, L, solver="scd", solver_options={"n_passes": 30}),
+    "seeded": functools.partial(ridge, random_state=3),
+    "large delta, said twice": functools.partial(ridge, delta=0.1, accept_delta=0.1),
+    "no noise": functools.partial(ridge, epsilon=math.inf, delta=None),
+    "no noise, sgd": functools.partial(classifier, L, epsilon=math.inf, solver="sgd"),
+    "no noise, lasso": functools.partial(lasso, epsilon=math.inf),
+    "classes read from the data": functools.partial(classifier, L, classes=[1, 2]),
+    "search": searched,
+    "search add-remove": functools.partial(
+        searched, random_state=1, distribution="poisson", inner={"adjacency": "add-remove", "n_public": 500}
+    ),
+}  # fmt: skip
+OTHER = {
+    **{f"vertical {name}": functools.partial(joint, vertical.VerticalLogisticRegression, mechanism=name)
+       for name in ("local-models", "noisy-features", "noisy-admm", "paper")},
+    "vertical public labels": functools.partial(joint, vertical.VerticalRidge, labels_public=True),
+    "vertical svm": functools.partial(joint, vertical.VerticalLinearSVC),
+    "vertical ridge": functools.partial(joint, vertical.VerticalRidge),
+    "vertical no noise": functools.partial(joint, vertical.VerticalRidge, epsilon=math.inf),
+    **{f"vertical lasso {name}": functools.partial(joint, vertical.VerticalLasso, aggregation=name)
+       for name in ("local", "product", "global")},
+    "vertical sparse": functools.partial(joint, vertical.VerticalSparseLogisticRegression, aggregation="local"),
+    "vertical sparse paper": functools.partial(joint, vertical.VerticalSparseLogisticRegression, mechanism="paper",
+                                               labels_public=True),
+    "local": reports,
+    "shuffled": functools.partial(reports, shuffled=True, delta=1e-4),
+}  # fmt: skip
+
+
+@functools.cache
+def fitted(name):
+    """Return the model of that name; one fit for all tests."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SottovoceWarning)
+        return (CENTRAL | OTHER)[name]()
+
+
+def receipts(name):
+    """Yield the receipts of a model: its own, and those of parties."""
+    model = fitted(name)
+    yield model.guarantee_
+    yield from getattr(model, "party_guarantees_", {}).values()
+
+
+def bernstein():
+    return bernstein_receipt(BernsteinProtocol(loss="hinge", n_features=3, epsilon=2.0, delta=1e-6), 1000)
+
+
+def together(data):
+    """Return an edited receipt with sentence and checksum made anew, as a forger with this library would."""
+    data = copy.deepcopy(data)
+    try:
+        made = Guarantee.from_dict(data)
+        data["statement"] = made.statement()
+    except SottovoceError:
+        pass
+    data["checksum"] = digest({key: value for key, value in data.items() if key not in ("checksum", "signature")})
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,222 @@
+"""The frozen plan: public facts in, noise and event out, and the run keeps to it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.exceptions import AccountingError, ParameterError, PrivacyWarning
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 5))
+X /= np.linalg.norm(X, axis=1, keepdims=True)
+SIGN = np.where(X[:, 0] > 0, 1, -1)
+THREE = np.argmax(X[:, :3], axis=1)
+
+
+def logistic(**changed):
+    return sv.DPLogisticRegression(
+        **{"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "classes": [-1, 1], "random_state": 0, **changed}
+    )
+
+
+def ridge(**changed):
+    return sv.DPRidge(
+        **{"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "label_bounds": (-1.0, 1.0), "random_state": 0, **changed}
+    )
+
+
+RUNS = [
+    pytest.param(logistic, SIGN, {}, id="default"),
+    pytest.param(logistic, THREE, {"classes": [0, 1, 2]}, id="three classes"),
+    pytest.param(logistic, SIGN, {"solver": "minibatch-scd", "solver_options": {"epochs": 3.0}}, id="minibatch"),
+    pytest.param(
+        logistic, THREE, {"classes": [0, 1, 2], "solver": "minibatch-scd", "solver_options": {"epochs": 3.0}},
+        id="minibatch, three classes",
+    ),
+    pytest.param(ridge, X[:, 0], {}, id="ridge"),
+    pytest.param(ridge, X[:, 0], {"adjacency": "replace-one"}, id="ridge, replace-one"),
+    pytest.param(ridge, X[:, 0], {"solver": "adassp"}, id="adassp"),
+    pytest.param(ridge, X[:, 0], {"solver": "adassp", "adjacency": "replace-one"}, id="adassp, replace-one"),
+    pytest.param(logistic, SIGN, {"adjacency": "add-remove", "n_public": 180}, id="add-remove"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "y", "changed"), RUNS)
+def test_plan_releases_and_receipt_agree(make, y, changed, monkeypatch):
+    """Count what the mechanisms really release; it must be what the receipt says and what the plan foresaw."""
+    released = []
+    original = GridGaussian.release
+
+    def record(self, ticks, noise):
+        released.append(self.event)
+        return original(self, ticks, noise)
+
+    monkeypatch.setattr(GridGaussian, "release", record)
+    model = make(**changed)
+    plan = sv.plan(model, *X.shape)
+    receipt = model.fit(X, y).guarantee_
+    planned = accountant_for(plan.event).epsilon(plan.event, 1e-5)
+    assert planned <= 1.0
+    assert planned == pytest.approx(1.0, rel=5e-3)  # nothing is left on the table
+    assert receipt.epsilon == 1.0
+    assert receipt.epsilon_at(1e-5) == pytest.approx(planned, rel=1e-9)
+    if changed.get("solver") != "minibatch-scd":
+        # without sampling the events of the mechanisms compose to the receipt's, one by one
+        mu = math.sqrt(sum(event.noise_multiplier**-2 for event in released))
+        assert mu <= gaussian_mu(1.0, 1e-5) * (1 + 1e-12)
+        assert mu == pytest.approx(gaussian_mu(1.0, 1e-5), rel=1e-9)
+    else:
+        scales, steps = released[0], released[1:]
+        assert len(steps) == model.n_iter_ * plan.n_models
+        assert {event.noise_multiplier for event in steps} == {plan.noise_multiplier}
+        assert scales.noise_multiplier == pytest.approx(1 / plan.mu_scale)
+
+
+def test_a_plan_is_frozen():
+    plan = sv.plan(logistic(), 100, 5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.epsilon = 2.0
+
+
+def test_a_run_that_spends_more_than_its_plan_gets_no_receipt(monkeypatch):
+    monkeypatch.setattr(
+        "sottovoce.central.solvers.accelerated.AcceleratedPlan.mu_steps", property(lambda plan: 2 * plan.mu)
+    )
+    with pytest.raises(AccountingError, match=r"more than the epsilon=1\.0 of this receipt"):
+        logistic().fit(X, SIGN)
+
+
+def noise_std_of_a_pass(model, y):
+    """Standard deviation of the noise of the last release of a fit."""
+    stds = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = GridGaussian.release
+        patch.setattr(
+            GridGaussian, "release", lambda self, t, g: (stds.append(self.noise_std), original(self, t, g))[1]
+        )
+        model.fit(X, y)
+    return stds[-1]
+
+
+def test_replacing_a_row_costs_twice_the_noise():
+    fixed = {"solver_options": {"n_passes": 30}}
+    zero_out = noise_std_of_a_pass(logistic(**fixed), SIGN)
+    replace = noise_std_of_a_pass(logistic(**fixed, adjacency="replace-one"), SIGN)
+    assert replace == pytest.approx(2 * zero_out, rel=1e-6)
+
+
+def test_three_classes_split_the_budget_equally():
+    fixed = {"solver_options": {"n_passes": 30}}
+    binary = sv.plan(logistic(**fixed), *X.shape)
+    three = sv.plan(logistic(**fixed, classes=[0, 1, 2]), *X.shape)
+    assert three.n_models == 3
+    one, many = (
+        float(logistic(**fixed, classes=classes).fit(X, y).guarantee_.parameters["noise multiplier of a pass"])
+        for classes, y in (([-1, 1], SIGN), ([0, 1, 2], THREE))
+    )
+    assert many == pytest.approx(math.sqrt(3) * one)
+    assert binary.event == three.event
+    text = "\n".join(logistic(classes=[0, 1, 2]).fit(X, THREE).guarantee_.assumptions)
+    assert "one-vs-rest: each of the 3 models spends an equal part" in text
+
+
+def test_the_secret_number_of_rows_enters_nowhere():
+    """Under add-remove the plan and every released parameter depend on n_public only."""
+    small, large = (
+        logistic(adjacency="add-remove", n_public=150).fit(X[:n], SIGN[:n]).guarantee_.parameters for n in (120, 200)
+    )
+    eigenvalue = "lambda_max (noisy)"
+    assert small.keys() == large.keys()
+    assert {k: v for k, v in small.items() if k not in (eigenvalue, "passes", "noise multiplier of a pass")} == {
+        k: v for k, v in large.items() if k not in (eigenvalue, "passes", "noise multiplier of a pass")
+    }
+    assert sv.plan(logistic(adjacency="add-remove", n_public=150), 120, 5) == sv.plan(
+        logistic(adjacency="add-remove", n_public=150), 200, 5
+    )
+
+
+def test_plan_needs_an_estimator_of_ours():
+    with pytest.raises(ParameterError, match="estimator must be one of sottovoce's estimators; got int"):
+        sv.plan(3, 10, 2)
+
+
+def test_plan_summary_says_what_is_spent():
+    summary = sv.plan(logistic(), 1000, 5).summary()
+    assert summary["epsilon"] == 1.0
+    assert summary["mu (Gaussian DP) of the whole run"] == pytest.approx(gaussian_mu(1.0, 1e-5))
+    assert "noise multiplier" in summary["event"]
+    assert sv.plan(logistic(solver="minibatch-scd"), 1000, 5).summary()["noise multiplier of a step"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("solver", "epsilon"),
+    [("scd", 1e-8), ("scd", 1e-4), ("scd", 100.0), ("scd", 1e6), ("minibatch-scd", 1e-8), ("minibatch-scd", 100.0)],
+)
+def test_tiny_and_huge_budgets_train(epsilon, solver):
+    options = {"epochs": 3.0} if solver == "minibatch-scd" else None
+    model = logistic(epsilon=epsilon, solver=solver, solver_options=options).fit(X, SIGN)
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.epsilon_at(1e-5) <= epsilon * (1 + 1e-9)
+
+
+def test_no_noise_says_so():
+    receipt = logistic(epsilon=math.inf, alpha=1e-3).fit(X, SIGN).guarantee_
+    assert receipt.epsilon == math.inf
+    assert receipt.statement().startswith("NOT PRIVATE: this model was trained without noise")
+    assert receipt.epsilon_at(1e-5) == math.inf
+    assert not receipt.is_private
+    assert receipt.not_covered == ("everything: no noise was added",)
+
+
+def test_a_seed_is_marked():
+    assert "NOT PRIVATE against anyone who knows" in logistic().fit(X, SIGN).guarantee_.statement()
+    receipt = logistic(random_state=None).fit(X, SIGN).guarantee_
+    assert receipt.is_private
+    assert "NOT PRIVATE" not in receipt.statement()
+
+
+PAPER = {"batch_size": 20, "clipping_norm": 0.05, "epochs": 5}
+
+
+class TestPaper:
+    """The published algorithm: its receipt states what holds, not what was claimed."""
+
+    def fit(self, **changed):
+        with pytest.warns(PrivacyWarning, match="its claim of epsilon=1 does not hold, the receipt states epsilon="):
+            return logistic(solver="paper-scd", solver_options=PAPER, **changed).fit(X, SIGN)
+
+    def test_receipt(self):
+        model = self.fit()
+        plan = sv.plan(model, *X.shape)
+        receipt = model.guarantee_
+        # every row is in exactly 5 Gaussian mechanisms with the published multiplier
+        held = accountant_for(plan.event)
+        assert held.mu(plan.event) == pytest.approx(math.sqrt(5) / plan.noise_multiplier)
+        assert receipt.epsilon == held.epsilon(plan.event, 1e-5) > 1.5
+        assert receipt.parameters["epsilon claimed by the paper's accounting"] == 1.0
+        assert model.n_iter_ == 50
+
+    def test_noise_is_sqrt_two_times_the_clip(self):
+        std = noise_std_of_a_pass_of_paper(PAPER)
+        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
+        assert std == pytest.approx(math.sqrt(2) * 0.05 * plan.noise_multiplier, rel=1e-5)
+
+    def test_moments_accountant_of_the_paper(self):
+        """The multiplier is the one that Abadi et al.'s accountant with 128 moments asks for."""
+        from sottovoce.privacy.accounting import RenyiAccountant
+        from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
+
+        plan = sv.plan(logistic(solver="paper-scd", solver_options=PAPER), *X.shape)
+        claimed = RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(plan.noise_multiplier)), 50)
+        assert RenyiAccountant(conversion="moments").epsilon(claimed, 1e-5) == pytest.approx(1.0, rel=5e-3)
+
+
+def noise_std_of_a_pass_of_paper(options):
+    with pytest.warns(PrivacyWarning):
+        return noise_std_of_a_pass(logistic(solver="paper-scd", solver_options=options), SIGN)

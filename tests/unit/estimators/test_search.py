@@ -1,0 +1,188 @@
+"""DPSearchCV: parameters are checked before noise, one receipt, and nothing tells how many trials there were."""
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import sottovoce as sv
+from sottovoce.estimators.search.scores import row_losses
+from sottovoce.exceptions import AccountingError, DataError, ParameterError
+from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.trials import TrialCount
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1.0, 1.0, (200, 3))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+
+
+def logistic(**changed):
+    return sv.DPLogisticRegression(**{"data_norm": 2.0, "classes": ["no", "yes"], **changed})
+
+
+def search(estimator=None, space=None, **changed):
+    settings = {"epsilon": 1.0, "delta": 1e-5, "n_iter": 3, "random_state": 0, **changed}
+    return sv.DPSearchCV(estimator or logistic(), space or {"alpha": [1e-4, 1e-2]}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (search(epsilon=None), "epsilon is missing"),
+        (search(epsilon=float("inf")), "epsilon must be a finite number"),
+        (search(delta=0.0), "delta must be"),
+        (search(n_iter=0.5), "n_iter must be a finite number >= 1"),
+        (search(distribution="binomial"), "distribution must be one of 'geometric', 'logarithmic', 'poisson'"),
+        (search(validation_size=1.0), "validation_size must be"),
+        (search(scoring="f1"), "scoring must be one of 'accuracy', 'neg_log_loss'"),
+        (search(score_bound=2.0), "score_bound must be None for scoring='accuracy'"),
+        (search(logistic(epsilon=1.0)), "epsilon of the estimator must be None"),
+        (search(logistic(delta=1e-5)), "delta of the estimator must be None"),
+        (search(logistic(random_state=1)), "random_state of the estimator must be None"),
+        (search(logistic(adjacency="add-remove")), "n_public is missing"),
+        (search(space={"epsilon": [1.0]}), "param_distributions must be one of 'alpha'.* got 'epsilon'"),
+        (search(space={"classes": [["a", "b"]]}), "param_distributions must be one of"),
+        (search(space={"alpha": []}), "param_distributions\\['alpha'\\] must be a list, not empty"),
+        (search(space={"alpha": [1e-4, -1.0]}), "a trial with {'alpha': -1.0} cannot run: alpha must be"),
+    ],
+)
+def test_parameters_are_checked_before_the_data_and_before_noise(made, message, noise_is_forbidden):
+    with pytest.raises(ParameterError, match=message):
+        made.fit("not a table", None)
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [("minibatch-scd", "its trials are not Gaussian"), ("paper-scd", "its trials cost more")],
+)
+def test_solvers_without_a_proof_are_refused(solver, message, noise_is_forbidden):
+    with pytest.raises(ParameterError, match=f"solver='{solver}' cannot be searched: {message}"):
+        search(space={"solver": [solver], "solver_options": [{"batch_size": 10}]}).fit(X, Y)
+
+
+@pytest.mark.parametrize("row", range(0, 200, 40))
+def test_bad_rows_are_found_before_noise_wherever_they_fall(row, noise_is_forbidden):
+    bad, labels = X.copy(), Y.astype("U5")
+    bad[row, 1], labels[row] = np.nan, "maybe"
+    with pytest.raises(DataError, match=f"NaN: row {row}, column 1"):
+        search().fit(bad, Y)
+    with pytest.raises(DataError, match="'maybe'"):
+        search().fit(X, labels)
+
+
+def test_one_receipt_for_the_whole_search():
+    model = search(n_iter=5).fit(X, Y)
+    plan = sv.plan(model, 200, 3)
+    assert model.guarantee_ is model.best_estimator_.guarantee_
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-5)
+    assert model.guarantee_.event == plan.event == RepeatAndSelectEvent(GaussianEvent(plan.noise_multiplier), 5.0, 1.0)
+    assert 0.999 < model.guarantee_.epsilon_at(1e-5) <= 1.0
+    assert sv.Guarantee.from_json(model.guarantee_.to_json()).event == plan.event
+    assert model.best_params_["alpha"] == model.best_estimator_.alpha
+    assert model.best_estimator_.epsilon == plan.trial_epsilon < 0.8
+    assert model.best_estimator_.random_state is None
+    assert np.array_equal(model.predict(X), model.best_estimator_.predict(X))
+    assert "event" in plan.summary()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.01, 0.3), (100.0, 1e-9)])
+@pytest.mark.parametrize("distribution", ["geometric", "logarithmic", "poisson"])
+def test_a_trial_gets_what_the_plan_allows_and_not_more(epsilon, delta, distribution):
+    model = search(epsilon=epsilon, delta=delta, distribution=distribution, n_iter=10)
+    plan = sv.plan(model, 2, 5)  # so few rows that no delta here is too large
+    trial = logistic(epsilon=plan.trial_epsilon, delta=plan.trial_delta).plan(2, 5)
+    assert plan.keeps_budget(trial.event)
+    assert trial.mu == pytest.approx(plan.mu, rel=1e-9)
+
+
+def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):
+    caplog.set_level(logging.DEBUG)
+    seen = []
+    for count in (1, 7):
+        monkeypatch.setattr(TrialCount, "draw", lambda self, chance, count=count: count)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = search(space={"alpha": [1e-3]}).fit(X.copy(), Y)  # a second fit of X would warn
+        content = model.guarantee_.to_dict()
+        del content["model"], content["checksum"]  # the model is released anyway
+        noisy = [name for name in content["parameters"] if "noisy" in name or name in ("passes",) or "pass" in name]
+        content["parameters"] = {key: value for key, value in content["parameters"].items() if key not in noisy}
+        seen.append((sorted(vars(model)), sorted(vars(model.best_estimator_)), content, len(caught)))
+    assert seen[0] == seen[1]
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_the_best_noisy_score_wins(monkeypatch):
+    monkeypatch.setattr(TrialCount, "draw", lambda self, chance: 6)
+    released = []
+    original = GridGaussian.release
+
+    def release(self, ticks, noise):
+        out = original(self, ticks, noise)
+        if (
+            len(ticks) == 1
+            and self.l2_sensitivity < 1.001
+            and abs(self.noise_multiplier - plan.noise_multiplier) < 1e-12
+        ):
+            released.append(float(out[0][0]))
+        return out
+
+    model = search()
+    plan = sv.plan(model, 200, 3)
+    monkeypatch.setattr(GridGaussian, "release", release)
+    model.fit(X, Y)
+    assert len(released) == 6
+    held_out = max(released) * 0.5 / (model.best_score_ - 0.5)
+    assert held_out == pytest.approx(round(held_out))
+    assert 15 < held_out < 70
+
+
+def test_a_trial_that_overspends_ends_the_search(monkeypatch):
+    model, fit = search(), sv.DPLogisticRegression.fit
+
+    def overspend(self, X, y):
+        self.set_params(epsilon=2 * self.epsilon)
+        return fit(self, X, y)
+
+    monkeypatch.setattr(sv.DPLogisticRegression, "fit", overspend)
+    with pytest.raises(AccountingError, match=r"a trial cost more than the mu=.*nothing was released"):
+        model.fit(X, Y)
+    assert not hasattr(model, "best_estimator_")
+
+
+def test_rows_are_scored_apart_from_each_other_and_within_bounds():
+    model = logistic(epsilon=1.0, delta=1e-5, random_state=0).fit(X, Y)
+    wild = np.vstack([X, [[1e308, -1e308, 1e308], [0.0, 0.0, 0.0]]])
+    y = np.append((Y == "yes").astype(float), [0.0, 1.0])
+    for name, bound in (("accuracy", 1.0), ("neg_log_loss", 0.7)):
+        losses = row_losses(name, bound, model, wild, y)
+        assert losses.min() >= 0.0
+        assert losses.max() <= bound
+        alone = [row_losses(name, bound, model, wild[[i]], y[[i]])[0] for i in range(len(wild))]
+        assert np.array_equal(losses, alone)
+
+
+def test_regression_and_clone():
+    y = np.clip(X[:, 0], -1, 1)
+    model = search(sv.DPRidge(data_norm=2.0, label_bounds=(-1, 1)), {"alpha": [1e-3]}, epsilon=50.0)
+    model = clone(model).fit(X, y)
+    assert model.score(X, y) > 0.5
+    assert -1.0 <= model.best_score_ <= 0.2
+    assert not hasattr(model, "predict_proba")
+
+
+def test_auto_means_the_solver_that_can_be_searched():
+    """On few rows the hinge's own "auto" would take objective perturbation, whose trials are not Gaussian."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.sign(X[:, 0])
+    assert (
+        sv.plan(sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=4.0, classes=[-1, 1]), 300, 3).solver == "objective"
+    )
+    svc = sv.DPLinearSVC(data_norm=4.0, classes=[-1, 1])
+    search = sv.DPSearchCV(svc, {"alpha": [1e-4, 1e-3]}, epsilon=1.0, delta=1e-5, random_state=0).fit(X, y)
+    assert search.best_estimator_.solver == "scd"

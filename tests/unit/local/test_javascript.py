@@ -1,0 +1,460 @@
+"""The JavaScript module does what the Python package does, bit for bit; both refuse the same input."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
+from sottovoce.local.candidates import candidates
+from sottovoce.local.odds import Odds
+from sottovoce.local.wire import seed_of
+from support.javascript import JavaScriptError, Node, start_node
+
+VECTORS = json.loads((Path(__file__).parents[2] / "data" / "local_vectors.json").read_text(encoding="ascii"))
+TEXTS = {entry["name"]: entry["text"] for entry in VECTORS["protocols"]}
+PERSON = {"age": 44.25, "work": "none", "hours": None, "école": "A"}
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    process = start_node()
+    yield process
+    process.close()
+
+
+def bits(values: Any) -> list[str]:
+    return [f"{int(word):016x}" for word in np.asarray(values, np.float64).view(np.uint64)]
+
+
+class TestVectors:
+    def test_quantile(self, node: Node) -> None:
+        ks, wanted = zip(*((entry["k"], entry["bits"]) for entry in VECTORS["quantile"]), strict=True)
+        assert node.ask("quantile", ks=ks) == list(wanted)
+
+    @pytest.mark.parametrize("entry", VECTORS["candidates"], ids=lambda entry: entry["seed"])
+    def test_candidates(self, node: Node, entry: dict[str, Any]) -> None:
+        assert node.ask("candidate", seed=entry["seed"], index=entry["index"], d=entry["d"]) == entry["bits"]
+
+    @pytest.mark.parametrize("entry", VECTORS["protocols"], ids=lambda entry: entry["name"])
+    def test_protocols(self, node: Node, entry: dict[str, Any]) -> None:
+        read = node.ask("protocol", text=entry["text"])
+        assert read["id"] == entry["id"]
+        assert read["threshold"] == entry["threshold"]
+        protocol = Protocol.from_json(entry["text"])
+        assert (read["d"], tuple(read["columns"])) == (protocol.d, protocol.columns)
+        records, wanted = zip(*((each["record"], each["bits"]) for each in entry["encoded"]), strict=True)
+        assert node.ask("encode", text=entry["text"], records=records) == list(wanted)
+
+    @pytest.mark.parametrize("place", range(len(VECTORS["reports"])))
+    def test_reports(self, node: Node, place: int) -> None:
+        entry = VECTORS["reports"][place]
+        report = node.ask("report", text=TEXTS[entry["protocol"]], **{key: entry[key] for key in REPORT})
+        assert report == entry["report"]
+
+
+REPORT = ("record", "label", "token", "random")
+
+
+class TestManyCandidates:
+    def test_quantile_of_many_numbers(self, node: Node) -> None:
+        rng = np.random.default_rng(5)
+        ks = rng.integers(0, 2**52, 4000) >> rng.integers(0, 52, 4000)
+        ks[::2] = 2**52 - 1 - ks[::2]
+        seen = node.ask("quantile", ks=[str(k) for k in ks])
+        from sottovoce.local.candidates import normal_quantile
+
+        assert seen == bits(normal_quantile((2 * ks + 1) * 2.0**-53))
+
+    @given(seed=st.integers(0, 2**64 - 1), index=st.integers(0, 65_535), d=st.integers(1, 200))
+    @settings(max_examples=100)
+    def test_candidates_of_any_seed(self, node: Node, seed: int, index: int, d: int) -> None:
+        wanted = candidates(np.array([seed], np.uint64), np.array([index]), d)[0]
+        assert node.ask("candidate", seed=str(seed), index=index, d=d) == bits(wanted)
+
+
+EPSILONS = st.floats(1e-3, 32.0) | st.sampled_from([1e-3, 0.5, 1.0, 2.0, 32.0])
+
+
+@given(epsilon=EPSILONS, K=st.integers(2, 65_536), share=st.floats(0.0, 1.0))
+@settings(max_examples=150)
+def test_threshold_is_the_same_whole_number(node: Node, epsilon: float, K: int, share: float) -> None:
+    m = 1 + int(share * (K - 2))
+    assert node.ask("threshold", epsilon=epsilon, K=K, m=m) == str(Odds(epsilon, K, m).threshold)
+
+
+# --- random protocols and records -------------------------------------------------------------------------------------
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+NUMBERS = (
+    st.floats(-1e6, 1e6) | st.integers(-100, 100) | st.floats(-1e-8, 1e-8) | st.sampled_from([1e17, 1.5e300, -2e22])
+)
+
+
+@st.composite
+def feature_of(draw: st.DrawFn, name: str) -> NumericFeature | CategoricalFeature:
+    missing = draw(st.booleans())
+    if draw(st.booleans()):
+        return CategoricalFeature(name, draw(st.lists(WORDS, min_size=1, max_size=5, unique=True)), missing=missing)
+    low, high = sorted(draw(st.lists(NUMBERS.map(float), min_size=2, max_size=2, unique=True)))
+    return NumericFeature(name, low, high, missing=missing)
+
+
+@st.composite
+def some_protocol(draw: st.DrawFn) -> Protocol:
+    K = draw(st.integers(2, 40))
+    rest: dict[str, Any] = {
+        "epsilon": draw(EPSILONS), "K": K, "m": draw(st.integers(1, K - 1)),
+        "b": draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]) | st.floats(0.0, 16.0)), "degree": draw(st.integers(0, 1)),
+        "completion": draw(st.sampled_from(["slack", "normalise"])),
+        "intercept": draw(st.sampled_from([0.3, 1e-3]) | st.floats(0.001, 0.999)),
+    }  # fmt: skip
+    if rest["completion"] == "slack" and draw(st.booleans()):
+        rest["intercept"] = 0.0
+    if draw(st.booleans()):
+        rest["scale"] = draw(st.floats(1e-3, 1e3) | st.sampled_from([1e-100, 1e-5, 1e-4, 1e16, 1e22, 1e100]))
+    if draw(st.booleans()):
+        ends = NUMBERS.map(float).filter(lambda end: abs(end) <= 1e49)
+        low, high = sorted(
+            draw(st.lists(ends, min_size=2, max_size=2).filter(lambda two: abs(two[0] - two[1]) >= 1e-50))
+        )
+        rest |= {"task": "regression", "label_bounds": (low, high)}
+    else:
+        labels = WORDS | st.integers(-(2**53), 2**53) | st.floats(-100.0, 100.0)
+        rest["classes"] = draw(st.lists(labels, min_size=2, max_size=2, unique_by=lambda label: label))
+    if draw(st.booleans()):
+        return Protocol(n_features=draw(st.integers(1, 12)), **rest)
+    names = draw(st.lists(WORDS, min_size=1, max_size=5, unique=True))
+    return Protocol(features=[draw(feature_of(name)) for name in names], **rest)
+
+
+@st.composite
+def some_person(draw: st.DrawFn, protocol: Protocol) -> tuple[Any, Any]:
+    label = draw(NUMBERS) if protocol.classes is None else draw(st.sampled_from(protocol.classes))
+    if protocol.features is None:
+        plain = st.floats(-1.0, 1.0) | st.floats(-1e9, 1e9) | st.integers(-9, 9)
+        return draw(st.lists(plain, min_size=protocol.n_features, max_size=protocol.n_features)), label
+    record = {}
+    for feature in protocol.features:
+        if feature.missing and draw(st.booleans()):
+            record[feature.name] = draw(st.sampled_from([None, math.nan]))
+        elif isinstance(feature, NumericFeature):
+            record[feature.name] = draw(NUMBERS | st.sampled_from([math.inf, -math.inf, feature.low, feature.high]))
+        else:
+            record[feature.name] = draw(st.sampled_from(feature.categories) | WORDS)
+    return (list(record.values()) if draw(st.booleans()) else record), label
+
+
+@pytest.mark.parametrize("completion", ["slack", "normalise"])
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_rows_of_any_size_have_the_same_bits(node: Node, completion: str, scale: float) -> None:
+    protocol = Protocol(n_features=3, completion=completion, scale=scale, epsilon=1.0, K=16, m=3, b=1.0)
+    rows = [[1e300, -1e300, 0.0], [1.7e308] * 3, [1e300, 1e-300, 5e-324], [1e153, 1e155, -1e154], [-0.0, 1e99, 1.0]]
+    encoded = [protocol.encode(row) for row in rows]
+    assert np.isfinite(encoded).all()
+    assert node.ask("encode", text=protocol.to_json(), records=rows) == [bits(z) for z in encoded]
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_random_protocols_and_people(node: Node, data: st.DataObject) -> None:
+    protocol = data.draw(some_protocol())
+    record, label = data.draw(some_person(protocol))
+    token = data.draw(st.none() | st.binary(max_size=40))
+    random = data.draw(st.binary(min_size=64, max_size=64))
+
+    text = protocol.to_json()
+    read = node.ask("protocol", text=text)
+    assert (read["id"], read["d"]) == (protocol.id.hex(), protocol.d)
+    assert node.ask("encode", text=text, records=[record]) == [bits(protocol.encode(record))]
+    randomizer = Randomizer(protocol)
+    rest = bytearray(random)
+
+    def taken(size: int) -> bytes:
+        first, rest[:size] = bytes(rest[:size]), b""
+        return first
+
+    randomizer._random = taken
+    wanted = randomizer.report(record, label, token=token).hex()
+    given_token = None if token is None else token.hex()
+    seen = node.ask("report", text=text, record=record, label=label, token=given_token, random=random.hex())
+    assert seen == wanted
+
+
+# --- the draw ---------------------------------------------------------------------------------------------------------
+
+
+class TestDraw:
+    """With the bytes of the coin chosen, each branch is exact."""
+
+    def report(self, node: Node, coin: int, values: list[int], name: str = "records") -> int:
+        tape = b"".join([coin.to_bytes(8, "little"), *(value.to_bytes(4, "little") for value in values)])
+        label = Protocol.from_json(TEXTS[name]).classes[1]
+        raw = node.ask("report", text=TEXTS[name], record=PERSON, label=label, token="aa", random=tape.hex())
+        return int.from_bytes(bytes.fromhex(raw)[20:], "little")
+
+    def groups(self, name: str = "records") -> tuple[list[int], list[int]]:
+        protocol = Protocol.from_json(TEXTS[name])
+        top = Randomizer(protocol).top(seed_of(protocol.id, b"\xaa"), protocol.encode(PERSON))
+        return np.flatnonzero(top).tolist(), np.flatnonzero(~top).tolist()
+
+    def test_the_coin_splits_at_the_threshold(self, node: Node) -> None:
+        T = Odds(2.0, 128, 18).threshold
+        top, rest = self.groups()
+        assert [self.report(node, T - 1, [v]) for v in (0, 17, 18)] == [top[0], top[17], top[0]]
+        assert [self.report(node, T, [v]) for v in (0, 109, 110)] == [rest[0], rest[109], rest[0]]
+        assert self.report(node, 0, [3]) == top[3]
+        assert self.report(node, 2**64 - 1, [3]) == rest[3]
+
+    def test_numbers_that_would_favour_low_indices_are_drawn_again(self, node: Node) -> None:
+        top, _ = self.groups()
+        limit = 2**32 - 2**32 % 18
+        assert self.report(node, 0, [limit - 1]) == top[17]
+        assert self.report(node, 0, [limit, 2**32 - 1, 5]) == top[5]
+
+    @pytest.mark.parametrize("z", [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [math.inf, -math.inf, 1.0, 0.0, 0.0, 0.0]], ids=str)
+    def test_equal_and_overflowing_scores_rank_alike(self, node: Node, z: list[float]) -> None:
+        text = TEXTS["vector normalised"].replace('"n_features":4', '"n_features":5')
+        randomizer = Randomizer(Protocol.from_json(text))
+        with np.errstate(all="ignore"):
+            wanted = [randomizer.top(seed, np.array(z)).astype(int).tolist() for seed in range(40)]
+        assert [node.ask("top", text=text, seed=str(seed), z=z) for seed in range(40)] == wanted
+
+    def test_bytes_come_from_the_browser(self, node: Node) -> None:
+        answer = node.ask("source", text=TEXTS["records"], record=PERSON, label="yes")
+        assert answer["sizes"] == [8, 8, 4]  # seed, coin, place
+        assert bytes.fromhex(answer["report"])[12:20] == b"\x07" * 8
+
+    def test_reports_differ(self, node: Node) -> None:
+        answers = {node.ask("report", text=TEXTS["records"], record=PERSON, label="yes") for _ in range(20)}
+        assert len(answers) == 20
+
+
+def test_tokens_may_be_texts(node: Node) -> None:
+    protocol = Protocol.from_json(TEXTS["records"])
+    seed = node.ask("seed", id=protocol.id.hex(), token="Zugang-ä")
+    assert seed == str(seed_of(protocol.id, "Zugang-ä".encode()))
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+YES = {"record": PERSON, "label": "yes", "token": "0102"}
+NO = {"record": {**PERSON, "age": 20}, "label": "no", "token": "0102"}
+
+
+class TestOneReport:
+    text = TEXTS["records"]
+    key = f"sottovoce-report-{Protocol.from_json(TEXTS['records']).id.hex()}"
+
+    def test_a_second_call_returns_the_same_bytes(self, node: Node) -> None:
+        answer = node.ask("once", text=self.text, calls=[YES, NO, YES])
+        assert len(set(answer["reports"])) == 1
+        assert answer["kept"] == {self.key: answer["reports"][0]}  # the report, and no answers
+
+    def test_calls_at_the_same_time_make_one_report(self, node: Node) -> None:
+        answer = node.ask("once", text=self.text, calls=[YES] * 8, together=True)
+        assert len(set(answer["reports"])) == 1
+
+    def test_another_token_is_refused(self, node: Node) -> None:
+        with pytest.raises(JavaScriptError, match="ParameterError: token is not the one"):
+            node.ask("once", text=self.text, calls=[YES, {**YES, "token": "03"}])
+
+    @pytest.mark.parametrize("damage", ["", "00", "zz" * 22, "4c445031" + "00" * 18])
+    def test_a_damaged_report_is_not_made_anew(self, node: Node, damage: str) -> None:
+        with pytest.raises(JavaScriptError, match="DataError: storage holds no report of this protocol"):
+            node.ask("once", text=self.text, calls=[YES], content={self.key: damage})
+
+    def test_a_bad_record_leaves_nothing(self, node: Node) -> None:
+        with pytest.raises(JavaScriptError, match="DataError"):
+            node.ask("once", text=self.text, calls=[{**YES, "label": "maybe"}])
+        assert len(node.ask("once", text=self.text, calls=[YES])["reports"]) == 1
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+BASE = json.loads(TEXTS["records"])
+VECTOR = json.loads(TEXTS["vector"])
+AGE = {"type": "numeric", "name": "age", "low": 17.0, "high": 90.0, "missing": False}
+WORK = {"type": "categorical", "name": "work", "categories": ["a", "b"], "missing": False}
+
+
+def text_of(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+BAD_FIELDS = [
+    ({"version": 2}, "version"), ({"version": "1"}, "version"), ({"format": "other"}, "format"),
+    ({"colour": 1}, "colour"), ({"mechanism": "laplace"}, "mechanism"),
+    ({"epsilon": 0.0}, "epsilon"), ({"epsilon": -1.0}, "epsilon"), ({"epsilon": 33.0}, "epsilon"),
+    ({"epsilon": "1.0"}, "epsilon"), ({"epsilon": None}, "epsilon"), ({"epsilon": True}, "epsilon"),
+    ({"epsilon": [1.0]}, "epsilon"), ({"task": "ranking"}, "task"), ({"loss": "absolute"}, "loss"),
+    ({"scale": 0.0}, "scale"), ({"scale": 1e101}, "scale"), ({"completion": "pad"}, "completion"),
+    ({"intercept": 0.0}, "intercept"), ({"intercept": 1.0}, "intercept"), ({"intercept": 0.0005}, "intercept"),
+    ({"degree": 2}, "degree"), ({"degree": 1.5}, "degree"), ({"K": 1}, "K"), ({"K": 65537}, "K"), ({"K": 2.5}, "K"),
+    ({"m": 0}, "m"), ({"m": 128}, "m"), ({"b": -0.5}, "b"), ({"b": 17.0}, "b"),
+    ({"classes": ["no"]}, "classes"), ({"classes": ["no", "no"]}, "classes"), ({"classes": "no"}, "classes"),
+    ({"classes": ["no", None]}, "class"), ({"classes": ["no", ""]}, "class"), ({"classes": [True, False]}, "class"),
+    ({"classes": [1, 2**53 + 2]}, "class"), ({"classes": ["no", "\ud800"]}, "class"),
+    ({"label_bounds": [0.0, 1.0]}, "label_bounds"), ({"features": []}, "features"), ({"features": {}}, "features"),
+    ({"features": [AGE, AGE]}, "age"), ({"features": [{**AGE, "type": "date"}]}, "date"),
+    ({"features": [{**AGE, "low": 90.0}]}, "age"), ({"features": [{**AGE, "high": None}]}, "age"),
+    ({"features": [{**AGE, "low": -1e308, "high": 1.7e308}]}, "age"),
+    ({"features": [{**AGE, "missing": 0}]}, "age"), ({"features": [{**AGE, "name": ""}]}, "name"),
+    ({"features": [{**AGE, "name": "x" * 1001}]}, "name"), ({"features": [{**AGE, "unit": "years"}]}, "unit"),
+    ({"features": [{**WORK, "categories": []}]}, "work"), ({"features": [{**WORK, "categories": ["a", "a"]}]}, "work"),
+    ({"features": [{**WORK, "categories": "ab"}]}, "work"), ({"features": [{**WORK, "categories": ["a", 1]}]}, "work"),
+    ({"features": [{**WORK, "categories": [str(i) for i in range(100_001)]}]}, "columns"),
+    ({"features": [{**WORK, "categories": [str(i) for i in range(2_000)]}], "K": 65_536, "completion": "slack"}, None),
+    ({"features": [{**WORK, "categories": [str(i) for i in range(5_000)]}], "K": 65_536, "completion": "slack"}, "K d"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "named"), BAD_FIELDS, ids=lambda value: str(value)[:40])
+def test_both_refuse_a_bad_field(node: Node, change: dict[str, Any], named: str | None) -> None:
+    text = text_of({**BASE, **change})
+    if named is None:
+        assert node.ask("protocol", text=text)["id"] == Protocol.from_json(text).id.hex()
+        return
+    with pytest.raises(ParameterError):
+        Protocol.from_json(text)
+    with pytest.raises(JavaScriptError, match=named) as caught:
+        node.ask("protocol", text=text)
+    assert caught.value.name == "ParameterError"
+
+
+def test_length_counts_characters_not_units(node: Node) -> None:
+    text = text_of({**BASE, "features": [{**WORK, "categories": ["\U0001f600" * 1000]}]})
+    assert node.ask("protocol", text=text)["id"] == Protocol.from_json(text).id.hex()
+
+
+@pytest.mark.parametrize("field", sorted(BASE))
+def test_both_refuse_a_missing_field(node: Node, field: str) -> None:
+    text = text_of({key: value for key, value in BASE.items() if key != field})
+    with pytest.raises(ParameterError):
+        Protocol.from_json(text)
+    with pytest.raises(JavaScriptError, match=f"ParameterError.*{'n_features' if field == 'features' else field}"):
+        node.ask("protocol", text=text)
+
+
+GOOD = TEXTS["records"]
+NOT_CANONICAL = [
+    GOOD.replace('"epsilon":2.0', '"epsilon":2'), GOOD.replace('"epsilon":2.0', '"epsilon":2.00'),
+    GOOD.replace('"epsilon":2.0', '"epsilon":2e0'), GOOD.replace('"K":128', '"K":128.0'),
+    GOOD.replace('"b":1.0', '"b": 1.0'), GOOD.replace('"b":1.0', '"b":1.0,"b":1.0'),
+    GOOD.replace("\\u00e9", "é"), GOOD.replace("\\u00e9", "\\u00E9"), GOOD.replace("age", "\\u0061ge"),
+    json.dumps(dict(reversed(BASE.items())), separators=(",", ":")), GOOD.replace('"version":1', '"version":1.0'),
+    TEXTS["vector without intercept"].replace('"intercept":0.0', '"intercept":-0.0'),
+    TEXTS["vector"].replace("[-1,1]", "[-1,1.0]"), TEXTS["vector"].replace("[-1,1]", "[-0,1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(NOT_CANONICAL)))
+def test_both_refuse_a_text_that_is_not_canonical(node: Node, place: int) -> None:
+    text = NOT_CANONICAL[place]
+    assert text not in TEXTS.values()
+    with pytest.raises(ParameterError):
+        Protocol.from_json(text)
+    with pytest.raises(JavaScriptError, match=r"ParameterError: .*(not canonical|unknown fields)"):
+        node.ask("protocol", text=text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", GOOD + "}", GOOD.replace("2.0", "NaN"), '{"format":1}'])
+def test_both_refuse_what_is_no_protocol(node: Node, text: str) -> None:
+    with pytest.raises(ParameterError):
+        Protocol.from_json(text)
+    with pytest.raises(JavaScriptError, match=r"ParameterError: .*(not JSON|no protocol)"):
+        node.ask("protocol", text=text)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(base=st.sampled_from([BASE, VECTOR]), data=st.data(), value=JSON_VALUES)
+@settings(max_examples=300)
+def test_both_judge_alike(node: Node, base: dict[str, Any], data: st.DataObject, value: Any) -> None:
+    field = data.draw(st.sampled_from(sorted(base)))
+    text = text_of({**base, field: value})
+    try:
+        wanted = Protocol.from_json(text).id.hex()
+    except ParameterError:
+        with pytest.raises(JavaScriptError, match="ParameterError"):
+            node.ask("protocol", text=text)
+    else:
+        assert node.ask("protocol", text=text)["id"] == wanted
+
+
+BAD_RECORDS = [
+    ({**PERSON, "age": None}, "yes", "age.*missing"), ({**PERSON, "age": math.nan}, "yes", "age.*missing"),
+    ({**PERSON, "age": "44"}, "yes", "age.*44"), ({**PERSON, "age": True}, "yes", "age.*number"),
+    ({**PERSON, "work": None}, "yes", "work.*missing"), ({**PERSON, "work": ""}, "yes", "work.*missing"),
+    ({**PERSON, "work": 3}, "yes", "work.*text"), ({**PERSON, "hours": "many"}, "yes", "hours.*many"),
+    ({**PERSON, "colour": 1}, "yes", "colour"), ({"age": 4.0}, "yes", "work"), ([44.0], "yes", "4"),
+    ("private", "yes", "record"), (None, "yes", "record"), (3, "yes", "record"),
+    (PERSON, "maybe", "maybe"), (PERSON, None, "label"), (PERSON, 1, "label"), (PERSON, "", "label"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "label", "message"), BAD_RECORDS, ids=lambda value: str(value)[:30])
+def test_both_refuse_a_bad_record(node: Node, record: Any, label: Any, message: str) -> None:
+    randomizer = Randomizer(Protocol.from_json(GOOD))
+    with pytest.raises(DataError, match=message):
+        randomizer.report(record, label)
+    with pytest.raises(JavaScriptError, match=f"DataError: .*{message}"):
+        node.ask("report", text=GOOD, record=record, label=label)
+
+
+BAD_ROWS = [[0.0] * 4, [0.0] * 6, [0, 0, 0, 0, math.nan], [0, 0, 0, 0, math.inf], 3, None, "abcde"]
+
+
+@pytest.mark.parametrize("row", BAD_ROWS, ids=str)
+def test_both_refuse_a_bad_row(node: Node, row: Any) -> None:
+    with pytest.raises(DataError):
+        Randomizer(Protocol.from_json(TEXTS["vector"])).report(row, 1)
+    with pytest.raises(JavaScriptError, match=r"DataError: x(\[4\])? must be"):
+        node.ask("report", text=TEXTS["vector"], record=row, label=1)
+
+
+@pytest.mark.parametrize("label", [math.nan, math.inf, "3", None, True])
+def test_both_refuse_a_bad_number(node: Node, label: Any) -> None:
+    with pytest.raises(DataError):
+        Randomizer(Protocol.from_json(TEXTS["regression"])).report(PERSON, label)
+    with pytest.raises(JavaScriptError, match="DataError: the label must be"):
+        node.ask("report", text=TEXTS["regression"], record=PERSON, label=label)
+
+
+@pytest.mark.parametrize("label", [True, False, "1", None, 2, 0.5])
+def test_both_refuse_a_bad_class(node: Node, label: Any) -> None:
+    text = Protocol(n_features=2, classes=(0, 1), epsilon=1.0, K=16, m=3, b=1.0).to_json()
+    with pytest.raises(DataError, match="the label must be one of"):
+        Randomizer(Protocol.from_json(text)).report([0.0, 1.0], label)
+    with pytest.raises(JavaScriptError, match="DataError: the label must be one of"):
+        node.ask("report", text=text, record=[0.0, 1.0], label=label)
+
+
+@pytest.mark.parametrize("row", [["1", 2.0], [True, 2.0], [1.0, None]], ids=str)
+def test_both_refuse_what_is_no_number(node: Node, row: Any) -> None:
+    text = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0).to_json()
+    with pytest.raises(DataError, match="x must be 2 numbers"):
+        Randomizer(Protocol.from_json(text)).report(row, 1)
+    with pytest.raises(JavaScriptError, match=r"DataError: x\[[01]\] must be"):
+        node.ask("report", text=text, record=row, label=1)
+
+
+def test_a_device_has_a_bound_of_its_own(node: Node) -> None:
+    assert node.ask("report", text=GOOD, record=PERSON, label="yes", maxEpsilon=2.0)
+    with pytest.raises(JavaScriptError, match=r"ParameterError: .*epsilon 2.*maxEpsilon 1\.5"):
+        node.ask("report", text=GOOD, record=PERSON, label="yes", maxEpsilon=1.5)
+    with pytest.raises(JavaScriptError, match="ParameterError: maxEpsilon"):
+        node.ask("report", text=GOOD, record=PERSON, label="yes", maxEpsilon=math.nan)

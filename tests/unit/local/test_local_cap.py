@@ -1,0 +1,84 @@
+"""What a report is worth: the constants against simulation and closed forms, and the sizes of the design."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.local import Protocol
+from sottovoce.local.cap import constants, density, design, planned_edge
+from sottovoce.local.planning.simulate import simulate
+
+# epsilon, K, m, b, v1, v2: the table of the research
+TABLE = [
+    (1.0, 256, 53, 1.0, 10.4, 13.5),
+    (2.0, 256, 34, 1.0, 2.27, 2.22),
+    (4.0, 128, 5, 0.0, 0.485, 0.326),
+    (8.0, 256, 1, 0.0, 0.148, 0.046),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "K", "m", "b", "v1", "v2"), TABLE)
+def test_the_known_table(epsilon, K, m, b, v1, v2):
+    c = constants(epsilon, K, m, b)
+    assert c.v1 == pytest.approx(v1, rel=0.02)
+    assert c.v2 == pytest.approx(v2, rel=0.02)
+
+
+@pytest.mark.parametrize(("epsilon", "K", "m", "b", "v1", "v2"), TABLE)
+def test_the_design_is_within_three_percent_of_the_table(epsilon, K, m, b, v1, v2):
+    sizes = design(epsilon)
+    c = constants(epsilon, sizes.K, sizes.m, sizes.b)
+    known = constants(epsilon, K, m, b)
+    assert c.v1 + c.v2 <= 1.031 * (known.v1 + known.v2)
+    alone = design(epsilon, 0)
+    assert alone.b == 0.0
+    assert constants(epsilon, alone.K, alone.m, 0.0).v1 <= c.v1
+
+
+def test_two_candidates_are_randomised_response():
+    """K = 2, m = 1, b = 0: the larger of two normals, E max = 1/sqrt(pi), kept with probability e/(1 + e)."""
+    c = constants(2.0, 2, 1, 0.0)
+    assert c.A[0] == pytest.approx(math.tanh(1.0) / math.sqrt(math.pi), rel=1e-12)
+    assert c.A[1] == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize(("K", "m", "b"), [(16, 3, 0.0), (16, 3, 1.0), (64, 32, 3.0)])
+def test_constants_by_simulation(K, m, b):
+    """The definition itself: K normals, the m best by score, one of them with its probability."""
+    epsilon, n = 1.5, 40_000
+    t = np.random.default_rng(K).standard_normal((n, K))
+    order = np.argsort(-(t + b * (t * t - 1) / math.sqrt(2)), axis=1)
+    t = np.take_along_axis(t, order, axis=1)
+    p = np.where(np.arange(K) < m, math.exp(epsilon), 1.0)
+    p /= p.sum()
+    hermite = [t, t**2 - 1, t**3 - 3 * t, t**4 - 6 * t**2 + 3]
+    for known, values in zip(constants(epsilon, K, m, b).A, hermite, strict=True):
+        draws = values @ p
+        assert abs(draws.mean() - known) < 4.5 * draws.std() / math.sqrt(n)
+    grid = np.linspace(-12, 12, 100_001)
+    mass = density(grid, epsilon, K, m, b)
+    assert mass.sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_simulated_vectors_have_the_moments():
+    protocol = Protocol(n_features=3, intercept=0.0, completion="slack", epsilon=4.0, K=128, m=5, b=0.0)
+    n = 60_000
+    z = np.tile(protocol.encode([0.3, -0.4, 0.1]), (n, 1))
+    g = simulate(protocol, z, np.random.default_rng(0))
+    A = constants(4.0, 128, 5, 0.0).A
+    assert np.abs(g.mean(axis=0) - A[0] * z[0]).max() < 4.5 * g.std(axis=0).max() / math.sqrt(n)
+    second = g.T @ g / n - np.eye(4)
+    assert np.abs(second - A[1] * np.outer(z[0], z[0])).max() < 4.5 * math.sqrt((g**4).mean(axis=0).max() / n)
+
+
+def test_the_planned_edge_chooses_the_degree():
+    v2 = constants(1.0, *vars(design(1.0)).values()).v2
+    assert planned_edge(10**5, 124, v2) == pytest.approx(2 * math.sqrt(124 * v2 / 2e5))
+    few = Protocol.create(n_expected=3000, n_features=20, epsilon=1.0)
+    many = Protocol.create(n_expected=10**6, n_features=20, epsilon=1.0)
+    assert (few.degree, few.b, many.degree) == (0, 0.0, 1)
+    for n, degree in ((86_000, 0), (89_000, 1)):  # the edge is .202 and .198
+        assert Protocol.create(n_expected=n, n_features=123, epsilon=1.0).degree == degree
+    assert (many.K, many.m, many.b) == tuple(vars(design(1.0)).values())
+    assert Protocol.create(n_expected=3000, n_features=20, epsilon=1.0, degree=1).degree == 1

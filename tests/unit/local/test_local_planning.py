@@ -1,0 +1,118 @@
+"""What a collection is predicted to give, and the command that says it."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.exceptions import ParameterError
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+from sottovoce.local.planning.planning import plan_collection
+from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
+from sottovoce.privacy.shuffling import shuffled_epsilon
+
+SMALL = {"epsilon": 4.0, "K": 16, "m": 3, "b": 1.0}
+
+
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(app, ["local", "plan", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return re.sub(r"\s+", " ", result.output)
+
+
+def test_the_number_of_people_is_the_first_that_is_enough():
+    """The search's answer against the prediction of that number and of the one before."""
+    protocol = Protocol(n_features=4, **SMALL)
+    needed = people_needed(protocol=protocol)
+    before = {1: needed // 2, 2: needed // 2, 5: needed * 2 // 5}[int(str(needed)[0])]
+
+    def share(n):
+        row = predict_accuracy_range(n, protocol=protocol, draws=30).rows[1]
+        return (row.accuracy - 0.5) / (row.without_privacy - 0.5)
+
+    assert share(needed) > 0.78
+    assert share(before) < 0.82
+    assert people_needed(protocol=Protocol(n_features=4, **{**SMALL, "epsilon": 1.0})) > needed
+    assert people_needed(protocol=protocol, share=0.95) > needed
+    assert people_needed(protocol=Protocol(n_features=4, epsilon=0.001, K=2, m=1, b=0.0)) is None
+
+
+def test_the_error_of_few_people_counts_too():
+    """With a huge epsilon the reports are nearly exact, and 30 people are few all the same."""
+    few = predict_accuracy_range(30, protocol=Protocol(n_features=10, epsilon=32.0, K=256, m=1, b=0.0)).rows[2]
+    assert few.accuracy < few.without_privacy - 0.1
+
+
+def test_a_protocol_is_planned_with_its_own_sizes():
+    features = [NumericFeature("age", 0, 9), CategoricalFeature("work", ["a", "b", "c"])]
+    given = Protocol(features=features, completion="slack", intercept=0.0, degree=0, **SMALL)
+    plan = plan_collection(20_000, protocol=given)
+    assert (plan.protocol, plan.accuracy.d, plan.accuracy.degree) == (given, 4, 0)
+    weaker = plan_collection(20_000, protocol=Protocol(features=features, completion="slack", intercept=0.0, degree=0,
+                                                       **{**SMALL, "epsilon": 0.5}))  # fmt: skip
+    assert weaker.accuracy.high < plan.accuracy.high
+    assert plan.delta == 0.01 / 20_000
+    assert plan.central_epsilon == shuffled_epsilon(4.0, 20_000, plan.delta)
+    assert plan_collection(20_000, protocol=given, delta=1e-3).central_epsilon < plan.central_epsilon
+    assert plan_collection(100, protocol=given).central_epsilon == 4.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "why"),
+    [
+        ((100,), {}, "give d and epsilon, or a protocol"),
+        ((100, 3), {}, "give d and epsilon, or a protocol"),
+        ((100, 3, 1.0), {"protocol": Protocol(n_features=3, **SMALL)}, "not both"),
+        ((9,), {"protocol": Protocol(n_features=3, **SMALL)}, "n must be"),
+        ((100,), {"protocol": Protocol(n_features=501, **SMALL)}, "columns of the protocol"),
+        ((100,), {"protocol": Protocol(n_features=3, **SMALL), "delta": 0.0}, "delta must be"),
+    ],
+)
+def test_bad_input_is_refused(arguments, options, why):
+    with pytest.raises(ParameterError, match=why):
+        plan_collection(*arguments, **options)
+    with pytest.raises(ParameterError, match="share must be"):
+        people_needed(3, 1.0, share=1.0)
+
+
+def test_the_command(tmp_path):
+    said = invoke("--n", 5000, "--d", 3, "--epsilon", "2,4")
+    assert "5,000 people, 3 features after encoding epsilon 2 epsilon 4" in said
+    assert "only if a trusted party shuffles" in said
+    arguments = ["local", "plan", "--n=5000", "--d=3", "--epsilon=4", "--json"]
+    content = json.loads(CliRunner().invoke(app, arguments).stdout)
+    (entry,) = content["plans"]
+    plan = plan_collection(5000, 3, 4.0)
+    assert (content["n"], content["d"], entry["epsilon"], entry["report_bytes"]) == (5000, 3, 4.0, 22)
+    assert entry["people_for_a_useful_model"] == plan.n_useful
+    assert [row["accuracy"] for row in entry["predicted_accuracy"]] == [row.accuracy for row in plan.accuracy.rows]
+    assert f"{plan.accuracy.rows[1].accuracy:.3f} +- {plan.accuracy.rows[1].spread:.3f}" in said
+
+    path = tmp_path / "protocol.json"
+    path.write_text(Protocol(n_features=3, task="regression", label_bounds=(0, 1), **SMALL).to_json())
+    said = invoke(path, "--n", 20)
+    assert "1; 16, 3, 1" in said
+    assert "read the line of weak labels" in said
+    assert "lose them in noise" in said
+    (tmp_path / "schema.toml").write_text(
+        'format = "sottovoce-schema"\nversion = 1\ntarget = "ill"\n[columns.age]\ntype = "numeric"\nbounds = [0, 9]\n'
+        '[columns.ill]\ntype = "categorical"\ncategories = ["no", "yes"]\n'
+    )
+    assert "2 features" in invoke("--schema", tmp_path / "schema.toml", "--missing", "--n", 5000, "--epsilon", 8)
+
+    for arguments, why in [
+        (("--d", 3), "--epsilon is missing"),
+        (("--epsilon", 1), "--d is missing"),
+        (("--epsilon", "1,x", "--d", 3), "--epsilon must be numbers with commas"),
+        (("--epsilon", "1,1", "--d", 3), "--epsilon must be at most 8 different numbers"),
+        (("--epsilon", "nan", "--d", 3), "epsilon must be"),
+        (("--epsilon", 1, "--d", 0), "d must be"),
+        (("--epsilon", 1, "--d", 3, "--target", "ill"), "--target is for --schema"),
+        (("--epsilon", 1, "--d", 3, "--schema", tmp_path / "schema.toml"), "--d cannot be given together"),
+        ((path, "--epsilon", 1), "--epsilon cannot be given together with PROTOCOL"),
+        ((tmp_path / "none.json",), "cannot read the protocol"),
+    ]:
+        assert why in invoke(*arguments, "--n", 100, code=2)
+    assert "n must be" in invoke("--n", 3, "--epsilon", 1, "--d", 3, code=2)

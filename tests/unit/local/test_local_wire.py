@@ -1,0 +1,175 @@
+"""Reports as bytes, the store of a device, and what a device has to load."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.local import Protocol, Randomizer
+from sottovoce.local.device.store import ReportStore
+from sottovoce.local.wire import REPORT_BYTES, Reason, Rejection, Report, pack, parse, parse_many, seed_of
+
+PROTOCOL = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0)
+OTHER = Protocol(n_features=2, epsilon=2.0, K=16, m=3, b=1.0)
+
+
+def test_the_layout():
+    raw = pack(PROTOCOL, 0x0102030405060708, 5)
+    assert raw == b"LDP1" + PROTOCOL.id + bytes([8, 7, 6, 5, 4, 3, 2, 1, 5, 0])
+    assert len(raw) == REPORT_BYTES == 22
+    assert parse(raw, PROTOCOL) == Report(0x0102030405060708, 5)
+
+
+def test_each_reason():
+    raw = pack(PROTOCOL, 7, 5)
+    assert parse(raw[:-1], PROTOCOL) == Rejection(Reason.LENGTH)
+    assert parse(raw + b"\0", PROTOCOL) == Rejection(Reason.LENGTH)
+    assert parse(b"", PROTOCOL) == Rejection(Reason.LENGTH)
+    assert parse(b"LDP2" + raw[4:], PROTOCOL) == Rejection(Reason.MAGIC)
+    assert parse(raw, OTHER) == Rejection(Reason.PROTOCOL)
+    assert parse(pack(PROTOCOL, 7, 16), PROTOCOL) == Rejection(Reason.INDEX)
+    assert parse(raw, PROTOCOL, token=b"t") == Rejection(Reason.SEED)
+    assert parse(pack(PROTOCOL, 7, 15), PROTOCOL) == Report(7, 15)
+    assert {reason.value for reason in Reason} == {"length", "magic", "protocol", "index", "seed"}
+
+
+def test_seeds_belong_to_the_token_and_the_protocol():
+    seeds = {seed_of(p.id, t) for p in (PROTOCOL, OTHER) for t in (b"", b"a", b"b", b"ab")}
+    assert len(seeds) == 8
+    raw = Randomizer(PROTOCOL).report([0.1, 0.2], 1, token=b"a")
+    assert isinstance(parse(raw, PROTOCOL, token=b"a"), Report)
+    assert parse(raw, PROTOCOL, token=b"b") == Rejection(Reason.SEED)
+
+
+def test_many_reports_are_read_as_one_by_one():
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(3000):
+        raw = bytearray(pack(PROTOCOL, int(rng.integers(0, 2**64, dtype=np.uint64)), int(rng.integers(0, 17))))
+        if rng.random() < 0.5:
+            raw[rng.integers(22)] ^= int(rng.integers(1, 256))
+        rows.append(bytes(raw))
+    single = [parse(raw, PROTOCOL) for raw in rows]
+    good = [(report.seed, report.index) for report in single if isinstance(report, Report)]
+    bad = [report.reason.value for report in single if isinstance(report, Rejection)]
+    seeds, indices, rejected = parse_many(b"".join(rows), PROTOCOL)
+    assert list(zip(seeds.tolist(), indices.tolist(), strict=True)) == good
+    assert rejected == {reason: bad.count(reason) for reason in set(bad)}
+    assert set(rejected) == {"magic", "protocol", "index"}
+    assert 15 in indices and (indices < 16).all()
+    assert seeds.dtype == np.uint64
+
+
+def test_the_rest_of_a_cut_stream_is_counted():
+    raw = pack(PROTOCOL, 1, 2)
+    seeds, _, rejected = parse_many(raw + raw[:10], PROTOCOL)
+    assert (seeds.tolist(), rejected) == ([1], {"length": 1})
+    assert parse_many(b"", PROTOCOL)[2] == {}
+
+
+# --- the device -----------------------------------------------------------------------------------------------------
+
+
+def test_reports_need_a_good_record_and_label():
+    mechanism = Randomizer(PROTOCOL)
+    with pytest.raises(DataError, match="NaN"):
+        mechanism.report([0.0, math.nan], 1)
+    with pytest.raises(DataError, match="label"):
+        mechanism.report([0.0, 0.0], 0)
+    with pytest.raises(ParameterError, match="token must be bytes"):
+        mechanism.report([0.0, 0.0], 1, token="a")
+
+
+def test_a_device_can_refuse_a_large_epsilon():
+    assert Randomizer(OTHER, max_epsilon=2.0).protocol == OTHER
+    with pytest.raises(ParameterError, match=r"more than max_epsilon 1\.5"):
+        Randomizer(OTHER, max_epsilon=1.5)
+    with pytest.raises(ParameterError, match="max_epsilon must be"):
+        Randomizer(OTHER, max_epsilon=math.nan)
+
+
+def test_a_report_is_made_once(tmp_path):
+    folder = tmp_path / "new" / "reports"
+    mechanism = Randomizer(PROTOCOL)
+    first = mechanism.report_once(folder, [0.1, 0.2], 1)
+    for x, y in (([0.1, 0.2], 1), ([-0.9, 0.0], -1)):
+        assert Randomizer(PROTOCOL).report_once(folder, x, y) == first
+    assert mechanism.report([0.1, 0.2], 1) != first
+    other = Randomizer(OTHER).report_once(ReportStore(folder), [0.1, 0.2], 1)
+    assert other != first
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == sorted(f"{protocol.id.hex()}.report" for protocol in (PROTOCOL, OTHER))
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+def test_a_kept_report_stays_with_its_token(tmp_path):
+    mechanism = Randomizer(PROTOCOL)
+    first = mechanism.report_once(tmp_path, [0.1, 0.2], 1, token=b"a")
+    assert mechanism.report_once(tmp_path, [0.1, 0.2], 1, token=b"a") == first
+    with pytest.raises(ParameterError, match="token is not the one"):
+        mechanism.report_once(tmp_path, [0.1, 0.2], 1, token=b"b")
+
+
+def test_of_two_programs_the_first_wins(tmp_path):
+    store = ReportStore(tmp_path)
+    mechanism = Randomizer(PROTOCOL)
+
+    def slow():
+        mechanism.report_once(tmp_path, [0.1, 0.2], 1)  # another program in between
+        return pack(PROTOCOL, 1, 1)
+
+    kept = store.once(PROTOCOL, slow)
+    assert kept != pack(PROTOCOL, 1, 1)
+    assert kept == mechanism.report_once(tmp_path, [0.1, 0.2], 1)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_store_that_cannot_keep_makes_no_report(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match="No report is made"):
+        Randomizer(PROTOCOL).report_once(tmp_path / "file" / "x", [0.1, 0.2], 1)
+    store = ReportStore(tmp_path)
+    with pytest.raises(DataError):
+        Randomizer(PROTOCOL).report_once(store, [0.1, math.nan], 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]  # nothing is left behind
+    store.path(PROTOCOL).write_bytes(b"LDP1")
+    with pytest.raises(DataError, match="holds no report of this protocol"):
+        Randomizer(PROTOCOL).report_once(store, [0.1, 0.2], 1)
+
+
+def test_the_device_loads_numpy_and_nothing_else():
+    """In a fresh interpreter: read a protocol, make a report, keep it, read it."""
+    program = f"""
+import sys, tempfile
+from sottovoce.local import Protocol, Randomizer
+from sottovoce.local.wire import parse
+protocol = Protocol.from_json({PROTOCOL.to_json()!r})
+with tempfile.TemporaryDirectory() as folder:
+    parse(Randomizer(protocol, max_epsilon=1).report_once(folder, [0.1, 0.2], 1, token=b"t"), protocol, token=b"t")
+ours = sorted(name for name in sys.modules if name.startswith("sottovoce"))
+others = {{name.split(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names) - {{"sottovoce", "__main__"}}
+print(",".join(ours))
+print(",".join(sorted(others)))
+"""
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{program}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    ours, others = (line.split(",") for line in result.stdout.splitlines())
+    assert others == ["numpy"]
+    assert set(ours) == {
+        "sottovoce", "sottovoce._validation", "sottovoce.exceptions", "sottovoce.local", "sottovoce.local.candidates",
+        "sottovoce.local.features", "sottovoce.local.odds", "sottovoce.local.protocol",
+        "sottovoce.local.device.randomizer", "sottovoce.local.device.store", "sottovoce.local.wire",
+    }  # fmt: skip
+
+
+def test_the_package_loads_names_when_they_are_used():
+    import sottovoce
+
+    assert set(sottovoce.__all__) <= set(dir(sottovoce))
+    assert sottovoce.local.Protocol is Protocol
+    assert sottovoce.vertical.Party.__name__ == "Party"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sottovoce.nothing

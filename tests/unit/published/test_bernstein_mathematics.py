@@ -1,0 +1,276 @@
+"""Polynomials, smoothing and noise of the Bernstein reports, with the errata of the paper shown by figures."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import gaussian_delta
+from sottovoce.published.bernstein import sample_size
+from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
+from sottovoce.published.bernstein.noise import CopyNoise, copies
+from sottovoce.published.bernstein.oracle import Oracle
+from sottovoce.published.bernstein.polynomial import bernstein_coefficients, bernstein_value
+from sottovoce.published.bernstein.sample_size import theorem_choice
+from sottovoce.published.bernstein.smoothing import (
+    THIRD_DERIVATIVE,
+    hinge_half,
+    smoothed_hinge,
+    smoothed_hinge_curvature,
+    smoothed_hinge_derivative,
+    smoothed_step,
+)
+
+U = np.linspace(-1.0, 1.0, 401)
+BETA = 0.25
+
+
+def slope(u):
+    return smoothed_hinge_derivative(u, BETA)
+
+
+@pytest.mark.parametrize(
+    ("degree", "literal", "mapped", "chebyshev"),
+    [(2, 0.85, 0.25, 0.17), (4, 2.3, 0.20, 0.13), (8, 12.0, 0.14, 0.025), (16, 48.0, 0.10, 0.002)],
+)
+def test_erratum_the_polynomial_is_evaluated_at_half_of_one_plus_u(degree, literal, mapped, chebyshev):
+    """As printed it diverges on [-1, 1]; mapped to [0, 1] it converges, though slower than Chebyshev's."""
+    wanted = slope(U)
+
+    def error(as_printed):
+        coefficients = bernstein_coefficients(slope, degree, literal=as_printed)
+        return np.abs(bernstein_value(coefficients, U, literal=as_printed) - wanted).max()
+
+    assert error(True) == pytest.approx(literal, rel=0.04)
+    assert error(False) == pytest.approx(mapped, rel=0.04)
+    interpolated = np.polynomial.chebyshev.Chebyshev.interpolate(slope, degree)
+    assert np.abs(interpolated(U) - wanted).max() == pytest.approx(chebyshev, rel=0.25)
+
+
+def test_the_printed_polynomial_is_right_on_its_own_interval():
+    coefficients = bernstein_coefficients(slope, 16, literal=True)
+    right = U >= 0.0
+    assert np.abs(bernstein_value(coefficients, U[right], literal=True) - slope(U[right])).max() < 0.07
+
+
+def test_bernstein_reproduces_linear_functions_and_knows_squares():
+    line = bernstein_coefficients(lambda u: 2.0 - 3.0 * u, 5)
+    np.testing.assert_allclose(bernstein_value(line, U), 2.0 - 3.0 * U, atol=1e-14)
+    square = bernstein_coefficients(lambda u: u**2, 5)  # B_p(u^2) = u^2 + (1 - u^2)/p
+    np.testing.assert_allclose(bernstein_value(square, U), U**2 + (1.0 - U**2) / 5.0, atol=1e-14)
+
+
+def test_the_iterated_operator_is_the_one_defined():
+    """Order h is I - (I - B)^h, applied to values of the function at the nodes; higher orders come nearer."""
+    degree = 6
+    nodes = 2.0 * np.arange(degree + 1) / degree - 1.0
+    columns = [bernstein_value(np.eye(degree + 1)[j], nodes) for j in range(degree + 1)]
+    B = np.column_stack(columns)
+    power = np.linalg.matrix_power(np.eye(degree + 1) - B, 3)
+    # B_3 f = sum_i C(3, i) (-1)^(i-1) B^i f: coefficients (I - (I - B)^3) B^-1 f
+    wanted = (np.eye(degree + 1) - power) @ np.linalg.solve(B, slope(nodes))
+    np.testing.assert_allclose(bernstein_coefficients(slope, degree, order=3), wanted, atol=1e-10)
+    errors = [np.abs(bernstein_value(bernstein_coefficients(slope, 8, order=h), U) - slope(U)).max() for h in (1, 2, 3)]
+    assert errors[0] > errors[1] > errors[2]
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.25, 1.0])
+def test_smoothing_facts(beta):
+    u = np.linspace(-1.5, 2.0, 35001)
+    gap = smoothed_hinge(u, beta) - hinge_half(u)
+    assert gap.min() >= 0.0
+    assert gap.max() == pytest.approx(beta / 2)
+    derivative, curvature = smoothed_hinge_derivative(u, beta), smoothed_hinge_curvature(u, beta)
+    assert derivative.min() >= -1.0
+    assert derivative.max() <= 0.0
+    np.testing.assert_allclose(np.gradient(smoothed_hinge(u, beta), u)[1:-1], derivative[1:-1], atol=1e-4)
+    np.testing.assert_allclose(np.gradient(derivative, u)[1:-1], curvature[1:-1], atol=1e-2 / beta)
+    np.testing.assert_allclose(smoothed_step(u, beta), 1.0 + smoothed_hinge_derivative(u + 0.5, beta), atol=1e-12)
+    # the erratum: 1/(2 beta), not 1/beta, and it is attained
+    assert curvature.max() == pytest.approx(1.0 / (2.0 * beta), rel=1e-12)
+    third = np.abs(np.gradient(curvature, u)).max()
+    assert third == pytest.approx(THIRD_DERIVATIVE / beta**2, rel=1e-3)
+
+
+def test_printed_noise_what_it_really_gives():
+    """delta = 1e-6. At p = 1 claims of 1 / 2 / 4 / 8 are .975 / 2.07 / 4.47 / 10.0; p = 2 holds to 8 and not to 16."""
+    claims = (1.0, 2.0, 4.0, 8.0, 16.0)
+    real = {p: [CopyNoise.calibrated("printed", e, 1e-6, p).epsilon(1e-6) for e in claims] for p in (1, 2)}
+    assert real[1][:4] == pytest.approx([0.9747, 2.0682, 4.4702, 10.0062], abs=1e-4)
+    assert real[2] == pytest.approx([0.7106, 1.5010, 3.2139, 7.0701, 16.3229], abs=1e-4)
+    assert [claim < given for claim, given in zip(claims, real[1], strict=True)] == [False, True, True, True, True]
+    assert [claim < given for claim, given in zip(claims, real[2], strict=True)] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_printed_noise_in_closed_form(degree, epsilon):
+    log_term = math.log(1.25 / 1e-5)
+    noise = CopyNoise.calibrated("printed", epsilon, 1e-5, degree)
+    assert noise.first_std**2 == pytest.approx(32.0 * log_term / epsilon**2)
+    assert noise.other_std**2 == pytest.approx(8.0 * log_term * (degree * (degree + 1)) ** 2 / epsilon**2)
+    assert noise.mu**2 == pytest.approx(epsilon**2 / log_term * (0.25 + 1.0 / (degree * (degree + 1))))
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_mu_is_the_distance_of_two_reports(degree):
+    """Opposite unit vectors with opposite labels: |mean - mean'| in units of the noise, by brute force."""
+    noise = CopyNoise(degree, 1.3, 2.9)
+    stds = np.array([1.3] + [2.9] * (degree * (degree + 1)))
+    one, other = np.array([0.6, -0.8, 1.0]), np.array([-0.6, 0.8, -1.0])
+    distance = np.linalg.norm(np.outer(1.0 / stds, one - other))
+    assert noise.mu == pytest.approx(distance, rel=1e-12)
+    assert noise.mu >= distance
+    assert noise.event.noise_multiplier == pytest.approx(1.0 / distance)
+    assert len(stds) == copies(degree)
+
+
+def test_tight_noise():
+    noise = CopyNoise.calibrated("tight", 1.0, 1e-6, 2)
+    assert noise.first_std == noise.other_std == pytest.approx(31.6146, abs=1e-4)
+    for degree in (1, 2, 4):
+        for epsilon in (0.3, 1.0, 8.0):
+            noise = CopyNoise.calibrated("tight", epsilon, 1e-6, degree)
+            assert gaussian_delta(noise.mu, epsilon) <= 1e-6
+            assert gaussian_delta(noise.mu, epsilon) == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_basic_noise_holds_and_wastes():
+    """Each of the 2 M parts is classical: N(0, s^2) with s = 2 sqrt(2 log(1.25/delta')) / epsilon'."""
+    noise = CopyNoise.calibrated("basic", 1.0, 1e-6, 2)
+    assert noise.other_std == pytest.approx(162.0, abs=0.5)
+    parts = 14
+    part_mu = 2.0 / noise.other_std
+    assert gaussian_delta(part_mu, 1.0 / parts) <= 1e-6 / parts
+    for epsilon in (0.5, 4.0, 32.0):
+        for degree in (1, 2):
+            assert CopyNoise.calibrated("basic", epsilon, 1e-6, degree).epsilon(1e-6) < 0.5 * epsilon
+    with pytest.raises(ParameterError, match="noise='basic' does not keep epsilon=4000"):
+        CopyNoise.calibrated("basic", 4000.0, 0.1, 1)
+
+
+def test_bad_noise():
+    with pytest.raises(ParameterError, match="noise must be one of 'tight', 'basic', 'printed'"):
+        CopyNoise.calibrated("least", 1.0, 1e-6, 1)
+    for name, values in {
+        "epsilon": (0.0, 1e-6, 1),
+        "delta": (1.0, math.nan, 1),
+        "degree": (1.0, 1e-6, 0),
+    }.items():
+        with pytest.raises(ParameterError, match=name):
+            CopyNoise.calibrated("tight", *values)
+    with pytest.raises(ParameterError, match="first_std"):
+        CopyNoise(1, math.nan, 1.0)
+
+
+@pytest.mark.parametrize("name", sorted(GENERAL_LOSSES))
+def test_lemma_4_8(name):
+    """f is D/2 E|u - s| + (f'(1) + f'(-1)) u / 2 up to a constant."""
+    loss = GENERAL_LOSSES[name]
+    low, high = loss.ends
+    s = loss.thresholds((np.arange(20000) + 0.5) / 20000)
+    points = np.linspace(-1.0, 1.0, 9)
+    mixture = 0.5 * (high - low) * np.abs(points[:, None] - s).mean(axis=1) + 0.5 * (high + low) * points
+    assert np.ptp(loss.value(points) - mixture) < 1e-4
+
+
+def test_thresholds_are_the_largest_points():
+    s = GENERAL_LOSSES["logistic"].thresholds(np.array([0.2, 0.7]))
+    low, high = GENERAL_LOSSES["logistic"].ends
+    np.testing.assert_allclose(-1.0 / (1.0 + np.exp(s)), low + (high - low) * np.array([0.2, 0.7]), rtol=1e-12)
+    np.testing.assert_allclose(GENERAL_LOSSES["absolute"].thresholds(np.array([0.1, 0.9])), 0.5)
+
+
+def test_erratum_one_s_a_report():
+    """One s for all factors converges to f'; one for each factor gives the polynomial of the mean of s, off by .12."""
+    loss = GENERAL_LOSSES["logistic"]
+    wanted = loss.derivative(U)
+    errors = [np.abs(Oracle(degree, 1.0 / degree, loss).derivative(U) - wanted).max() for degree in (20, 50, 100)]
+    assert errors == pytest.approx([0.040, 0.024, 0.017], abs=1e-3)
+    oracle = Oracle(100, 0.01, loss)
+    mean_s = loss.thresholds((np.arange(4000) + 0.5) / 4000).mean()
+    own = bernstein_value(oracle.coefficients, (U - mean_s) / 2.0)
+    assert np.abs(oracle.scale * own + oracle.offset - wanted).max() > 0.1
+
+
+def test_algorithm_2_of_a_kink_is_the_smoothed_kink():
+    """The hinge at 1/2 as a mixture has the one s = 1/2: its derivative is -1 far left of it, and half way there."""
+    derivative = Oracle(60, 0.05, GENERAL_LOSSES["hinge by mixture"]).derivative(np.array([-1.0, -0.5, 0.5, 1.0]))
+    assert derivative[:3] == pytest.approx([-1.0, -1.0, -0.5], abs=0.02)
+    assert -0.1 < derivative[3] < 0.0
+
+
+@pytest.mark.parametrize("name", [None, "logistic", "absolute"])
+@pytest.mark.parametrize("degree", [1, 2, 5])
+def test_the_surrogate_is_convex_with_the_stated_smoothness(name, degree):
+    oracle = Oracle(degree, BETA, GENERAL_LOSSES.get(name))
+    derivative = oracle.derivative(U)
+    steps = np.diff(derivative) / np.diff(U)
+    assert steps.min() >= -1e-12
+    assert steps.max() <= oracle.smoothness * (1.0 + 1e-9)
+    assert oracle.smoothness <= oracle.scale / (2.0 * BETA) + 1e-12
+
+
+def test_losses_that_are_refused():
+    with pytest.raises(ParameterError, match="not convex"):
+        Oracle(1, 0.25, GeneralLoss("sine", np.cos, lambda u: -np.sin(3.0 * u)))
+    with pytest.raises(ParameterError, match="derivative of the loss 'square'"):
+        Oracle(1, 0.25, GeneralLoss("square", np.square, lambda u: 2.0 * u))
+
+
+def test_theorem_4_5_keeps_its_terms():
+    """Smoothing, approximation and optimisation each stay within their share of alpha, at a small degree."""
+    choice = theorem_choice(0.5, 5, 4.0, 1e-6)
+    assert (choice.beta, choice.degree, choice.n_copies) == (0.25, 55, 55 * 56 + 1)
+    oracle = Oracle(choice.degree, choice.beta)
+    surrogate_error = np.abs(oracle.derivative(U) - smoothed_hinge_derivative(U, choice.beta)).max()
+    assert surrogate_error <= choice.alpha / 8.0
+    assert np.ptp(smoothed_hinge(U, choice.beta) - hinge_half(U)) <= choice.alpha / 4.0
+    # linear in d, up to the one in front
+    more = theorem_choice(0.5, 5000, 4.0, 1e-6)
+    assert more.log10_reports - choice.log10_reports == pytest.approx(3.0, abs=0.1)
+    assert choice.log10_reports > 500
+    assert theorem_choice(0.5, 5, 8.0, 1e-6).log10_reports < choice.log10_reports
+    assert theorem_choice(0.25, 5, 4.0, 1e-6).degree == math.ceil(0.2146625 * 32 / 0.25**3)
+
+
+def test_the_bound_in_logarithms_is_above_the_exact_moment():
+    noise = CopyNoise.calibrated("tight", 4.0, 1e-6, 10)
+    exact = math.log10(Oracle(10, 0.25).gradient_std(noise, 7))
+    assert sample_size._log10_gradient_std(10, 0.25, noise, 7) == pytest.approx(exact)
+    old, sample_size._EXACT_UP_TO = sample_size._EXACT_UP_TO, 5
+    try:
+        assert exact <= sample_size._log10_gradient_std(10, 0.25, noise, 7) <= exact + 3.0
+    finally:
+        sample_size._EXACT_UP_TO = old
+
+
+def test_gradient_std_covers_every_prediction():
+    oracle, noise = Oracle(2, 0.25), CopyNoise(2, 0.5, 0.4)
+    bound = oracle.gradient_std(noise, 3)
+    worst = minimize_scalar(
+        lambda u: -float(oracle.second_moment(np.array([u]), noise, 3)[0]), bounds=(-1, 1), method="bounded"
+    )
+    assert -worst.fun <= bound**2 * (1.0 + 1e-6)
+    smaller = oracle.second_moment(U / 2, noise, 3, w_norm=0.5, x_norm=1.0)
+    assert (smaller <= bound**2).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 8.0, 40.0, 1000.0])
+@pytest.mark.parametrize("std", [0.08, 0.5, 5.0, 60.0, 500.0])
+def test_delta_without_an_accountant(std, epsilon):
+    """What a device checks, against the accountant of the receipt."""
+    noise = CopyNoise(1, std, std)
+    wanted = gaussian_delta(noise.mu, epsilon)
+    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9, abs=1e-290)
+
+
+def test_delta_of_the_closed_form():
+    """The formula as the page of the proof has it."""
+    noise, epsilon = CopyNoise(1, 7.0, 9.0), 1.1
+    mu = math.sqrt(8 / 49 + 16 / 81)
+    wanted = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    assert noise.delta(epsilon) == pytest.approx(wanted, rel=1e-9)

@@ -1,0 +1,168 @@
+"""Theorem 1's conditions, checked by hand and by what the printed updates then do."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared, TiltedLogistic
+from sottovoce.published.vertical_admm.conditions import theorem_1_conditions
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.penalty import Penalty
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.wire import Done, Prepare
+
+
+def joined(*blocks, **options):
+    return InProcessParties([Party(block, name=f"p{m}", **options) for m, block in enumerate(blocks)])
+
+
+def stretched(singular, n=20, seed=0):
+    """A block with these singular values."""
+    rng = np.random.default_rng(seed)
+    d = len(singular)
+    left, right = np.linalg.qr(rng.normal(size=(n, d)))[0], np.linalg.qr(rng.normal(size=(d, d)))[0]
+    return left @ np.diag(singular) @ right.T
+
+
+def test_moduli_and_least_rho_by_hand():
+    """D'D has eigenvalues 1 to 4 and 1 to 9; l2 = 2: (b) asks for 2 + rho >= 8 and 2 + rho >= 18."""
+    parties = joined(stretched([1.0, 2.0]), stretched([3.0, 1.5, 1.0], seed=1))
+    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(2.0), rho=10.0)
+    first, second = report.parties["p0"], report.parties["p1"]
+    assert (first.smallest, first.largest, first.modulus, first.least_rho) == pytest.approx((1.0, 4.0, 12.0, 6.0))
+    assert (second.smallest, second.largest, second.modulus, second.least_rho) == pytest.approx((1.0, 9.0, 12.0, 16.0))
+    assert (report.smoothness, report.modulus) == (0.25, 10.0)
+    assert report.least_rho == pytest.approx(16.0)
+    assert not report.holds
+    assert report.failing == ("2 (b): gamma_m = 12 of party 'p1' is below 18",)
+
+
+@pytest.mark.parametrize(
+    ("loss", "least"),
+    [
+        (Logistic(), math.sqrt(2.0) / 4.0),
+        (Squared(), math.sqrt(2.0)),
+        (SmoothedHinge(0.1), math.sqrt(2.0) * 10.0),
+        (SigmoidLoss(), 2.0 / (6.0 * math.sqrt(3.0))),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_condition_c(loss, least):
+    """(b) holds by the penalty alone here; rho > sqrt(2) L for a convex loss, rho > 2 L for another."""
+    parties = joined(0.1 * stretched([1.0, 2.0]))
+    for rho, holds in ((1.001 * least, True), (0.999 * least, False)):
+        report = theorem_1_conditions(parties, loss, penalty=Penalty(1.0), rho=rho)
+        assert report.holds is holds
+        assert report.least_rho == pytest.approx(least)
+        assert all(text.startswith("2 (c)") for text in report.failing)
+    small = theorem_1_conditions(parties, loss, penalty=Penalty(1.0), rho=0.5 * loss.smoothness)
+    assert any("is below L" in text for text in small.failing)
+    assert any("(7) is not strongly convex" in text for text in small.failing) is (loss.name == "sigmoid")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "loss", "penalty", "fault"),
+    [
+        ([np.ones((20, 2))], Logistic(), Penalty(50.0), "1: the columns of party 'p0' are linearly dependent"),
+        (
+            [np.ones((3, 1)), stretched([1.0] * 3, 3)[:, [0, 1, 2, 0]]],
+            Logistic(),
+            Penalty(9.0),
+            "columns of party 'p1'",
+        ),
+        ([stretched([1.0])], Hinge(), Penalty(9.0), "the derivative of the hinge loss jumps"),
+        ([np.zeros((5, 1))], Squared(), Penalty(), "(6) of party 'p0' is not strongly convex"),
+        ([stretched([1.0])], TiltedLogistic(0.5), Penalty(), "3: the objective may be unbounded below"),
+    ],
+)
+def test_conditions_that_no_rho_can_meet(blocks, loss, penalty, fault):
+    report = theorem_1_conditions(joined(*blocks), loss, penalty=penalty, rho=1e9)
+    assert any(fault in text for text in report.failing)
+    assert report.least_rho == math.inf
+    assert not report.holds
+
+
+def test_rank_is_that_of_columns_and_intercept():
+    """Columns that add up to the column of ones are dependent with it, and an intercept has no l2 in its modulus."""
+    halves = np.repeat(np.eye(2), 10, axis=0)
+    without = theorem_1_conditions(joined(halves), Logistic(), penalty=Penalty(1.0), rho=3.0)
+    assert without.holds and without.parties["p0"].modulus == pytest.approx(31.0)
+    parties = joined(halves, stretched([1.0, 1.0]) + 0.01)
+    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept="p0")
+    assert any("columns of party 'p0'" in text for text in report.failing)
+    other = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=3.0, intercept="p1")
+    assert other.parties["p0"].has_full_rank and other.parties["p1"].has_full_rank
+    assert other.parties["p1"].modulus == 3.0 * other.parties["p1"].smallest
+
+
+def test_a_penalty_makes_a_lipschitz_loss_bounded():
+    parties = joined(stretched([1.0]))
+    assert theorem_1_conditions(parties, TiltedLogistic(0.5), penalty=Penalty(0.5), rho=3.0).holds
+    free = theorem_1_conditions(parties, TiltedLogistic(0.5), penalty=Penalty(0.5), rho=3.0, intercept="p0")
+    assert "3: the objective may be unbounded below" in free.failing
+
+
+@pytest.mark.parametrize("rho", [0.0, -1.0, math.nan, math.inf, None, "1"])
+def test_bad_rho(rho):
+    with pytest.raises(ParameterError, match="rho"):
+        theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=rho)
+
+
+def test_bad_intercept_and_budget():
+    with pytest.raises(ParameterError, match=r"intercept must name a party .*'p0'.*; got 'x'"):
+        theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(), rho=1.0, intercept="x")
+    with pytest.raises(PartyError, match="'p0' refused Spectrum: its budget"):
+        theorem_1_conditions(joined(np.ones((3, 1)), budget=(1.0, 1e-6)), Logistic(), penalty=Penalty(), rho=1.0)
+
+
+def test_the_report_is_frozen():
+    report = theorem_1_conditions(joined(np.ones((3, 1))), Logistic(), penalty=Penalty(1.0), rho=3.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.rho = 1.0
+
+
+def printed(parties, loss, y, l2, rho, rounds):
+    parties.exchange(Prepare(l2, 0.0, -math.inf, math.inf, 0), Done)
+    return admm(parties, ScoreProblem(loss, y), rho=rho, form="printed", max_iter=rounds, tol=1e-6)
+
+
+def test_the_conditions_do_not_suffice_for_three_parties():
+    """Three parties that hold one column, squared loss, rho = 2: every condition holds and eq. (6) to (8) diverge.
+
+    On the scores the updates are linear: Q' = -2 Q + 1.5 z, z' = (2 Q' + z) / 3 for targets 0, with an eigenvalue of
+    (-1 - sqrt(7)) / 3 = -1.215.
+    """
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(30, 1))
+    column /= np.linalg.norm(column)
+    y = column[:, 0] + 0.1 * rng.normal(size=30)
+    parties = joined(column, column, column)
+    report = theorem_1_conditions(parties, Squared(), penalty=Penalty(), rho=2.0)
+    assert report.holds
+    history = printed(parties, Squared(), y, 0.0, 2.0, 200)
+    growth = history.objective[-1] / history.objective[-2]
+    assert growth == pytest.approx(((1.0 + math.sqrt(7.0)) / 3.0) ** 2, rel=1e-6)
+    # a small penalty changes nothing, twice the rho does
+    with_penalty = theorem_1_conditions(parties, Squared(), penalty=Penalty(0.01), rho=2.0)
+    assert with_penalty.holds
+    assert printed(parties, Squared(), y, 0.01, 2.0, 200).objective[-1] > 1e10
+    assert printed(parties, Squared(), y, 0.01, 4.0, 20_000).converged
+    # and so do the proximal and the averaged form at the same rho
+    for form in ("proximal", "sharing"):
+        parties.exchange(Prepare(0.01, 0.0, -math.inf, math.inf, 0), Done)
+        assert admm(parties, ScoreProblem(Squared(), y), rho=2.0, form=form, max_iter=20_000).converged
+
+
+def test_the_printed_form_converges_where_all_hold_for_two_parties():
+    rng = np.random.default_rng(0)
+    parties = joined(stretched([1.0, 1.2], n=50), stretched([1.0, 1.1, 1.3], n=50, seed=1))
+    y = np.where(rng.random(50) < 0.5, -1.0, 1.0)
+    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(0.1), rho=3.4)
+    assert report.holds
+    assert report.least_rho == pytest.approx(2.0 * 1.69 - 0.1)
+    assert printed(parties, Logistic(), y, 0.1, 3.4, 5000).converged

@@ -1,0 +1,311 @@
+"""Receipts that come from anybody: read with limits, verified, compared; model cards from files."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, PureEvent, RepeatedEvent
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report import CARD_FIELDS, diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
+from sottovoce.report.reading import fingerprint
+
+FIELDS = {
+    "epsilon": 1.5,
+    "delta": 1e-5,
+    "adjacency": "zero-out",
+    "unit": "one row of the table, label included",
+    "mechanism": "a mechanism",
+    "releases": ("the weights", "the scale"),
+    "event": RepeatedEvent(GaussianEvent(20.0), 25),
+    "assumptions": ("n_samples = 100",),
+    "not_covered": ("timing", "tuning"),
+    "seeded": False,
+    "accountant": "exact Gaussian DP",
+    "proof": "docs/privacy/page.md",
+    "version": "0.1.0",
+    "format": 1,  # by hand: no run has such words
+    "parameters": {"solver": "scd", "limit": math.inf, "nothing": None, "shares": {"a": [0.5, 0.5]}},
+}
+
+
+def receipt(**changes):
+    return Guarantee(**(FIELDS | changes))
+
+
+def written(tmp_path, content, name="file.json"):
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_file_gives_the_same_receipt(tmp_path):
+    made = receipt()
+    model = {"format": "sottovoce-model", "version": 1, "guarantee": made.to_dict()}
+    files = [
+        ("receipt", written(tmp_path, made.to_json(), "a.json")),
+        ("model", written(tmp_path, model, "b.json")),
+        ("page", written(tmp_path, receipt_page(made, title="</script> & <b>", model_card={"name": "x"}), "c.html")),
+    ]
+    for kind, path in files:
+        assert read_receipt(path) == made
+        found = verify_receipt(path)
+        assert (found.kind, found.passed, found.guarantee) == (kind, True, made)
+        assert fingerprint(found.guarantee) == fingerprint(made)
+
+
+def nested(levels):
+    event = {"kind": "gaussian", "noise_multiplier": 100.0}
+    for _ in range(levels):
+        event = {"kind": "repeated", "count": 1, "event": event}
+    return receipt().to_dict() | {"event": event}
+
+
+WIDE = {"kind": "composed", "events": [{"kind": "gaussian", "noise_multiplier": 1e6}] * 10_001}
+GOOD = json.dumps(receipt().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not JSON"),
+        ("[]", "neither a receipt, a model, nor the page"),
+        ('{"format": "x"}', "neither a receipt"),
+        (GOOD[:-9], "not JSON"),
+        (GOOD.replace('"epsilon": 1.5', '"epsilon": 1.5, "epsilon": 9.5'), "a name is given twice"),
+        (GOOD.replace('"epsilon": 1.5', '"epsilon": NaN'), "NaN is not allowed"),
+        (GOOD.replace('"epsilon": 1.5', '"epsilon": 1e999'), "a number is too large"),
+        (GOOD.replace("[0.5, 0.5]", "[1e999]"), "a number is too large"),
+        (GOOD.replace('"epsilon": 1.5', '"epsilon": ' + "9" * 5000), "not JSON"),
+        (GOOD.replace('"version": 1', '"version": 3'), "update sottovoce"),
+        (GOOD.replace('"seeded": false', '"seeded": 0'), "wrong kind"),
+        (json.dumps(nested(70)), "nested more than 64 levels"),
+        ("[" * 100_000, "not JSON"),
+        (json.dumps(receipt().to_dict() | {"event": WIDE}), "more than 10,000 events"),
+        (json.dumps(receipt().to_dict() | {"mechanism": "x" * 4_000_001}), "at most 4,000,000 bytes"),
+        ('{"format": "sottovoce-model", "guarantee": 3}', "holds no receipt"),
+        ("<!doctype html><p>nothing", "this page holds no receipt"),
+        ("<!doctype html>" + " " * 4_000_001, "too large"),
+        ('<!doctype html><script id="receipt">{}</script><script id="receipt">{}</script>', "two data blocks"),
+        ('<!doctype html><script id="receipt">[]</script><script id="page">{}</script>', "are no receipt"),
+        ('<!doctype html><script id="receipt">{}</script><script id="page">{"title": 3}</script>', "wrong kind"),
+        (
+            '<!doctype html><script id="receipt">{}</script><script id="page">{"model_card": {"a": "b"}}</script>',
+            "no valid model card",
+        ),
+    ],
+    ids=range(22),
+)
+def test_what_is_refused(tmp_path, content, message):
+    path = written(tmp_path, content)
+    for read in (read_receipt, verify_receipt):
+        with pytest.raises(ModelFormatError, match=message) as caught:
+            read(path)
+        assert str(caught.value).startswith(str(path))
+        assert len(str(caught.value)) < 1000
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(ModelFormatError, match="cannot read the file: No such file"):
+        read_receipt(tmp_path / "none.json")
+    with pytest.raises(ModelFormatError, match="cannot read the file"):
+        read_receipt(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelFormatError, match="not UTF-8"):
+        verify_receipt(tmp_path / "bytes")
+
+
+# --- verification -----------------------------------------------------------------------------------------------------
+
+
+def failed(found):
+    return [check.name for check in found.checks if not check.passed]
+
+
+def test_an_overstated_promise_fails(tmp_path):
+    path = written(tmp_path, receipt().to_dict() | {"epsilon": 0.5})
+    found = verify_receipt(path)
+    assert failed(found) == ["promise against event"]
+    assert not found.passed and found.guarantee is None
+    assert dict(found.rows())["verdict"].startswith("FAILED")
+    with pytest.raises(AccountingError, match="the receipt does not describe the run"):
+        read_receipt(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"statement": "(0.1, 1e-09)-differential privacy for everybody."},
+        {"statement": None},
+        {"approved": True},
+        {"unit": "one person"},  # the sentence names the unit
+    ],
+)
+def test_words_that_the_data_do_not_mean_fail(tmp_path, change):
+    found = verify_receipt(written(tmp_path, receipt().to_dict() | change))
+    assert failed(found) == ["statement"]
+    assert not found.passed
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('<li class="text">timing</li>', ""),
+        (">Private<", ">Perfectly private<"),
+        ("<p>A detector", "<p>No detector"),
+        ("</body>", "<p>approved</p></body>"),
+        ("</html>\n", "</html>"),
+    ],
+)
+def test_a_page_that_was_changed_fails(tmp_path, before, after):
+    page = receipt_page(receipt(), model_card={"name": "Mine"})
+    changed = page.replace(before, after)
+    if before == "<p>A detector":
+        changed = page.replace("A detector", "No detector")
+    assert changed != page
+    found = verify_receipt(written(tmp_path, changed))
+    assert failed(found) == ["page"]
+    assert not found.passed and found.guarantee == receipt()
+
+
+def test_it_says_what_no_file_can_show(tmp_path):
+    found = verify_receipt(written(tmp_path, receipt().to_json()))
+    assert any("without a signature" in text for text in found.not_checkable)
+    assert not any("model card" in text for text in found.not_checkable)
+    carded = verify_receipt(written(tmp_path, receipt_page(receipt(), model_card={"name": "x"})))
+    assert any("model card" in text for text in carded.not_checkable)
+    rows = dict(found.rows())
+    assert rows["verdict"].startswith("passed, as far as an old receipt") and rows[
+        "fingerprint (SHA-256)"
+    ] == fingerprint(receipt())
+    assert "epsilon = " + repr(receipt().epsilon_at(1e-5)) in rows["promise against event"]
+    local = receipt(event=PureEvent(1.5), delta=0.0, accountant="pure local differential privacy")
+    rows = dict(verify_receipt(written(tmp_path, local.to_json())).rows())
+    assert "the receipt names: pure local differential privacy" in rows["accountant"]
+
+
+# --- differences ------------------------------------------------------------------------------------------------------
+
+
+def gaussian(mu, **changes):
+    return receipt(event=GaussianEvent(1.0 / mu), epsilon=gaussian_epsilon(mu, 1e-5), **changes)
+
+
+def test_equal_receipts_differ_in_nothing():
+    found = diff_receipts(receipt(), receipt())
+    assert found.is_same and found.promise == "the same"
+    assert len(found.curve) == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "promise"),
+    [
+        (gaussian(0.3), gaussian(0.2), "stronger"),
+        (gaussian(0.2), gaussian(0.3), "weaker"),
+        (gaussian(0.2), gaussian(0.2 * (1 + 1e-9)), "the same"),
+        (receipt(), receipt(event=NonPrivateEvent(), epsilon=math.inf), "weaker"),
+        (receipt(event=NonPrivateEvent(), epsilon=math.inf), receipt(), "stronger"),
+        # a pure release is cheaper at tiny deltas and dearer at large ones
+        (gaussian(0.25), receipt(event=PureEvent(1.0)), "crossing"),
+        # the same headline hides another curve
+        (receipt(epsilon=1.5), receipt(epsilon=1.5, event=RepeatedEvent(GaussianEvent(16.0), 25)), "weaker"),
+        (gaussian(0.3), gaussian(0.2, seeded=True), "crossing"),
+        (gaussian(0.3, seeded=True), gaussian(0.2), "stronger"),
+        (receipt(), receipt(adjacency="replace-one"), "not comparable"),
+        (receipt(), receipt(unit="one visit"), "not comparable"),
+    ],
+    ids=range(11),
+)
+def test_promises_are_compared_along_the_curve(before, after, promise):
+    found = diff_receipts(before, after)
+    assert found.promise == promise
+    assert (found.curve == ()) == (promise == "not comparable")
+    assert found.to_dict()["promise"] == promise
+    json.dumps(found.to_dict(), allow_nan=False)
+    back = diff_receipts(after, before).promise
+    assert back == {"stronger": "weaker", "weaker": "stronger"}.get(promise, promise)
+
+
+def test_everything_that_differs_is_named():
+    after = receipt(
+        releases=("the weights",), assumptions=("n_samples = 100", "labels are public"), not_covered=("timing",),
+        parameters={"solver": "sgd", "limit": math.inf, "shares": {"a": [0.5, 0.5]}, "rate": 0.1}, seeded=True,
+        mechanism="another", version="0.2.0",
+    )  # fmt: skip
+    found = diff_receipts(receipt(), after)
+    changes = {
+        (change.entry, change.before, change.after) for change in (*found.headline, *found.entries, *found.items)
+    }
+    assert changes == {
+        ("verdict", "Private", "Private only against people without the seed"),
+        ("seeded", "False", "True"),
+        ("mechanism", "a mechanism", "another"),
+        ("version", "0.1.0", "0.2.0"),
+        ("parameter solver", "scd", "sgd"),
+        ("parameter nothing", "None", None),
+        ("parameter rate", None, "0.1"),
+        ("released", "the scale", None),
+        ("taken as public or true", None, "labels are public"),
+        ("not covered", "tuning", None),
+    }
+    assert found.promise == "weaker" and not found.is_same  # by the seed alone: the curves are the same
+    assert "the noise of the second can be repeated from a seed" in found.reasons[0]
+    assert any("rests on facts that the first does not name" in reason for reason in found.reasons)
+    assert any("covers releases that the second does not name" in reason for reason in found.reasons)
+    assert "- the scale" in [text for _, text in found.rows()]
+
+
+def test_two_runs_of_one_plan_differ_in_their_models():
+    ties = {"day": "2026-11-22", "format": 2, "model": 64 * "a"}
+    found = diff_receipts(receipt(**ties), receipt(**ties | {"model": 64 * "b", "schema": "x = 1"}))
+    assert {change.entry for change in found.entries} == {"model (SHA-256)", "schema (SHA-256)"}
+    assert found.promise == "the same" and not found.is_same
+    given = [{"parameters": {"arguments": {"alpha": alpha, "tol": 1}}} for alpha in (0.1, 0.2)]
+    found = diff_receipts(receipt(**given[0]), receipt(**given[1]))
+    assert [(change.entry, change.before, change.after) for change in found.entries] == [
+        ("parameter arguments: alpha", "0.1", "0.2")
+    ]
+
+
+# --- model cards ------------------------------------------------------------------------------------------------------
+
+CARD = 'name = "Mine"\nintended_use = "calls"\nauthors = ["A", "B"]\n'
+
+
+def test_cards_from_toml_and_json(tmp_path):
+    wanted = {"name": "Mine", "authors": ["A", "B"], "intended_use": "calls"}
+    assert read_model_card(written(tmp_path, CARD, "card.toml")) == wanted
+    assert read_model_card(written(tmp_path, wanted, "card.json")) == wanted
+
+
+def test_the_guide_names_every_field_of_card_and_receipt(tmp_path):
+    guide = (Path(__file__).parents[3] / "docs/guide/receipts.md").read_text(encoding="utf-8")
+    assert read_model_card(written(tmp_path, re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1], "card.toml"))
+    for name in (*CARD_FIELDS, *receipt().to_dict()):
+        assert f"`{name}`" in guide
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        ('purpose = "x"', "card.toml", "unknown field 'purpose'"),
+        ("date = 2026-01-01", "card.toml", "date must be a text.* Dates and numbers go between quotes"),
+        ('[name]\nx = "y"', "card.toml", "name must be a text"),
+        ("name", "card.toml", "not TOML"),
+        ("{", "card.json", "not JSON"),
+        ("[]", "card.json", "must be a mapping"),
+        ('name = "' + "x" * 1_000_001 + '"', "card.toml", "at most 1,000,000 bytes"),
+    ],
+)
+def test_cards_that_are_refused(tmp_path, content, name, message):
+    with pytest.raises(ParameterError, match=message):
+        read_model_card(written(tmp_path, content, name))
+    with pytest.raises(ParameterError, match="cannot read the model card"):
+        read_model_card(Path(tmp_path) / "none.toml")

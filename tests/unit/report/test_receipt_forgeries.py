@@ -1,0 +1,411 @@
+"""Receipts of every kind of run hold together, and edited ones do not, also where the forger mends the rest."""
+
+import copy
+import itertools
+import json
+import re
+import tomllib
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import sottovoce as sv
+from sottovoce._plain_data import digest
+from sottovoce.estimators.persistence import save_model
+from sottovoce.exceptions import ModelFormatError, PrivacyWarning
+from sottovoce.privacy.guarantee import PREPROCESSING, Guarantee
+from sottovoce.report import receipt_page, verify_receipt
+from sottovoce.tables import Schema
+from support.receipts import CENTRAL, OTHER, bernstein, classifier, fitted, receipts, ridge, table, together
+
+RUN, WORDS, EVENT = "run", "words against the mechanism's own", "event against parameters"
+
+
+def verified(tmp_path, text, **options):
+    path = tmp_path / "receipt.json"
+    path.write_text(text, encoding="utf-8")
+    return verify_receipt(path, **options)
+
+
+def failed(found):
+    return {check.name for check in found.checks if not check.passed}
+
+
+@pytest.mark.parametrize("name", [*CENTRAL, *OTHER])
+def test_honest_receipts_pass(tmp_path, name):
+    slow = "product" in name or "global" in name
+    for place, receipt in enumerate(itertools.islice(receipts(name), 2 if slow else None)):
+        found = verified(tmp_path, receipt.to_json())
+        assert found.passed, found.rows()
+        assert {EVENT, WORDS} <= {check.name for check in found.checks}
+        assert (PREPROCESSING in receipt.not_covered) == (receipt.assumptions != () and "local" != name != "shuffled")
+        assert receipt.day is not None
+        assert receipt.model is not None or place > 0  # some parties keep no part of the model
+
+
+@pytest.mark.parametrize("name", ["ridge scd", "one-vs-rest", "search", "vertical noisy-admm", "local", "no noise"])
+def test_a_page_made_right_after_the_fit_passes(tmp_path, name):
+    receipt = fitted(name).guarantee_
+    assert "np.float64" not in receipt_page(receipt)
+    assert verified(tmp_path, receipt_page(receipt)).passed
+
+
+def test_the_receipt_of_bernstein_reports_passes(tmp_path):
+    assert verified(tmp_path, bernstein().to_json()).passed
+
+
+# --- forgeries of the words and numbers, by a forger who mends sentence and checksum ----------------------------------
+
+
+def change_assumption(data):
+    before = list(data["assumptions"])
+    data["assumptions"] = [re.sub(r"data_(norm|bound) = [0-9.]+", r"data_\1 = 0.001", line) for line in before]
+    return data["assumptions"] != before
+
+
+def drop_an_assumption(data):
+    return bool(data["assumptions"]) and data["assumptions"].pop() is not None
+
+
+def release_nothing(data):
+    data["releases"] = ["nothing"]
+
+
+def cover_everything(data):
+    data["not_covered"] = []
+
+
+def cover_preprocessing(data):
+    data["not_covered"] = [line for line in data["not_covered"] if line != PREPROCESSING]
+    return data["assumptions"] != []
+
+
+def change_unit(data):
+    data["unit"] = "one whole family"
+
+
+def change_mechanism(data):
+    data["mechanism"] = "a better one"
+
+
+def change_proof(data):
+    data["proof"] = "docs/privacy/README.md"
+
+
+def change_accountant(data):
+    data["accountant"] = "exact"
+
+
+def change_adjacency(data):
+    data["adjacency"] = {"zero-out": "replace-one", "replace-one": "zero-out", "add-remove": "zero-out"}[
+        data["adjacency"]
+    ]
+
+
+def one_count(data):
+    """The first release that happens often happens once."""
+    found = [entry for entry in walk(data["event"]) if entry["kind"] == "repeated" and entry["count"] > 1]
+    for entry in found:
+        entry["count"] = 1
+    return bool(found)
+
+
+def quiet_and_small(data):
+    """Six times the noise in the event, and epsilon 0.3 in place of 1."""
+    return quieter(data) and data.update(epsilon=min(data["epsilon"], 0.3)) is None
+
+
+def quiet_and_tiny(data):
+    """The noise that goes with a smaller delta, and that delta; the words of the run as they were."""
+    return quieter(data) and data["delta"] > 0.0 and data.update(delta=data["delta"] / 10.0) is None
+
+
+def quieter(data):
+    done = False
+    for entry in walk(data["event"]):
+        for key, factor in (("noise_multiplier", 6.0), ("epsilon", 1.0 / 6.0)):
+            if isinstance(entry.get(key), float):
+                entry[key] *= factor
+                done = True
+    return done
+
+
+def seed(data):
+    data["seeded"] = not data["seeded"]
+    return data["assumptions"] != []  # a run without noise has nothing to seed
+
+
+def add_a_parameter(data):
+    data["parameters"]["reviewed by"] = "everybody"
+
+
+def rename_the_estimator(data):
+    data["parameters"]["estimator"] = "DPPerfect"
+    return "estimator" in data["parameters"] and "protocol" not in data["parameters"]
+
+
+def drop_the_arguments(data):
+    return data["parameters"].pop("arguments", None) is not None
+
+
+def say_it_was_an_older_version(data):
+    data["sottovoce"], data["releases"] = "0.0.1", ["nothing"]
+
+
+def more_people(data):
+    """The number of rows in the plan and in the words, both."""
+    if "lambda_max (noisy)" not in data["parameters"] or data["parameters"]["arguments"]["n_public"] is not None:
+        return False
+    n = data["parameters"]["n_samples"]
+    data["parameters"]["n_samples"] = 10 * n
+    data["assumptions"] = [line.replace(f"n_samples = {n}", f"n_samples = {10 * n}") for line in data["assumptions"]]
+    return data["assumptions"] != []
+
+
+def promise_and_argument(data):
+    """A smaller epsilon in the promise and in the arguments, and an event that keeps to it."""
+    arguments = data["parameters"].get("arguments", {})
+    if isinstance(arguments.get("epsilon"), (int, float)) and quieter(data):
+        data["epsilon"] = arguments["epsilon"] = 0.3
+
+
+FORGERIES = {
+    change_assumption: {WORDS}, drop_an_assumption: {WORDS}, release_nothing: {WORDS}, cover_everything: {WORDS},
+    cover_preprocessing: {WORDS}, change_unit: {WORDS}, change_mechanism: {WORDS}, change_proof: {WORDS},
+    change_accountant: {WORDS}, change_adjacency: {WORDS}, one_count: {EVENT, RUN},
+    quiet_and_small: {EVENT, RUN, WORDS}, quiet_and_tiny: {EVENT, RUN, WORDS}, seed: {WORDS},
+    add_a_parameter: {WORDS}, rename_the_estimator: {RUN}, drop_the_arguments: {RUN},
+    say_it_was_an_older_version: {WORDS}, more_people: {EVENT, WORDS}, promise_and_argument: {EVENT, RUN, WORDS},
+}  # fmt: skip
+
+
+# every solver and mechanism once: what differs between estimators is told apart by the honest ones
+FORGED = [
+    *(name for name in CENTRAL if name.startswith("ridge ")), "DPLogisticRegression objective", "DPLinearSVC auto",
+    "lasso", "sparse logistic", "one-vs-rest", "add-remove", "replace-one", "seeded", "no noise", "search",
+    *(name for name in OTHER if name.startswith("vertical ") and "product" not in name and "global" not in name),
+    "local", "shuffled",
+]  # fmt: skip
+
+
+def walk(event):
+    yield event
+    for inner in (*event.get("events", ()), *([event["event"]] if "event" in event else [])):
+        yield from walk(inner)
+
+
+@pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__)
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_receipts_fail(tmp_path, name, forge):
+    tried = 0
+    for receipt in itertools.islice(receipts(name), 2):
+        data = json.loads(receipt.to_json())
+        if forge(data) is False or data == json.loads(receipt.to_json()):
+            continue  # the receipt has no such entry
+        if receipt.epsilon == 0.0:
+            continue  # of a party that gave nothing away
+        found = verified(tmp_path, together(data))
+        assert not found.passed
+        assert failed(found) & {*FORGERIES[forge], "promise against event"}, found.rows()
+        assert "checksum" not in failed(found)  # the forger mended it
+        tried += 1
+    if tried == 0:
+        pytest.skip("a receipt of this kind has no such entry")
+
+
+@pytest.mark.parametrize("entry", ["day", "ledger", "model", "unit", "seeded", "parameters"])
+def test_a_forger_who_mends_nothing_is_caught_by_the_checksum(tmp_path, entry):
+    data = json.loads(fitted("ridge scd").guarantee_.to_json())
+    data[entry] = {"day": "2020-01-01", "model": 64 * "0", "seeded": True}.get(entry, data[entry])
+    if entry == "ledger":
+        data[entry] = {"ledger": "a", "dataset": "b", "charge": "c", "entry": "d"}
+    if entry == "unit":
+        data[entry] = "one person"
+    if entry == "parameters":
+        data[entry]["passes"] = 1
+    assert "checksum" in failed(verified(tmp_path, json.dumps(data)))
+
+
+def test_a_fitted_step_cannot_be_left_out_of_the_exceptions(tmp_path):
+    X, y = table()
+    with pytest.warns(PrivacyWarning, match="standardscaler .StandardScaler. learned from the data"):
+        model = make_pipeline(
+            StandardScaler(), sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=2.0, label_bounds=(-1, 2))
+        )
+        receipt = model.fit(X, y)[-1].guarantee_
+    assert verified(tmp_path, receipt.to_json()).passed
+    data = json.loads(receipt.to_json())
+    line = data["not_covered"].pop(0)
+    assert "StandardScaler" in line
+    assert failed(verified(tmp_path, together(data))) == {WORDS}
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    model = fitted("DPLogisticRegression scd")
+    save_model(model, tmp_path / "model.json")
+    (tmp_path / "model.receipt.json").write_text(model.guarantee_.to_json())
+    exact = classifier(sv.DPLogisticRegression, epsilon=np.inf)
+    save_model(exact, tmp_path / "exact.json")
+    return tmp_path
+
+
+def edited(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_receipt_belongs_to_its_model(files):
+    found = verify_receipt(files / "model.receipt.json", model=files / "model.json")
+    assert found.passed, found.rows()
+    assert {"model", "arguments of the model", "schema of the model", "receipt in the model"} <= {
+        check.name for check in found.checks
+    }
+    assert verify_receipt(files / "model.json").passed
+    with pytest.raises(ModelFormatError, match="this is a receipt, not a model file"):
+        verify_receipt(files / "model.json", model=files / "model.receipt.json")
+
+
+def test_coefficients_of_another_model_fail(files):
+    exact = json.loads((files / "exact.json").read_text())
+    edited(files / "model.json", lambda content: content.update(fitted=exact["fitted"]))
+    assert failed(verify_receipt(files / "model.json")) == {"model"}
+    assert failed(verify_receipt(files / "model.receipt.json", model=files / "model.json")) == {"model"}
+    assert "model" in failed(verify_receipt(files / "model.receipt.json", model=files / "exact.json"))
+
+
+@pytest.mark.parametrize(("name", "value"), [("data_norm", 0.001), ("epsilon", 0.1), ("classes", ["b", "a"])])
+def test_arguments_of_another_model_fail(files, name, value):
+    edited(files / "model.json", lambda content: content["parameters"].update({name: value}))
+    for found in (
+        verify_receipt(files / "model.json"),
+        verify_receipt(files / "model.receipt.json", model=files / "model.json"),
+    ):
+        assert failed(found) == {"arguments of the model"}
+        assert name in dict(found.rows())["arguments of the model"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("day", "2020-01-01"), ("ledger", {"ledger": "a", "dataset": "b", "charge": "c", "entry": "d"})],
+)
+def test_what_follows_from_nothing_is_compared_with_the_receipt_in_the_model(files, entry, value):
+    data = json.loads((files / "model.receipt.json").read_text()) | {entry: value}
+    (files / "model.receipt.json").write_text(together(data))
+    assert verify_receipt(files / "model.receipt.json").passed  # nothing else in the file tells
+    assert any("day and ledger entry" in text for text in verify_receipt(files / "model.receipt.json").not_checkable)
+    found = verify_receipt(files / "model.receipt.json", model=files / "model.json")
+    assert failed(found) == {"receipt in the model"}
+
+
+def test_a_ledger_line_that_was_removed(files):
+    data = json.loads((files / "model.receipt.json").read_text())
+    charge = {"ledger": "a", "dataset": "b", "charge": "c", "entry": "d"}
+    edited(
+        files / "model.json",
+        lambda content: content.update(guarantee=json.loads(together(data | {"ledger": charge}))),
+    )
+    assert failed(verify_receipt(files / "model.receipt.json", model=files / "model.json")) == {"receipt in the model"}
+
+
+def test_models_of_every_kind_are_tied(tmp_path):
+    for name in ("lasso", "ridge adassp", "one-vs-rest", "sparse logistic", "no noise"):
+        save_model(fitted(name), tmp_path / "model.json")
+        found = verify_receipt(tmp_path / "model.json")
+        assert found.passed, found.rows()
+    save_model(fitted("search").best_estimator_, tmp_path / "model.json")
+    assert verify_receipt(tmp_path / "model.json").passed
+
+
+def test_a_local_model_is_tied(tmp_path):
+    fitted("local").save(tmp_path / "model.json")
+    assert verify_receipt(tmp_path / "model.json").passed
+    edited(tmp_path / "model.json", lambda content: content["weights"].reverse())
+    assert failed(verify_receipt(tmp_path / "model.json")) == {"model"}
+    fitted("local").save(tmp_path / "model.json")
+    edited(tmp_path / "model.json", lambda content: content.update(n_reports=7))
+    assert failed(verify_receipt(tmp_path / "model.json")) == {"protocol of the model"}
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+SCHEMA = """\
+format = "sottovoce-schema"
+version = 1
+target = "y"
+
+[columns.a]
+type = "numeric"
+bounds = [0, 1]
+
+[columns.b]
+type = "categorical"
+categories = ["no", "yes", "other"]
+
+[columns.y]
+type = "numeric"
+bounds = [-1, 2]
+"""
+
+
+@pytest.fixture
+def with_schema(tmp_path):
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    save_model(fitted("ridge scd"), tmp_path / "model.json", schema=Schema.from_toml(tmp_path / "schema.toml"))
+    return tmp_path / "model.json"
+
+
+def test_the_receipt_has_the_schema(with_schema):
+    found = verify_receipt(with_schema)
+    assert found.passed, found.rows()
+    assert tomllib.loads(found.guarantee.schema)["columns"]["a"]["bounds"] == [0, 1]
+    assert {"schema", "schema of the model"} <= {check.name for check in found.checks}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mended", "caught"),
+    [
+        ("bounds = [0, 1]", "bounds = [0, 100]", False, {"schema"}),
+        ("bounds = [0, 1]", "bounds = [0, 100]", True, {"schema of the model"}),
+        ('"other"', '"others", "none"', True, {"schema", "schema of the model"}),
+        ("bounds = [-1, 2]", "bounds = [-1, 200]", True, {"schema", "schema of the model"}),
+        ("[columns.a]", "[columns.", True, {"schema", "schema of the model"}),
+    ],
+)
+def test_an_edited_schema_fails(with_schema, before, after, mended, caught):
+    content = json.loads(with_schema.read_text())
+    data = content["guarantee"]
+    assert before in data["schema"]["text"]
+    data["schema"]["text"] = data["schema"]["text"].replace(before, after)
+    if mended:
+        data = Guarantee.from_dict(data).to_dict()
+    data["checksum"] = digest({key: value for key, value in data.items() if key not in ("checksum", "signature")})
+    edited(with_schema, lambda content: content.update(guarantee=data))
+    assert failed(verify_receipt(with_schema)) == caught if mended else caught <= failed(verify_receipt(with_schema))
+
+
+# --- old receipts -----------------------------------------------------------------------------------------------------
+
+
+def test_an_old_receipt_says_what_it_does_not_tie(files):
+    data = copy.deepcopy(json.loads((files / "model.receipt.json").read_text()))
+    old = {key: value for key, value in data.items() if key not in {"day", "model", "schema", "ledger", "checksum"}}
+    old = {key: value for key, value in old.items() if key != "signature"} | {"version": 1}
+    (files / "old.json").write_text(json.dumps(old))
+    found = verify_receipt(files / "old.json")
+    assert found.passed and found.guarantee.format == 1
+    assert dict(found.rows())["verdict"] == "passed, as far as an old receipt (version 1) can be checked"
+    assert "to which model, schema, day and ledger it belongs" in found.not_checkable[0]
+    assert failed(verify_receipt(files / "old.json", model=files / "model.json")) == {"model"}
+
+
+def test_the_same_run_again_is_another_receipt(tmp_path):
+    first, second = fitted("ridge scd").guarantee_, ridge(solver="scd").guarantee_
+    assert first.model != second.model

@@ -1,0 +1,414 @@
+"""The page of a receipt: what it says, its structure, its colours, and that no text of a receipt becomes markup."""
+
+import base64
+import hashlib
+import itertools
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    ObjectivePerturbationEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    RepeatedEvent,
+)
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.report import CARD_FIELDS, difference_page, receipt_page
+from sottovoce.report.noise import noise_lines, public_size
+from sottovoce.report.pages._markup import data_block, element, text
+from sottovoce.report.pages.style import CONTRASTS, DARK, LIGHT, style_sheet
+from sottovoce.report.verdict import verdict_of
+
+FIELDS = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "adjacency": "zero-out",
+    "unit": "one row of the table, label included",
+    "mechanism": "passes with Gaussian noise",
+    "releases": ("the weights after every pass", "the number of passes"),
+    "event": ComposedEvent((GaussianEvent(27.0), RepeatedEvent(GaussianEvent(25.5), 45))),
+    "assumptions": ("n_samples = 500, n_features = 6 and their names", "data_norm = 6"),
+    "not_covered": ("timing", "other fits"),
+    "seeded": False,
+    "accountant": "exact Gaussian DP",
+    "proof": "docs/privacy/dp_scd.md",
+    "version": "0.1.0",
+    "format": 1,  # by hand: no run has such words
+    "parameters": {"estimator": "DPLogisticRegression", "solver": "scd", "alpha": 5e-5, "passes": 45},
+}
+CARD = {"name": "Readmission", "intended_use": "a call", "out_of_scope_use": ["children", "insurance"]}
+NOT_PRIVATE = {"event": NonPrivateEvent(), "epsilon": math.inf, "delta": 0.0, "accountant": "none"}
+
+
+def receipt(**changes):
+    return Guarantee(**(FIELDS | changes))
+
+
+class Outline(HTMLParser):
+    """The page as a list of (tag, attributes), its text, and its nesting checked."""
+
+    VOID = frozenset({"meta", "br"})
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.open, self.texts = [], [], {}
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs)
+        if tag not in self.VOID:
+            self.open.append((tag, len(self.tags) - 1))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for _, place in self.open:
+            self.texts[place] = self.texts.get(place, "") + data
+
+    def all(self, tag):
+        return [(attrs, self.texts.get(place, "")) for place, (name, attrs) in enumerate(self.tags) if name == tag]
+
+    @property
+    def shape(self):
+        return [(tag, sorted(attrs)) for tag, attrs in self.tags]
+
+
+PAGES = {
+    "private": receipt_page(receipt(), model_card=CARD),
+    "bare": receipt_page(receipt(releases=(), assumptions=(), not_covered=(), parameters={})),
+    "seeded": receipt_page(receipt(seeded=True)),
+    "not private": receipt_page(receipt(**NOT_PRIVATE)),
+    "infinite": receipt_page(receipt(epsilon=math.inf, delta=0.0)),
+    "nothing": receipt_page(receipt(event=NothingReleased(), epsilon=0.0, delta=0.0)),
+    "replace-one": receipt_page(receipt(adjacency="replace-one")),
+    "difference": difference_page(receipt(), receipt(epsilon=2.0, assumptions=()), names=("a.json", "b.json")),
+}
+EVERY = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "headline"),
+    [
+        ({}, "private", "Private"),
+        ({"epsilon": 5.0}, "private", "Private"),
+        ({"epsilon": 10.5}, "weak", "Weak protection"),
+        ({"delta": 2e-3}, "weak", "Weak protection"),
+        ({"seeded": True}, "seeded", "Private only against people without the seed"),
+        (NOT_PRIVATE, "not-private", "Not private"),
+        ({"epsilon": math.inf, "delta": 0.0}, "not-private", "Not private"),
+        ({"event": NothingReleased(), "epsilon": 0.0}, "nothing", "Nothing was released"),
+    ],
+)
+def test_the_verdict_comes_first(changes, kind, headline):
+    made = receipt(**changes)
+    assert verdict_of(made).kind == kind
+    outline = Outline(receipt_page(made))
+    (verdict,) = [text for attrs, text in outline.all("section") if attrs.get("aria-label") == "Verdict"]
+    assert verdict.startswith(headline)
+    assert made.statement() in verdict
+    assert outline.all("section")[0][1] == verdict
+
+
+def test_the_page_shows_everything_in_the_receipt():
+    made = receipt()
+    whole = " ".join(text for _, text in Outline(PAGES["private"]).all("body"))
+    shown = [
+        made.unit,
+        made.mechanism,
+        made.proof,
+        made.accountant,
+        *made.releases,
+        *made.assumptions,
+        *made.not_covered,
+    ]
+    for part in (*shown, "noise_multiplier = 25.5", "45 times", "5e-05", "solver", "insurance", "Out-of-scope use"):
+        assert part in whole
+    assert "Stated by the author, not checked." in whole
+    assert "for a slip of probability 1 in 100,000" in whole
+    assert "2.72 times as likely" in whole
+
+
+def test_the_numbers_of_the_table_are_those_of_the_exact_trade_off():
+    mu = math.sqrt(1 / 27.0**2 + 45 / 25.5**2)
+    outline = Outline(PAGES["private"])
+    cells = [float(text[:-2]) / 100 for attrs, text in outline.all("td") if text.endswith(" %")][:10]
+    without, found = cells[::2], cells[1::2]
+    assert without == [0.5, 0.01, 0.001, 0.5, 0.01]
+    loss = mu * mu / 2 + mu * norm.isf(1e-6)  # the privacy loss is N(mu^2 / 2, mu^2)
+    exact = [
+        norm.cdf(mu / 2), norm.cdf(norm.ppf(0.01) + mu), norm.cdf(norm.ppf(0.001) + mu),
+        1 / (1 + math.exp(-loss)), 1 / (1 + 99 * math.exp(-loss)),
+    ]  # fmt: skip
+    for shown, least in zip(found, exact, strict=True):
+        assert least <= shown <= 1.3 * least
+    assert found[:3] == pytest.approx(exact[:3], rel=0.01)
+    assert "that a record is the true one of two" in PAGES["replace-one"]
+    assert "that the row is in the table" in PAGES["private"]
+
+
+def test_a_seed_is_named_wherever_a_bound_is_given():
+    meaning = {
+        name: next(
+            text for attrs, text in Outline(PAGES[name]).all("section") if attrs.get("aria-labelledby") == "meaning"
+        )
+        for name in ("private", "seeded", "not private", "infinite")
+    }
+    assert "knows the seed" not in meaning["private"]
+    assert "Whoever knows the seed of this run can predict it: against them nothing holds." in meaning["seeded"]
+    assert "no bound" in meaning["not private"] and "no bound" in meaning["infinite"]
+    assert "covered by the statement" not in PAGES["not private"]
+
+
+def test_the_data_blocks_round_trip():
+    made = receipt(unit='</script><script>alert("x")</script> & <!-- ')
+    outline = Outline(receipt_page(made, model_card=CARD, title="Its title"))
+    blocks = {attrs["id"]: json.loads(text) for attrs, text in outline.all("script")}
+    assert Guarantee.from_dict(blocks["receipt"]) == made
+    assert blocks["page"]["title"] == "Its title"
+    assert blocks["page"]["model_card"] == CARD
+    assert [attrs["type"] for attrs, _ in outline.all("script")] == ["application/json"] * 2
+
+
+def test_the_same_receipt_makes_the_same_page():
+    assert receipt_page(receipt(), model_card=CARD) == PAGES["private"]
+    assert receipt_page(receipt(), model_card=dict(reversed(CARD.items()))) == PAGES["private"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model_card": {"intended": "x"}}, "unknown field 'intended'. The fields are: name, version"),
+        ({"model_card": {"name": ""}}, "name must be a text"),
+        ({"model_card": {"name": 3}}, "name must be a text.* got 3"),
+        ({"model_card": {"authors": []}}, "authors must be a text"),
+        ({"model_card": {"authors": ["A", None]}}, "authors must be a text.* got None"),
+        ({"model_card": {"name": "x" * 20_001}}, "name has 20,001 characters"),
+        ({"model_card": "card.toml"}, "model_card must be a mapping"),
+        ({"title": " "}, "title must be a text"),
+    ],
+)
+def test_arguments_that_are_refused(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        receipt_page(receipt(), **arguments)
+    with pytest.raises(ParameterError, match="guarantee must be a Guarantee"):
+        receipt_page({"epsilon": 1.0})
+
+
+# --- noise against signal ---------------------------------------------------------------------------------------------
+
+
+def test_noise_lines_follow_from_event_and_public_numbers():
+    made = receipt(
+        event=ComposedEvent(
+            (
+                GaussianEvent(50.0), RepeatedEvent(GaussianEvent(50.0), 3),
+                PoissonSampledEvent(0.1, GaussianEvent(40.0)),
+                ObjectivePerturbationEvent(30.0, 0.1), BoundedRangeEvent(0.01), RandomizedResponseEvent(1.0),
+                PureEvent(2.0), RepeatAndSelectEvent(GaussianEvent(200.0), 4.0, 1.0),
+            )
+        ),
+        epsilon=100.0,
+    )  # fmt: skip
+    lines = noise_lines(made)
+    assert [line.times for line in lines] == [
+        "4", "1", "1", "1", "1", "1", "1 in each of a random number of trials, 4 on average",
+    ]  # fmt: skip
+    assert [line.noise.split(" x")[0] for line in lines[:4]] == ["50", "40", "linear term: 30", "100"]
+    assert [line.share for line in lines] == ["10 %", "80 %", "6 %", "", "", "", "40 %"]
+    assert lines[4].noise == "flipped with probability 0.2689"
+    assert lines[5].noise.endswith("flipped with probability 0.1192")
+    assert noise_lines(receipt(event=GaussianEvent(50.0), adjacency="replace-one"))[0].share == "20 %"
+    # single rows of parties and devices are no sums of n rows
+    assert public_size(receipt(parameters={"mechanism": "noisy-features"})) is None
+    assert noise_lines(receipt(event=GaussianEvent(50.0), parameters={}))[0].share == ""
+
+
+# --- structure --------------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_headings_go_down_one_step_at_a_time(page):
+    ranks = [int(tag[1]) for tag, _ in Outline(page).tags if re.fullmatch("h[1-6]", tag)]
+    assert ranks[0] == 1 and ranks.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(ranks))
+
+
+@EVERY
+def test_tables_have_captions_and_headings_with_scope(page):
+    outline = Outline(page)
+    tables = [place for place, (tag, _) in enumerate(outline.tags) if tag == "table"]
+    for start, end in zip(tables, [*tables[1:], len(outline.tags)], strict=True):
+        inside = outline.tags[start + 1 : end]
+        assert inside[0][0] == "caption" and outline.texts[start + 1]
+        rows = [place for place, (tag, _) in enumerate(inside) if tag == "tr"]
+        for row in rows:
+            assert inside[row + 1][0] == "th"
+    assert all(attrs.get("scope") in {"row", "col"} for attrs, _ in outline.all("th"))
+    captions = [text for _, text in outline.all("caption")]
+    assert len(captions) == len(set(captions)) == len(tables)
+
+
+@EVERY
+def test_names_are_unique_and_references_lead_somewhere(page):
+    outline = Outline(page)
+    names = [attrs["id"] for _, attrs in outline.tags if "id" in attrs]
+    assert len(names) == len(set(names))
+    for _, attrs in outline.tags:
+        for name in (attrs.get("aria-labelledby") or "").split():
+            assert name in names
+        if "href" in attrs:
+            assert attrs["href"][0] == "#" and attrs["href"][1:] in names
+    assert outline.all("html")[0][0]["lang"] == "en"
+    assert outline.all("title")[0][1]
+    assert len(outline.all("main")) == len(outline.all("header")) == 1
+
+
+@EVERY
+def test_drawings_have_a_title_a_description_and_a_table(page):
+    outline = Outline(page)
+    for attrs, _ in outline.all("svg"):
+        assert attrs["role"] == "img" and len(attrs["aria-labelledby"].split()) == 2
+    assert len(outline.all("desc")) == len(outline.all("svg"))
+    assert all(len(text) > 40 for _, text in outline.all("desc"))
+    assert len(outline.all("table")) >= len(outline.all("svg"))
+
+
+@EVERY
+def test_nothing_is_loaded_run_or_sent(page):
+    outline = Outline(page)
+    loading = {"src", "srcset", "action", "formaction", "poster", "data", "background", "style", "xlink:href", "ping"}
+    for tag, attrs in outline.tags:
+        assert not loading & set(attrs), (tag, attrs)
+        assert not any(name.startswith("on") for name in attrs)
+        assert tag not in {"link", "img", "iframe", "object", "embed", "form", "base", "video", "audio", "image", "use"}
+    (policy,) = [attrs["content"] for attrs, _ in outline.all("meta") if "http-equiv" in attrs]
+    (style,) = [text for _, text in outline.all("style")]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert style == style_sheet()
+    assert not re.search(r"url\(|@import|expression", style)
+
+
+# --- colours ----------------------------------------------------------------------------------------------------------
+
+
+def luminance(colour):
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize(("ink", "back", "least"), CONTRASTS, ids=str)
+def test_contrast(colours, ink, back, least):
+    high, low = sorted((luminance(colours[ink]), luminance(colours[back])), reverse=True)
+    assert (high + 0.05) / (low + 0.05) >= least
+
+
+def test_every_colour_of_the_rules_is_one_that_is_checked():
+    style = style_sheet()
+    used = set(re.findall(r"var\(--([\w-]+)\)", style))
+    assert used == set(LIGHT) == set(DARK)
+    # the rest of the style sheet names no colour of its own, but for the white of paper
+    assert set(re.findall(r"#[0-9a-fA-F]{3,6}\b", style)) - set(LIGHT.values()) - set(DARK.values()) <= {"#fff"}
+    checked = {name for pair in CONTRASTS for name in pair[:2]}
+    assert used - checked == {"line"}  # hairlines carry no meaning
+
+
+# --- text that comes from anybody -------------------------------------------------------------------------------------
+
+HOSTILE = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>", "</title><script>", "\"><img src=x onerror=alert(1)>",
+            "' onload='x", "</style>",
+            "</script>", "</script ", "<!--<script ", "<!--", "-->", "]]>", "&lt;b&gt;",
+            "javascript:alert(1)", "\u202e\u2066", "\x00", "\ud800",
+            "<svg onload=x>", "&#60;b>", "<", "\n<b>\n", "{{7*7}}", "\ufeff",
+        ]
+    ),
+)  # fmt: skip
+
+
+@given(HOSTILE, HOSTILE)
+@example("</script ", '" onclick="x')
+@example("</script/x", "' onclick='x")
+def test_text_stays_in_its_attribute_and_data_in_their_block(one, other):
+    made = Outline(element("p", element("b", one, title=other), element("i", other, aria_label=one)))
+    assert made.shape == [("p", []), ("b", ["title"]), ("i", ["aria-label"])]
+    for sign in "<>\"'":
+        assert sign not in text(one + other)
+    block = data_block("receipt", {one: [other]})
+    assert not set("<&") & set(block.split(">", 1)[1].rsplit("<", 1)[0])
+    assert json.loads(Outline(block).all("script")[0][1]) == {one: [other]}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(HOSTILE.filter(lambda text: bool(text.strip())), min_size=16, max_size=16))
+@example(["</script><script>alert(1)</script>"] * 16)
+@example(['"><img src=x onerror=alert(1)>'] * 16)
+def test_no_text_becomes_a_tag_or_an_attribute(texts):
+    unit, mechanism, accountant, proof, version, r1, r2, a1, a2, n1, n2, key, value, name, use, out = texts
+    made = receipt(
+        unit=unit, mechanism=mechanism, accountant=accountant, proof=proof, version=version, releases=(r1, r2),
+        assumptions=(a1, a2), not_covered=(n1, n2),
+        parameters={"estimator": name, "solver": value, f"a{key}": [use, {out: value}], "passes": 45},
+    )  # fmt: skip
+    page = receipt_page(made, model_card={"name": name, "intended_use": use, "out_of_scope_use": [out, value]})
+    outline = Outline(page)
+    # without a public number of rows the table of noise lacks a column; nothing else may differ
+    plain = Outline(
+        receipt_page(
+            receipt(assumptions=("x", "y"), parameters={"estimator": "e", "solver": "s", "ab": 1, "passes": 45}),
+            model_card=CARD,
+        )
+    )
+    assert outline.shape == plain.shape
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page)
+    page.encode("utf-8")
+    blocks = {attrs["id"]: json.loads(text) for attrs, text in outline.all("script")}
+    assert blocks["receipt"] == made.to_dict()
+
+
+@settings(max_examples=20, deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_no_text_becomes_markup_in_a_comparison(unit, name, parameter):
+    made = difference_page(
+        receipt(mechanism=unit), receipt(mechanism="other", parameters={parameter: unit}), names=(name, "b")
+    )
+    plain = difference_page(receipt(mechanism="m"), receipt(mechanism="other", parameters={"p": "q"}), names=("a", "b"))
+    outline = Outline(made)
+    rows = len([tag for tag, _ in outline.tags if tag == "tr"]) - len(Outline(plain).all("tr"))
+    assert rows in (-1, 0)  # a parameter may have the name of one that was there
+    assert {tag for tag, _ in outline.tags} == {tag for tag, _ in Outline(plain).tags}
+    assert outline.all("script") == []
+
+
+def test_every_field_of_a_card_is_shown_under_its_heading():
+    page = receipt_page(receipt(), model_card={name: f"what {name} says" for name in CARD_FIELDS})
+    body = Outline(page).all("body")[0][1]
+    for name, heading in CARD_FIELDS.items():
+        assert heading in body and f"what {name} says" in body

@@ -1,0 +1,184 @@
+"""Canonical identifiers: one text for one person, whatever the type; faults by position, never by value."""
+
+import datetime
+import decimal
+import traceback
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.alignment.identifiers import canonical_identifiers
+
+NAME = "identifiers['bank']"
+
+
+def canonical(values):
+    return canonical_identifiers(NAME, values).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [17, None, 4],
+        ["17", None, "4"],
+        [b"17", None, b"4"],
+        [17, float("nan"), "4"],
+        [17.0, pd.NA, np.int8(4)],
+        [np.str_("17"), pd.NaT, np.float32(4)],
+        (np.longdouble(17), "", b"4"),
+        ["17", np.datetime64("NaT"), 4],
+        np.array([17.0, np.nan, 4.0]),
+        np.array([17.0, np.nan, 4.0], np.float16),
+        np.array([17.0, np.nan, 4.0], np.longdouble),
+        np.array(["17", "", "4"]),
+        np.array([b"17", b"", b"4"]),
+        np.array([17, None, "4"], object),
+        np.array(["17", None, "4"], object),
+        np.array(["17", "", "4"], np.dtypes.StringDType()),
+        np.ma.masked_array([17, 99, 4], [0, 1, 0]),
+        np.ma.masked_array(["17", "99", "4"], [0, 1, 0]),
+        np.ma.masked_array(np.array([17, 99, "4"], object), [0, 1, 0]),
+        pd.Series([17, None, 4]),
+        pd.Series([17, None, 4], dtype="Int64"),
+        pd.Series([17, np.nan, 4], dtype="Float64"),
+        pd.Series(["17", None, "4"]),
+        pd.Series(["17", None, 4], dtype=object, index=[5, 5, 1]),
+        pd.Series(["17", None, "4"], dtype="string"),
+        pd.Series(["17", "", "4"]).astype("category"),
+        pd.Series([17, None, 4]).astype("category"),
+        pd.Series([17, None, 4], dtype="int64[pyarrow]"),
+        pd.Series([b"17", None, b"4"], dtype=pd.ArrowDtype(pa.binary())),
+        pd.Index(["17", None, "4"]),
+        pd.array([17, None, 4], dtype="Int64"),
+        pa.array([17, None, 4]),
+        pa.array([17.0, float("nan"), 4.0]),
+        pa.array(["17", None, "4"]),
+        pa.array(["17", None, "4"], pa.string_view()),
+        pa.array(["17", None, "4"]).dictionary_encode(),
+        pa.array([b"17", None, b"4"], pa.large_binary()),
+        pa.chunked_array([[17], [None, 4]]),
+        pl.Series([17, None, 4]),
+        pl.Series(["17", None, "4"]),
+        pl.Series(["17", None, "4"], dtype=pl.Categorical),
+    ],
+    ids=lambda values: f"{type(values).__name__}-{getattr(values, 'dtype', getattr(values, 'type', ''))}",
+)
+def test_one_form_for_all_types(values):
+    assert canonical(values) == ["17", None, "4"]
+
+
+def test_text_is_kept_as_it_is():
+    texts = ["017", " 17", "17.0", "A", "a", "\u00e9", "e\u0301", "nan", "None", "17\n", "x\0y"]
+    assert canonical(texts) == texts
+    assert canonical(pd.Series(texts)) == texts
+
+
+def test_whole_numbers_of_any_size_and_sign():
+    assert canonical([2**200, -5, 0, -0.0]) == [str(2**200), "-5", "0", "0"]
+    assert canonical(np.array([2**64 - 1], np.uint64)) == [str(2**64 - 1)]
+    assert canonical(np.array([7], ">i4")) == ["7"]
+    assert canonical(np.arange(10)[::3]) == ["0", "3", "6", "9"]
+    assert canonical(range(2)) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    "values", [[], (), np.array([]), pa.chunked_array([], pa.string()), pd.Series([], dtype=object)]
+)
+def test_empty(values):
+    assert canonical(values) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None, float("nan")],
+        pa.nulls(2),
+        pa.nulls(2, pa.bool_()),
+        np.array(["NaT", "NaT"], "datetime64[ns]"),
+        pd.Series([None, None], dtype="boolean"),
+        pd.Series([pd.NaT, pd.NaT]),
+    ],
+)
+def test_all_missing_is_no_error_whatever_the_type(values):
+    assert canonical(values) == [None, None]
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("as_array", [True, False])
+def test_floats_that_may_have_been_rounded_are_refused(kind, as_array):
+    bits = {float: 53, np.float64: 53, np.float32: 24, np.float16: 11}[kind]
+    largest = 2**bits - 1
+    wrap = (lambda values: np.array(values, kind)) if as_array else (lambda values: [kind(value) for value in values])
+    assert canonical(wrap([largest, -largest])) == [str(largest), str(-largest)]
+    for wrong in (2**bits, -(2**bits), 2.5, float("inf"), -float("inf")):
+        with pytest.raises(
+            DataError, match=rf"identifiers\['bank'\]\[1\] is a float, and no whole number below 2\*\*{bits}"
+        ):
+            canonical(wrap([1, wrong]))
+
+
+SECRET = "geheim"
+
+
+@pytest.mark.parametrize(
+    ("values", "row", "fault"),
+    [
+        ([SECRET, True], 1, "is of type bool"),
+        ([1, False], 1, "is of type bool"),
+        ([np.bool_(True)], 0, "is of type bool"),
+        (np.array([True]), 0, "is of type bool"),
+        (pd.Series([None, True], dtype="boolean"), 1, "is of type bool"),
+        (pa.array([None, True]), 1, "is of type bool"),
+        ([[SECRET]], 0, "is of type list"),
+        ([None, (SECRET, 1)], 1, "is of type tuple"),
+        ([{SECRET: 1}], 0, "is of type dict"),
+        (pd.MultiIndex.from_tuples([(SECRET, 1)]), 0, "is of type tuple"),
+        (pa.array([None, [SECRET]]), 1, "is of type list<"),
+        (pa.array([{"a": SECRET}]), 0, "is of type struct<"),
+        ([SECRET, datetime.date(2020, 1, 1)], 1, "is of type date"),
+        (pd.date_range("2020", periods=1), 0, "is of type datetime64"),
+        (pd.Series(pd.date_range("2020", periods=1, tz="UTC")), 0, "is of type timestamp"),
+        ([decimal.Decimal(3)], 0, "is of type Decimal"),
+        (np.array([1j]), 0, "is of type complex128"),
+        ([SECRET, 10**400], 1, "is a number of more than 1024 bits"),
+        ([SECRET, 10**5000], 1, "is a number of more than 1024 bits"),
+        ([SECRET, "x\ud800"], 1, "is no valid Unicode text"),
+        ([1, "x\ud800"], 1, "is no valid Unicode text"),
+        (np.array([SECRET, "x\ud800"]), 1, "is no valid Unicode text"),
+        ([SECRET.encode(), b"\xff"], 1, "is no valid Unicode text"),
+        (np.array([SECRET.encode(), b"\xff"]), 1, "is no valid Unicode text"),
+        (pa.array([SECRET.encode(), b"\xff"]), 1, "is no valid Unicode text"),
+        (pd.Series([SECRET, None, True], dtype="category"), 2, "is of type bool"),
+        (pd.Series(pd.interval_range(0, 2)), 0, "is of type extension"),
+    ],
+)
+def test_faults_name_the_position_and_not_the_value(values, row, fault):
+    with pytest.raises(DataError) as caught:
+        canonical(values)
+    assert str(caught.value).startswith(f"identifiers['bank'][{row}] {fault}")
+    # the whole report of the error, with what caused it, as a log would hold it
+    report = "".join(traceback.format_exception_only(caught.value))
+    for chained in (caught.value.__cause__, None if caught.value.__suppress_context__ else caught.value.__context__):
+        report += str(chained)
+    assert SECRET not in report
+    assert "2020" not in report
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        SECRET, SECRET.encode(), {SECRET}, {SECRET: 1}, None, 3, iter([SECRET]), np.array([[SECRET]]), np.array(SECRET),
+        pd.DataFrame({"a": [SECRET]}), pl.DataFrame({"a": [SECRET]}), pa.table({"a": [SECRET]}), bytearray(b"abc"),
+    ],
+    ids=lambda values: type(values).__name__,
+)  # fmt: skip
+def test_what_is_no_array_of_one_dimension(values):
+    with pytest.raises(
+        ParameterError, match=r"identifiers\['bank'\] must (have one dimension|be a list or an array)"
+    ) as caught:
+        canonical(values)
+    assert SECRET not in str(caught.value)

@@ -1,0 +1,183 @@
+"""A party's account on disk: what one process spent, a restart, a copy, a fork and a second process find."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import LedgerError, ParameterError
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingReleased, compose
+from sottovoce.vertical import Party, VerticalLogisticRegression
+from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.wire import Afford, Features, Refused, SendFeatures, Spectrum
+from support.forked import in_child, needs_fork
+from support.party import request
+
+X = np.random.default_rng(25).uniform(0.0, 1.0, (60, 2))
+SEND = SendFeatures(0.2)  # epsilon about 0.8 at 1e-6
+EVENT = GaussianEvent(5.0)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(f"sqlite:///{tmp_path / 'clinic.db'}")
+    made.create("clinic columns", epsilon=1.2, delta=1e-6, adjacency="replace-one", unit="one person's row")
+    return made
+
+
+def clinic(ledger, **options):
+    return Party(X, name="clinic", data_norm=2.0, ledger=ledger, dataset="clinic columns", **options)
+
+
+def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypatch):
+    party = clinic(ledger.url)
+    assert party.budget.is_limited
+    assert party.answers == PRIVATE
+    assert party.spent == NothingReleased() or party.spent == compose()
+    seen = []
+    from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+
+    release = FeatureRelease.release
+    monkeypatch.setattr(
+        FeatureRelease, "release", lambda *given: (seen.extend(ledger.history("clinic columns")), release(*given))[1]
+    )
+    assert isinstance(request(party, SEND), Features)
+    (charge,) = seen
+    assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
+    assert charge.plan == {"party": "clinic"}
+    assert ledger.history("clinic columns")[0].state == "committed"
+    assert party.spent == EVENT
+    assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in request(party, SEND).reason
+    assert len(ledger.history("clinic columns")) == 1
+
+
+def test_nobody_spends_it_twice(ledger):
+    """Another object, a copy, a pickle, a selection of rows: one account."""
+    first = clinic(ledger)
+    others = [clinic(ledger.url), copy.deepcopy(first), pickle.loads(pickle.dumps(first)), first.take([3, 1])]
+    assert isinstance(request(first, SEND), Features)
+    for party in others:
+        assert "would bring what was spent" in request(party, SEND).reason
+        assert party.spent == EVENT
+
+
+@needs_fork
+def test_a_child_of_a_fork_finds_what_its_parent_spent_and_the_other_way_round(ledger):
+    party = clinic(ledger)
+    assert in_child(lambda: type(request(party, SEND)).__name__.encode()) == b"Features"
+    assert isinstance(request(party, SEND), Refused)
+    assert party.spent == EVENT
+
+
+def test_another_process_finds_it_too(ledger):
+    program = (
+        "import sys, numpy as np; from sottovoce.vertical import InProcessParties, Party;"
+        "from sottovoce.vertical.wire import Features, SendFeatures;"
+        "party = Party(np.ones((5, 2)), name='clinic', data_norm=2.0, ledger=sys.argv[1], dataset='clinic columns');"
+        "InProcessParties([party]).ask('clinic', SendFeatures(0.2), Features)"
+    )
+    run = [sys.executable, "-c", program, ledger.url]
+    assert subprocess.run(run, env=os.environ, check=False, capture_output=True).returncode == 0
+    assert "would bring what was spent" in request(clinic(ledger), SEND).reason
+
+
+def test_of_32_requests_at_once_as_many_are_answered_as_there_is_room_for(ledger):
+    parties = [clinic(ledger.url) for _ in range(8)]
+    replies = []
+    threads = [threading.Thread(target=lambda p=party: replies.append(request(p, SEND))) for party in parties]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sum(isinstance(reply, Features) for reply in replies) == 1
+    assert len(ledger.history("clinic columns")) == 1
+
+
+def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
+    ledger.create("open", epsilon=1.0, delta=1e-6, adjacency="replace-one", allow_nonprivate=True)
+    budget = LedgerBudget(ledger, "open", name="clinic")
+    for event in (NonPrivateEvent(), compose(EVENT, NonPrivateEvent())):
+        assert "would release something without noise" in budget.charge(event)
+        assert "would release something without noise" in budget.shortage(event)
+    assert budget.charge(NothingReleased()) == ""
+    assert ledger.history("open") == []
+    party = Party(X, name="clinic", ledger=ledger, dataset="open")
+    assert "none covers Spectrum" in request(party, Spectrum()).reason
+
+
+def test_affording_charges_nothing(ledger):
+    party = clinic(ledger)
+    for _ in range(3):
+        assert not isinstance(request(party, Afford('{"kind": "gaussian", "noise_multiplier": 5.0}')), Refused)
+    assert ledger.history("clinic columns") == []
+
+
+def test_a_seeded_party_says_so_in_the_ledger(ledger):
+    request(clinic(ledger).seed(3), SEND)
+    assert ledger.history("clinic columns")[0].seeded
+
+
+def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch):
+    """And the coordinator is told neither where it is nor why."""
+    party = clinic(ledger)
+
+    def broken(*given, **named):
+        raise LedgerError("sqlite:////secret/place is locked")
+
+    monkeypatch.setattr(Ledger, "reserve", broken)
+    assert request(party, SEND).reason == "its ledger cannot be used now; the party's own log says why"
+    monkeypatch.setattr(Ledger, "history", broken)
+    assert request(party, SEND).reason == "its ledger cannot be used now; the party's own log says why"
+
+
+def test_an_end_that_cannot_be_recorded_costs_nothing_more(ledger, monkeypatch):
+    party = clinic(ledger)
+
+    def broken(*given):
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "commit", broken)
+    assert isinstance(request(party, SEND), Features)
+    assert ledger.history("clinic columns")[0].state == "reserved"
+    assert party.spent == EVENT
+
+
+def test_what_is_at_home_costs_nothing(ledger):
+    party = clinic(ledger)
+    with party.at_home():
+        assert isinstance(request(party, SEND), Features)
+    assert ledger.history("clinic columns") == []
+
+
+def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    bank = Party(np.random.default_rng(163).uniform(0, 1, (60, 1)), name="bank", y=y)
+    model = VerticalLogisticRegression(epsilon=1.0, delta=1e-6, classes=[-1, 1], labels_public=True)
+    fitted = model.fit([bank, clinic(ledger)])
+    (charge,) = ledger.history("clinic columns")
+    assert charge.event == fitted.party_guarantees_["clinic"].event
+    with pytest.raises(Exception, match=r"its budget is epsilon=1\.2"):
+        model.fit([bank, clinic(ledger)])
+
+
+def test_wrong_accounts(ledger):
+    ledger.create("rows", epsilon=1.0, delta=1e-6)
+    options = {"name": "clinic"}
+    with pytest.raises(ParameterError, match=r"counts 'zero-out' neighbours; .* charged for 'replace-one'"):
+        Party(X, ledger=ledger, dataset="rows", **options)
+    with pytest.raises(LedgerError, match="dataset 'nobody' is not in this ledger"):
+        Party(X, ledger=ledger, dataset="nobody", **options)
+    with pytest.raises(ParameterError, match="dataset is missing"):
+        Party(X, ledger=ledger, **options)
+    with pytest.raises(ParameterError, match="ledger is missing"):
+        Party(X, dataset="rows", **options)
+    with pytest.raises(ParameterError, match="budget and ledger are two accounts"):
+        Party(X, ledger=ledger, dataset="rows", budget=(1.0, 1e-6), **options)

@@ -1,0 +1,147 @@
+"""Private set intersection as bytes: exact, and what crosses the boundary is what the page says."""
+
+import json
+import traceback
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.alignment import psi as module
+from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+
+library = pytest.importorskip(
+    "private_set_intersection.python", reason="the package openmined-psi (extra [vertical]) is not installed"
+)
+
+CLIENT = ["geheim-1", "b", "geheim-3", "x\0y", "\u00e9", "z" * 3000]
+SERVER = ["nein", "geheim-3", "\u00e9", "geheim-1", "e\u0301"]
+
+
+def exchange(client, server):
+    setup, request = server.setup(), client.request()
+    return setup, request, server.respond(request)
+
+
+def test_client_finds_the_intersection_and_server_the_announced():
+    client, server = PsiClient(CLIENT), PsiServer(SERVER)
+    setup, _, response = exchange(client, server)
+    common = client.intersect(setup, response)
+    assert common.dtype == np.int64
+    assert common.tolist() == [0, 2, 4]
+    assert server.receive(announce([CLIENT[place] for place in common])).tolist() == [3, 1, 2]
+
+
+def test_messages_hold_no_identifier_and_say_nothing_by_their_order():
+    rng = np.random.default_rng(0)
+    mine = [f"geheim-{k:04d}" for k in range(200)]
+    theirs = [mine[k] for k in rng.permutation(200)]
+    client, server = PsiClient(mine), PsiServer(theirs)
+    setup, request, response = exchange(client, server)
+    for message in (setup, request, response):
+        assert b"geheim" not in message
+    points = list(library.ServerSetup.FromString(setup).raw.encrypted_elements)
+    assert points == sorted(points)  # the sorted order of random points
+    # with the key of the client, the request can be put beside the identifiers: its order must be another in each run
+    again = PsiClient(mine)
+    again._cipher = client._cipher
+    first, second = (
+        list(library.Request.FromString(message).encrypted_elements) for message in (request, again.request())
+    )
+    assert first != second  # equal with probability 1/200!
+    assert sorted(first) == sorted(second)
+
+
+def test_keys_are_new_in_each_object():
+    assert PsiServer(SERVER).setup() != PsiServer(SERVER).setup()
+    points = [
+        set(library.Request.FromString(PsiClient(CLIENT).request()).encrypted_elements) for _ in range(2)
+    ]  # fmt: skip
+    assert not points[0] & points[1]
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [([], ["a"]), (["a"], []), ([], []), (["a"], ["b"])])
+def test_empty_sets(mine, theirs):
+    client, server = PsiClient(mine), PsiServer(theirs)
+    setup, _, response = exchange(client, server)
+    assert client.intersect(setup, response).tolist() == []
+    assert server.receive(announce([])).tolist() == []
+
+
+def test_a_setup_with_false_positives_is_refused():
+    client, server = PsiClient(CLIENT), PsiServer(SERVER)
+    _, _, response = exchange(client, server)
+    for structure in (library.DataStructure.GCS, library.DataStructure.BLOOM_FILTER):
+        rounded = server._cipher.CreateSetupMessage(0.5, 1, SERVER, structure).SerializeToString()
+        with pytest.raises(DataError, match="would admit false positives"):
+            client.intersect(rounded, response)
+    with pytest.raises(DataError, match="would admit false positives"):
+        client.intersect(b"", response)
+
+
+@pytest.mark.parametrize("damaged", [b"\xff\xff\xff", "text", None])
+def test_damaged_messages(damaged):
+    client, server = PsiClient(CLIENT), PsiServer(SERVER)
+    setup, _, response = exchange(client, server)
+    with pytest.raises(DataError, match="the request message cannot be read"):
+        server.respond(damaged)
+    with pytest.raises(DataError, match="the setup message cannot be read"):
+        client.intersect(damaged, response)
+    with pytest.raises(DataError, match="the response message cannot be read"):
+        client.intersect(setup, damaged)
+    with pytest.raises(DataError, match="the announcement is no list of texts"):
+        server.receive(damaged)
+
+
+def test_messages_that_do_not_fit():
+    client, server = PsiClient(CLIENT), PsiServer(SERVER)
+    setup, _, _ = exchange(client, server)
+    with pytest.raises(DataError, match="the response is for 1 identifiers, the request was for 6"):
+        client.intersect(setup, server.respond(PsiClient(["a"]).request()))
+    off_the_curve = library.Response()
+    off_the_curve.encrypted_elements.extend([b"\x02" + b"\xff" * 32] * len(CLIENT))
+    with pytest.raises(DataError, match="no point of the curve"):
+        client.intersect(setup, off_the_curve.SerializeToString())
+    request = library.Request(reveal_intersection=True)
+    request.encrypted_elements.append(b"\x02" + b"\xff" * 32)
+    with pytest.raises(DataError, match="the request is damaged"):
+        server.respond(request.SerializeToString())
+    with pytest.raises(DataError, match="the request is damaged, or asks for a size only"):
+        server.respond(library.Request(reveal_intersection=False).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("announcement", "fault"),
+    [
+        (json.dumps(["geheim-1", "geheim-2"]), "holds 1 identifier.s. that this party lacks"),
+        (json.dumps(["geheim-3", "geheim-1"]), "is not sorted"),
+        (json.dumps(["geheim-1", "geheim-1"]), "repeats an identifier"),
+        (json.dumps(["geheim-1", 3]), "is no list of texts"),
+        (json.dumps({"geheim-1": 1}), "is no list of texts"),
+        ("[" * 100_000, "is no list of texts"),
+    ],
+)
+def test_wrong_announcements_never_misalign(announcement, fault):
+    with pytest.raises(DataError, match=fault) as caught:
+        PsiServer(SERVER).receive(announcement.encode())
+    assert "geheim" not in "".join(traceback.format_exception_only(caught.value))
+
+
+@pytest.mark.parametrize("role", [PsiClient, PsiServer, announce])
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (["geheim", 3], "valid Unicode texts"),
+        (["geheim", "\ud800"], "valid Unicode texts"),
+        (["geheim", "geheim"], "must not repeat; 1 of them do"),
+    ],
+)
+def test_roles_take_distinct_texts_only(role, wrong, fault):
+    with pytest.raises(ParameterError, match=fault) as caught:
+        role(wrong)
+    assert "geheim" not in str(caught.value)
+
+
+def test_reprs_hold_no_identifier():
+    assert "geheim" not in repr(PsiClient(CLIENT)) + repr(PsiServer(SERVER))
+    assert "geheim" not in str(vars(PsiServer)) + module.__doc__

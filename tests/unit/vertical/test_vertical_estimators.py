@@ -1,0 +1,915 @@
+"""The vertical estimators: parameters, refusals, what crosses, receipts, prediction."""
+
+import copy
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_svmlight_file
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import NothingReleased, RandomizedResponseEvent, compose
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.randomness import Streams
+from sottovoce.vertical import Party, VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, align, split_columns
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.wire import (
+    Afford,
+    Close,
+    Describe,
+    Description,
+    Done,
+    Keep,
+    Refused,
+    Score,
+    Scores,
+    Trained,
+    TrainOnLabels,
+    decode,
+)
+from support.party import asked
+
+rng = np.random.default_rng(0)
+N = 120
+X = rng.uniform(0.0, 1.0, (N, 6))
+SCORES = X @ np.array([3.0, -2.0, 1.0, 2.0, -3.0, 1.0]) - 1.0
+Y = np.where(SCORES + 0.3 * rng.logistic(size=N) > 0.0, "ill", "well")
+NUMBERS = SCORES + 0.1 * rng.normal(size=N)
+NEGATIVE_POSITIVE = ["well", "ill"]
+PRIVATE = {"epsilon": 1.0, "delta": 1e-4}
+
+
+def parties(sizes=(3, 2, 1), X=X, **facts):
+    norms = {f"party{m + 1}": 1.5 for m in range(1, len(sizes))}
+    return split_columns(X, list(sizes), **{"data_norm": norms, **facts})
+
+
+def logistic(**changed):
+    return VerticalLogisticRegression(**{**PRIVATE, "classes": NEGATIVE_POSITIVE, **changed})
+
+
+def svc(**changed):
+    return VerticalLinearSVC(**{**PRIVATE, "classes": NEGATIVE_POSITIVE, **changed})
+
+
+def ridge(**changed):
+    return VerticalRidge(**{**PRIVATE, "label_bounds": (-4.0, 4.0), **changed})
+
+
+ALL = pytest.mark.parametrize("make", [logistic, svc, ridge], ids=lambda make: make.__name__)
+
+
+def labels_of(make):
+    return NUMBERS if make is ridge else Y
+
+
+def labels_sent(crossings):
+    return {c.party: c.message.labels for c in crossings if isinstance(c.message, TrainOnLabels)}
+
+
+def coefficients(model):
+    return np.concatenate([model.parts_[name].coef for name in sorted(model.parts_)])
+
+
+# ------------------------------------------------------------------ parameters
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"epsilon": None}, "epsilon is missing: give a number > 0"),
+        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. Use epsilon=inf"),
+        ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
+        ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite"),
+        ({"delta": None}, "delta is missing"),
+        ({"delta": 1.0}, "delta must be a finite number >= 1e-300 and < 1; got 1.0"),
+        ({"delta": math.nan}, "delta must be .* got nan"),
+        ({"mechanism": "magic"}, "mechanism must be one of 'local-models'.*; got 'magic'"),
+        ({"mechanism_options": 3}, "mechanism_options must be a dict or None; got 3"),
+        ({"mechanism_options": {"share": 3}}, "mechanism_options has no entry 'share' .* budget_shares, combination"),
+        (
+            {"mechanism_options": {"label_share": 1.0}},
+            r"\['label_share'\] must be a finite number > 0 and < 1; got 1.0",
+        ),
+        ({"mechanism_options": {"label_share": math.nan}}, r"\['label_share'\] must be .* got nan"),
+        ({"mechanism_options": {"combination": -1.0}}, r"\['combination'\] must be a finite number >= 0; got -1.0"),
+        ({"mechanism_options": {"budget_shares": {"party2": 1.0}}}, "one share for each of 'party2', 'party3'; got"),
+        (
+            {"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": 0.0}}},
+            "must be .* >= 1e-50 .*; got 0.0",
+        ),
+        (
+            {"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": math.nan}}},
+            "must be .* >= 1e-50 .*; got nan",
+        ),
+        ({"mechanism_options": {"budget_shares": 3}}, "one share for each of 'party2', 'party3'; got 3"),
+        ({"labels_public": 1}, "labels_public must be True or False; got 1"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False; got 'no'"),
+        ({"label_holder": "bank"}, "label_holder must be one of 'party1', 'party2', 'party3'; got 'bank'"),
+        ({"alpha": 0.0}, "alpha must be a finite number >= 1e-50 .*; got 0.0. Or give 'auto'"),
+        ({"alpha": math.nan}, "alpha must be .* got nan"),
+        ({"l1_ratio": 2.0}, "l1_ratio must be a finite number >= 0 and <= 1; got 2.0"),
+        ({"l1_ratio": 0.5}, "l1_ratio, coef_bounds and solver_options are for a training without noise"),
+        ({"coef_bounds": (0.0, 1.0)}, "the private mechanisms have an L2 penalty"),
+        ({"random_state": "seed"}, "random_state must be None, a whole number in .* got 'seed'"),
+        ({"random_state": -1}, "random_state must be None, a whole number in .* got -1"),
+        ({"epsilon": math.inf, "solver": "sgd"}, "solver must be one of 'auto', 'lbfgs', 'admm'; got 'sgd'"),
+        ({"epsilon": math.inf, "solver_options": {"steps": 1}}, "solver_options has no entry 'steps'"),
+        ({"epsilon": math.inf, "solver_options": {"admm_penalty": -1.0}}, r"\['admm_penalty'\] must be .* got -1.0"),
+        ({"epsilon": math.inf, "solver_options": {"admm_form": "x"}}, r"\['admm_form'\] must be one of 'sharing'"),
+        ({"epsilon": math.inf, "solver_options": {"relaxation": 2.0}}, r"\['relaxation'\] must be .* got 2.0"),
+        ({"epsilon": math.inf, "solver_options": {"memory": 0}}, r"\['memory'\] must be a whole number >= 1; got 0"),
+        ({"epsilon": math.inf, "coef_bounds": (1.0, 2.0)}, r"coef_bounds\[0\] must be .* at most 0"),
+        ({"epsilon": math.inf, "coef_bounds": (-1.0, math.nan)}, r"coef_bounds\[1\] must be .* got nan"),
+        ({"epsilon": math.inf, "l1_ratio": 1.0, "solver": "lbfgs"}, "l1_ratio=1 leaves no L2 penalty"),
+        ({"epsilon": math.inf, "max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
+        ({"epsilon": math.inf, "tol": math.nan}, "tol must be a finite number > 0; got nan"),
+    ],
+)
+def test_parameters(make, changed, message):
+    group = parties()
+    with group.recorded() as crossings, pytest.raises(ParameterError, match=message):
+        make(**changed).fit(group, labels_of(make))
+    assert {type(c.message) for c in crossings} <= {Describe, Description}
+
+
+@pytest.mark.parametrize(
+    ("make", "changed", "message"),
+    [
+        (logistic, {"classes": None}, "classes is missing: a private training needs the public list"),
+        (svc, {"classes": None}, "classes is missing"),
+        (logistic, {"classes": ["ill"]}, r"there must be two classes, and they must differ; got \["),
+        (logistic, {"classes": ["ill", "ill"]}, "there must be two classes, and they must differ"),
+        (logistic, {"classes": [0.0, math.nan]}, "there must be two classes, and they must differ"),
+        (logistic, {"classes": ["a", "b", "c"]}, "there must be two classes"),
+        (logistic, {"classes": {"ill", "well"}}, r"classes must be a list, \[negative, positive\]; got"),
+        (logistic, {"classes": "ab"}, "classes must be a list"),
+        (logistic, {"classes": 3}, "classes must be a list"),
+        (svc, {"smoothing": 0.0}, "smoothing must be above 0 for a private training"),
+        (svc, {"smoothing": math.nan}, "smoothing must be .* got nan"),
+        (ridge, {"label_bounds": None}, "label_bounds is missing"),
+        (ridge, {"label_bounds": (1.0, -1.0)}, "label_bounds must satisfy low < high"),
+    ],
+)
+def test_parameters_of_one_estimator(make, changed, message):
+    with pytest.raises(ParameterError, match=message):
+        make(**changed).fit(parties(), labels_of(make))
+
+
+@ALL
+def test_parties_that_do_not_fit(make):
+    y = labels_of(make)
+    with pytest.raises(ParameterError, match="needs data_norm of party 'party3', a public bound on the norm"):
+        make().fit(split_columns(X, [3, 2, 1], data_norm={"party2": 1.0}), y)
+    with pytest.raises(ParameterError, match="needs a party beside the label holder; got one party"):
+        make().fit([Party(X, name="all", data_norm=3.0)], y)
+    with pytest.raises(DataError, match=f"party 'b' holds {N - 1} rows and 'a' holds {N}: align them"):
+        make().fit([Party(X[:, :3], name="a"), Party(X[1:, 3:], name="b", data_norm=2.0)], y)
+    with pytest.raises(ParameterError, match="the names of the parties must differ; 'a' repeats"):
+        make().fit([Party(X, name="a"), Party(X, name="a", data_norm=3.0)], y)
+    for wrong in ("ab", [], None, [X], (party for party in parties().parties.values())):
+        with pytest.raises(ParameterError, match="parties must be Parties or a non-empty list of Party objects"):
+            make().fit(wrong, y)
+    with pytest.raises(DataError, match=f"y must hold one label for each of {N} rows"):
+        make().fit(parties(), y[:-1])
+    with pytest.raises(DataError, match=r"y must hold one label .* got the shape \(120, 1\)"):
+        make().fit(parties(), y[:, None])
+
+
+def test_identifiers_in_another_order():
+    ids = np.arange(N)
+    for wrong in (ids[::-1], ids + 1, np.append(ids[:-1], 999)):
+        pair = [Party(X[:, :3], ids=ids, name="a"), Party(X[:, 3:], ids=wrong, name="b", data_norm=2.0)]
+        for group in (pair, InProcessParties(pair)):
+            with pytest.raises(DataError, match="parties 'a' and 'b' hold different identifiers, or in another order"):
+                logistic().fit(group, Y)
+    same = [Party(X[:, :3], ids=ids, name="a"), Party(X[:, 3:], ids=ids.astype(str), name="b", data_norm=2.0)]
+    logistic().fit(same, Y)  # 17 and "17" are one person, as for align
+
+
+def test_labels_that_do_not_fit():
+    bad = Y.astype(object)
+    bad[7] = None
+    with pytest.raises(DataError, match=r"y holds the label None \(row 7, 1 row\(s\) in all\)"):
+        logistic().fit(parties(), bad)
+    with pytest.raises(DataError, match="y must hold labels of one type"):
+        logistic(classes=None, labels_public=True).fit(parties(), bad)
+    signs = np.where(Y == "ill", 1.0, 0.0)
+    signs[3] = math.nan
+    with pytest.raises(DataError, match=r"y holds the label .*nan.* \(row 3, 1 row"):
+        logistic(classes=[0, 1]).fit(parties(), signs)
+    with pytest.raises(DataError, match=rf"row 0, {N} row\(s\) in all"):  # text and numbers never match silently
+        logistic(classes=["0", "1"]).fit(parties(), (Y == "ill").astype(int))
+    numbers = NUMBERS.copy()
+    numbers[5] = math.inf
+    with pytest.raises(DataError, match=r"y must hold finite numbers; row 5 does not"):
+        ridge().fit(parties(), numbers)
+    with pytest.raises(DataError, match="y must hold numbers"):
+        ridge().fit(parties(), Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (Y == "ill", [False, True]),
+        (Y == "ill", [0, 1]),
+        ((Y == "ill").astype(int), [0, 1]),
+        ((Y == "ill").astype(float), np.array([0, 1])),
+        (Y, NEGATIVE_POSITIVE),
+        (Y.astype(object), tuple(NEGATIVE_POSITIVE)),
+        (pd.Series(Y, index=np.arange(N) + 7), NEGATIVE_POSITIVE),
+        (list(Y), NEGATIVE_POSITIVE),
+    ],
+)
+def test_classes_of_every_kind(y, classes):
+    model = logistic(classes=classes, random_state=1).fit(parties(), y)
+    expected = logistic(random_state=1).fit(parties(), Y)
+    assert np.array_equal(coefficients(model), coefficients(expected))
+    assert list(model.classes_) == list(classes)
+    assert set(model.predict(parties())) <= set(classes)
+
+
+def test_whose_labels():
+    with pytest.raises(ParameterError, match="y is missing: give the labels, or make the party 'party1' with y="):
+        logistic().fit(parties())
+    with pytest.raises(ParameterError, match=r"y is missing: .*'party2'"):
+        logistic(label_holder="party2").fit(parties(y={"party1": Y}))
+    own = parties(y={"party2": Y}, data_norm={"party1": 2.0, "party3": 1.0})
+    assert logistic().fit(own).plan_.facts.label_holder == "party2"
+    with pytest.raises(ParameterError, match="parties 'party1', 'party2' all hold labels: say whose"):
+        logistic().fit(parties(y={"party1": Y, "party2": Y}))
+    logistic(label_holder="party1").fit(parties(y={"party1": Y, "party2": Y}))
+    logistic().fit(parties(y={"party1": Y}), Y)  # twice the same
+    with pytest.raises(DataError, match="y is given twice, and is not the same: party 'party1'"):
+        logistic().fit(parties(y={"party1": Y}), Y[::-1])
+
+
+# ------------------------------------------------------------------ what crosses
+
+
+@ALL
+def test_what_crosses_in_a_private_fit(make):
+    group = parties()
+    with group.recorded() as crossings:
+        model = make().fit(group, labels_of(make))
+    seen = [(c.party, c.uplink, type(c.message)) for c in crossings]
+    names, others = ("party1", "party2", "party3"), ("party2", "party3")
+    expected = []
+    for request, reply, whom in [
+        (Describe, Description, names),
+        (Afford, Done, others),
+        (TrainOnLabels, Trained, others),
+        (Keep, Done, others),
+        (Close, Done, others),
+    ]:
+        expected += [(name, False, request) for name in whom] + [(name, True, reply) for name in whom]
+    assert seen == expected
+    for c in crossings:
+        if isinstance(c.message, TrainOnLabels):
+            plan = model.plan_.party_plans[c.party]
+            assert set(np.unique(c.message.labels)) == {-1.0, 1.0}
+            assert c.message.flip_probability == plan.flip_probability == model.plan_.response.flip_probability
+            assert (c.message.alpha, c.message.mu) == (plan.alpha, plan.mu)
+        elif isinstance(c.message, (Afford, Trained)):
+            assert decode(c.message.encode()).event == c.message.event
+            assert "gaussian" in c.message.event
+    first, second = labels_sent(crossings).values()
+    assert np.array_equal(first, second)  # one response for all parties
+    *training, _, _, _, _ = crossings  # the farewell is no part of it
+    assert model.uplink_bytes_ + model.downlink_bytes_ == sum(c.n_bytes for c in training)
+    assert group.uplink_bytes + group.downlink_bytes == sum(c.n_bytes for c in crossings)
+
+
+def test_the_labels_that_cross_are_flipped_as_often_as_said():
+    signs = np.where(Y == "ill", 1.0, -1.0)
+    group, flips, runs = parties(), 0, 40
+    for _ in range(runs):
+        with group.recorded() as crossings:
+            model = logistic(epsilon=2.0).fit(group, Y)
+        flips += int(np.sum(labels_sent(crossings)["party2"] != signs))
+    p, n = model.plan_.response.flip_probability, runs * N
+    assert abs(flips - n * p) < 6.0 * math.sqrt(n * p * (1 - p))  # fails by chance with probability 2e-9
+    assert p == pytest.approx(1.0 / (1.0 + math.exp(1.5)))
+
+
+def test_public_labels_cross_as_they_are():
+    group = parties()
+    with group.recorded() as crossings:
+        model = logistic(labels_public=True, classes=None).fit(group, Y)
+    assert np.array_equal(labels_sent(crossings)["party2"], np.where(Y == "well", 1.0, -1.0))  # sorted, as scikit-learn
+    assert model.plan_.response is None
+    assert model.party_guarantees_["party1"].event == NothingReleased()
+    assert model.party_guarantees_["party1"].epsilon == 0.0
+    assert "the labels are public and not covered" in model.guarantee_.unit
+    assert "the labels themselves" in model.guarantee_.assumptions
+    assert not any("label" in text for text in model.guarantee_.releases)
+    with group.recorded() as crossings:
+        ridge(labels_public=True).fit(group, NUMBERS)
+    assert labels_sent(crossings)["party3"] == pytest.approx(np.clip(NUMBERS / 4.0, -1.0, 1.0))
+
+
+def test_budgets_are_asked_before_the_labels_are_released():
+    for name in ("party2", "party3"):
+        group = parties(budget={name: (0.01, 1e-4)})
+        with (
+            group.recorded() as crossings,
+            pytest.raises(PartyError, match=f"party '{name}' refused Afford: its budget"),
+        ):
+            logistic().fit(group, Y)
+        assert not labels_sent(crossings)
+        assert all(party.budget.spent == NothingReleased() for party in group.parties.values())
+
+
+def test_budgets_add_up_and_stop():
+    cost = logistic().fit(parties(), Y).party_guarantees_["party2"].event
+    twice = accountant_for(cost).epsilon(compose(cost, cost), 1e-4)
+    # a filter, sound for trainings that are chosen by earlier results, wants a little more than composition
+    group = parties(budget={"party2": (1.15 * twice, 1e-4)})
+    for _ in range(2):
+        model = logistic().fit(group, Y)
+    assert group.parties["party2"].budget.spent == compose(cost, cost)
+    with group.recorded() as crossings, pytest.raises(PartyError, match="this would bring what was spent to epsilon="):
+        logistic().fit(group, Y)
+    assert not labels_sent(crossings)
+    with pytest.raises(PartyError, match="a score tells about the row that is scored"):
+        model.predict(group)
+    with pytest.raises(PartyError, match="party 'party2' refused"):
+        logistic(epsilon=math.inf).fit(group, Y)
+
+
+def test_the_label_holders_own_model_costs_its_budget_nothing():
+    """It never leaves its walls; training over all columns without noise does, and is refused."""
+    group = parties(budget={"party1": (5.0, 1e-4)})
+    model = logistic().fit(group, Y)
+    assert group.parties["party1"].budget.spent == NothingReleased()
+    assert not group.parties["party1"]._at_home
+    assert model.local_decision_function(parties()).shape == (N,)
+    with pytest.raises(PartyError, match=r"party 'party1' refused .*: its budget"):
+        logistic(epsilon=np.inf, delta=None).fit(group, Y)
+
+
+class Failing(Party):
+    """It affords everything and then does not train."""
+
+    def handle(self, raw):
+        if isinstance(asked(raw), TrainOnLabels):
+            return Refused("it does not feel like it").encode()
+        return super().handle(raw)
+
+
+class Overspending(Party):
+    """It trains and then tells of another event."""
+
+    def handle(self, raw):
+        answer = super().handle(raw)
+        if isinstance(decode(answer), Trained):
+            return Trained('{"kind": "gaussian", "noise_multiplier": 0.1}').encode()
+        return answer
+
+
+def test_a_party_that_fails_half_way():
+    model = logistic().fit(parties(), Y)
+    before = dict(vars(model))
+    failing = [*list(parties((3, 3)).parties.values())[:1], Failing(X[:, 3:], name="party2", data_norm=2.0)]
+    model.set_params(classes=["ill", "well"])
+    with pytest.raises(
+        PartyError, match=r"party 'party2' refused .* The labels had been released by then: epsilon = 0.75"
+    ):
+        model.fit(failing, Y)
+    after = dict(vars(model))
+    assert after.pop("classes") == ["ill", "well"] and before.pop("classes") == NEGATIVE_POSITIVE
+    assert {name: id(value) for name, value in after.items()} == {name: id(value) for name, value in before.items()}
+    with pytest.raises(PartyError) as caught:
+        logistic(labels_public=True).fit(failing, Y)
+    assert "released" not in str(caught.value)
+
+
+def test_a_party_that_says_it_spent_something_else():
+    other = Overspending(X[:, 3:], name="other", data_norm=2.0)
+    with pytest.raises(PartyError, match=r"party 'other' says that it spent .* planned was"):
+        logistic().fit([Party(X[:, :3], name="holder"), other], Y)
+
+
+# ------------------------------------------------------------------ receipts
+
+
+@ALL
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_receipts(make, epsilon):
+    model = make(epsilon=epsilon).fit(parties(), labels_of(make))
+    whole, each = model.guarantee_, model.party_guarantees_
+    assert (whole.epsilon, whole.delta, whole.adjacency) == (epsilon, 1e-4, "replace-one")
+    assert whole.is_private and not whole.seeded
+    assert 0.999 * epsilon < whole.epsilon_at(1e-4) <= epsilon * (1 + 1e-9)  # nothing is left over
+    assert whole.event == model.plan_.event == compose(*(receipt.event for receipt in each.values()))
+    assert each["party1"].event == RandomizedResponseEvent(0.75 * epsilon)
+    assert each["party1"].epsilon_at(0.0) == 0.75 * epsilon
+    assert "label at party1" in each["party1"].unit and "columns at party2" in each["party2"].unit
+    for name in ("party2", "party3"):
+        plan = model.plan_.party_plans[name]
+        assert isinstance(plan, ReleasedLabelsPlan)
+        assert each[name].event == plan.event
+        assert each[name].epsilon == accountant_for(plan.event).epsilon(plan.event, 1e-4)
+        assert plan.mu == pytest.approx(model.plan_.mu * math.sqrt(0.5))
+    for receipt in (whole, *each.values()):
+        assert Guarantee.from_json(receipt.to_json()) == receipt
+        assert receipt.proof == "docs/privacy/vertical_local_models.md"
+    assert "party2: rows of norm at most 1.5 (longer ones were shortened)" in whole.assumptions
+    assert whole.parameters["label_holder"] == "party1"
+
+
+def test_no_secret_in_receipts_and_texts():
+    model = logistic().fit(parties(), Y)
+    secret = [
+        *(
+            float(value)
+            for part in (*model.parts_.values(), model.local_part_)
+            for value in (*part.coef, part.intercept)
+        ),
+        model.scorer_.terms["party2"].centre,
+        float(np.mean(Y == "ill")),
+    ]
+    texts = [repr(model), str(model), model.guarantee_._repr_html_(), repr(parties()), str(model.plan_)]
+    texts += [receipt.to_json() for receipt in (model.guarantee_, *model.party_guarantees_.values())]
+    for text in texts:
+        for value in secret:
+            assert repr(value) not in text and (value == 0.0 or f"{value:.6g}" not in text)
+
+
+def test_budget_shares():
+    shares = {"party2": 9, "party3": 1}  # only their ratio counts
+    model = logistic(mechanism_options={"budget_shares": shares, "label_share": 0.5, "combination": 1.0}).fit(
+        parties(), Y
+    )
+    plan = model.plan_
+    assert plan.party_plans["party2"].mu == pytest.approx(plan.mu * math.sqrt(0.9))
+    assert plan.party_plans["party3"].mu == pytest.approx(plan.mu * math.sqrt(0.1))
+    assert model.party_guarantees_["party2"].epsilon > model.party_guarantees_["party3"].epsilon
+    assert model.guarantee_.epsilon_at(1e-4) <= 1.0 + 1e-9
+    assert plan.response.epsilon == 0.5
+    assert model.scorer_.terms["party2"].weight == 0.5
+    assert model.guarantee_.parameters["combination"] == 1.0
+
+
+def test_receipt_of_a_training_without_noise():
+    model = logistic(epsilon=math.inf, delta=None).fit(parties(), Y)
+    assert model.guarantee_.epsilon == math.inf and not model.guarantee_.is_private
+    assert model.guarantee_.statement().startswith("NOT PRIVATE")
+    assert all(receipt.epsilon == math.inf for receipt in model.party_guarantees_.values())
+    assert Guarantee.from_json(model.guarantee_.to_json()) == model.guarantee_
+
+
+# ------------------------------------------------------------------ randomness
+
+
+@ALL
+def test_seeds(make):
+    y = labels_of(make)
+    first, again, other = (make(random_state=seed).fit(parties(), y) for seed in (3, np.int64(3), 4))
+    assert np.array_equal(coefficients(first), coefficients(again))
+    assert not np.array_equal(coefficients(first), coefficients(other))
+    assert first.guarantee_.seeded and not first.guarantee_.is_private
+    assert "random_state: NOT PRIVATE" in first.guarantee_.statement()
+    one, two = (make(random_state=np.random.default_rng(5)).fit(parties(), y) for _ in range(2))
+    assert np.array_equal(coefficients(one), coefficients(two))
+    fresh = [make().fit(parties(), y).parts_["party2"].coef for _ in range(2)]
+    assert not np.array_equal(*fresh)
+
+
+def seeds_used(monkeypatch, random_state):
+    """Return the first numbers of every stream that a fit opens, at the label holder and at the parties."""
+    used, original = [], Streams.__init__
+
+    def opened(self, random_state=None):
+        original(self, random_state)
+        used.append(self._seed)
+
+    monkeypatch.setattr(Streams, "__init__", opened)
+    logistic(random_state=random_state).fit(parties(), Y)
+    monkeypatch.setattr(Streams, "__init__", original)
+    return used
+
+
+@pytest.mark.parametrize("random_state", [0, 7, np.int64(7), 2**63 - 1])
+def test_no_two_streams_of_a_seeded_fit_are_the_same(monkeypatch, random_state):
+    used = seeds_used(monkeypatch, random_state)
+    assert len(used) == 3 == len(set(used))
+    assert used[0] == random_state
+    assert set(seeds_used(monkeypatch, random_state)) == set(used)
+
+
+def test_a_generator_gives_every_party_a_seed(monkeypatch):
+    assert len(set(seeds_used(monkeypatch, np.random.default_rng(1)))) == 3
+    assert len(set(seeds_used(monkeypatch, np.random.RandomState(1)))) == 3
+
+
+def test_a_seed_does_not_outlive_its_fit():
+    group = parties()
+    logistic(random_state=3).fit(group, Y)
+    assert not any(party.is_seeded for party in group.parties.values())
+    failing = InProcessParties([Party(X[:, :3], name="a"), Failing(X[:, 3:], name="b", data_norm=2.0)])
+    with pytest.raises(PartyError):
+        logistic(random_state=3).fit(failing, Y)
+    assert not any(party.is_seeded for party in failing.parties.values())
+    first, second = (logistic().fit(group, Y) for _ in range(2))
+    assert not first.guarantee_.seeded
+    assert not np.array_equal(first.parts_["party2"].coef, second.parts_["party2"].coef)
+
+
+def test_a_seeded_party_makes_the_receipt_say_so():
+    group = parties()
+    with group.parties["party2"].seeded(3):
+        assert logistic().fit(group, Y).guarantee_.seeded
+        logistic(random_state=1).fit(group, Y)
+        assert group.parties["party2"].is_seeded  # as it was before that fit
+    assert not logistic().fit(group, Y).guarantee_.seeded
+
+
+def test_copies_of_a_party_do_not_share_noise():
+    group = parties()
+    logistic().fit(group, Y)
+    twin = copy.deepcopy(group)
+    one, two = (logistic(labels_public=True).fit(each, Y) for each in (group, twin))
+    assert not np.array_equal(one.parts_["party2"].coef, two.parts_["party2"].coef)
+
+
+# ------------------------------------------------------------------ tables
+
+
+@ALL
+def test_tables_of_every_kind(make):
+    y, base = labels_of(make), make(random_state=1).fit(parties(), labels_of(make))
+    names = list("abcdef")
+    for table in (
+        pd.DataFrame(X, columns=names),
+        pl.DataFrame(X, schema=names),
+        sp.csr_array(X),
+        sp.csc_matrix(X),
+        X.astype(np.float32),
+        np.asfortranarray(X),
+        X.tolist(),
+    ):
+        model = make(random_state=1).fit(parties(X=table), y)
+        assert coefficients(model) == pytest.approx(coefficients(base), rel=1e-4, abs=1e-5)
+        assert model.decision_function(parties(X=table)) == pytest.approx(base.decision_function(parties()), abs=1e-4)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_tables_with_holes(value):
+    bad = X.copy()
+    bad[4, 5] = value
+    with pytest.raises(DataError, match="X of party 'party3'"):
+        parties(X=bad)
+
+
+def test_columns_in_another_order_at_prediction():
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = logistic().fit(parties(X=frame), Y)
+    with pytest.raises(DataError, match=r"party 'party2' has the features \['e', 'd'\]; .* trained on \['d', 'e'\]"):
+        model.predict(parties(X=frame[list("abcedf")]))
+    model.predict(parties())  # without names there is nothing to compare
+    with pytest.raises(DataError, match="party 'party1' has 2 features; its part of the model has 3"):
+        model.predict(parties((2, 3, 1)))
+
+
+# ------------------------------------------------------------------ prediction
+
+
+@ALL
+def test_prediction(make):
+    y = labels_of(make)
+    model = make(random_state=0).fit(parties(), y)
+    fresh = X[:40] + 0.01
+    scores = model.decision_function(parties(X=fresh))
+    expected = fresh[:, :3] @ model.parts_["party1"].coef + model.parts_["party1"].intercept
+    assert model.local_decision_function(parties(X=fresh)) == pytest.approx(expected)
+    weight = 0.6 / 2 * (4.0 if make is ridge else 1.0)
+    for name, columns in (("party2", fresh[:, 3:5]), ("party3", fresh[:, 5:])):
+        part, term = model.parts_[name], model.scorer_.terms[name]
+        assert term.weight == pytest.approx(weight)
+        expected = expected + weight * (columns @ part.coef + part.intercept - term.centre)
+    assert scores == pytest.approx(expected)
+    if make is ridge:
+        assert np.array_equal(model.predict(parties(X=fresh)), scores)
+        return
+    assert np.array_equal(model.predict(parties(X=fresh)), np.where(scores > 0, "ill", "well"))
+    assert model.score(parties(), Y) == np.mean(model.predict(parties()) == Y)
+    if make is logistic:
+        probabilities = model.predict_proba(parties(X=fresh))
+        assert probabilities.sum(axis=1) == pytest.approx(np.ones(40))
+        assert probabilities[:, 1] == pytest.approx(1 / (1 + np.exp(-scores)))
+
+
+def test_a_missing_party_drops_its_term():
+    model = logistic().fit(parties(), Y)
+    all_of_them = list(parties().parties.values())
+    one, two, three = (
+        model.scorer_.terms[p.name].weight
+        * (p._table @ model.parts_[p.name].coef + model.parts_[p.name].intercept - model.scorer_.terms[p.name].centre)
+        for p in all_of_them
+    )
+    assert model.decision_function(all_of_them) == pytest.approx(one + two + three)
+    assert model.decision_function(all_of_them[:2]) == pytest.approx(one + two)
+    assert model.decision_function(all_of_them[::2]) == pytest.approx(one + three)
+    assert np.array_equal(model.decision_function(all_of_them[:1]), model.local_decision_function(parties()))
+    with pytest.raises(DataError, match="party 'party1' is missing: its part of the model is needed for every score"):
+        model.decision_function(all_of_them[1:])
+    with pytest.raises(DataError, match="party 'party1' is missing"):
+        model.local_decision_function(all_of_them[1:])
+    exact = logistic(epsilon=math.inf).fit(parties(), Y)
+    with pytest.raises(DataError, match="party 'party3' is missing"):
+        exact.predict(all_of_them[:2])
+
+
+def test_parties_that_do_not_fit_at_prediction():
+    model = logistic().fit(parties((3, 3)), Y)
+    holder = Party(X[:, :3], name="party1")
+    with pytest.raises(DataError, match=r"party 'Party2' took no part in this model; those who did are \['party1', "):
+        model.predict([holder, Party(X[:, 3:], name="Party2")])
+    for rows in (1, 7):  # one row would be added to all
+        with pytest.raises(DataError, match=f"must hold the same people; .* 'party2': {rows}"):
+            model.predict([holder, Party(X[:rows, 3:], name="party2")])
+    with pytest.raises(DataError, match="hold different identifiers"):
+        model.predict([
+            Party(X[:, :3], ids=np.arange(N), name="party1"),
+            Party(X[:, 3:], ids=np.arange(N)[::-1], name="party2"),
+        ])  # fmt: skip
+    with pytest.raises(NotFittedError):
+        logistic().predict(parties())
+
+
+@ALL
+def test_compare(make):
+    y = labels_of(make)
+    model = make().fit(parties(y={"party1": y}))
+    report = model.compare(parties(), y)
+    assert report.n_samples == N
+    assert report == model.compare(parties(y={"party1": y}))
+    if make is not ridge:
+        assert report.joint["accuracy"] == model.score(parties(), y)
+        with pytest.raises(DataError, match="y holds the label"):
+            model.compare(parties(), np.where(y == "ill", 1, 0))
+    with pytest.raises(DataError, match="y must hold one label for each"):
+        model.compare(parties(), y[:1])
+    with pytest.raises(ParameterError, match="y is missing"):
+        model.compare(parties())
+
+
+@ALL
+def test_recombine(make):
+    y = labels_of(make)
+    model = make(random_state=0).fit(parties(), y)
+    before, receipt = dict(model.parts_), model.guarantee_
+    measure = {"logistic": "log loss", "svc": "hinge loss", "ridge": "mean squared error"}[make.__name__]
+    loss = model.compare(parties(), y).joint[measure]
+    group = parties()
+    with group.recorded() as crossings:
+        assert model.recombine(group, y) is model
+    assert [type(c.message) for c in crossings] == [Score] * 3 + [Scores] * 3
+    if make is not svc:  # weighed by this very measure, but for a penalty
+        assert model.compare(parties(), y).joint[measure] < loss
+    assert model.parts_ == before and model.guarantee_ is receipt
+    first = model.decision_function(parties())
+    assert model.recombine(parties(y={"party1": y})).decision_function(parties()) == pytest.approx(first)  # again
+    with pytest.raises(DataError, match="party 'party3' is missing"):
+        model.predict(list(parties().parties.values())[:2])
+
+
+def test_recombine_refuses():
+    model = logistic().fit(parties(), Y)
+    with pytest.raises(DataError, match="party 'party3' is missing"):
+        model.recombine(list(parties().parties.values())[:2], Y)
+    with pytest.raises(DataError, match="y must hold one label for each"):
+        model.recombine(parties(), Y[:5])
+    with pytest.raises(DataError, match="y holds the label"):
+        model.recombine(parties(), np.arange(N))
+    with pytest.raises(DataError, match="y holds one class only"):
+        model.recombine(parties(), np.full(N, "ill"))
+    short = [*list(parties().parties.values())[:2], Party(X[:3, 5:], name="party3")]
+    with pytest.raises(DataError, match="must hold the same people"):
+        model.recombine(short, Y)
+    with pytest.raises(DataError, match="y must hold finite numbers"):
+        ridge().fit(parties(), NUMBERS).recombine(parties(), np.full(N, math.nan))
+    with pytest.raises(ParameterError, match="recombine is for mechanism='local-models'"):
+        logistic(epsilon=math.inf).fit(parties(), Y).recombine(parties(), Y)
+
+
+def test_a_refit_has_a_new_model():
+    group = parties()
+    model = logistic().fit(group, Y)
+    name, scores = model.model_, model.decision_function(group)
+    kept = copy.copy(model)
+    model.fit(group, Y)
+    assert model.model_ != name
+    assert not np.array_equal(model.decision_function(group), scores)
+    assert np.array_equal(kept.decision_function(group), scores)  # both live beside each other
+    fewer = parties((3, 3))
+    model.fit(fewer, Y)
+    assert set(model.parts_) == set(model.scorer_.terms) == {"party1", "party2"}
+    assert [len(part.coef) for part in model.parts_.values()] == [3, 3]
+
+
+# ------------------------------------------------------------------ without noise
+
+
+def test_without_noise_it_is_scikit_learns_model():
+    model = logistic(epsilon=math.inf, tol=1e-10).fit(parties(), Y)
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, np.where(Y == "ill", 1, 0))
+    assert coefficients(model) == pytest.approx(theirs.coef_[0], abs=1e-5)
+    assert sum(part.intercept for part in model.parts_.values()) == pytest.approx(theirs.intercept_[0], abs=1e-5)
+    assert model.history_.converged and model.n_rounds_ == model.history_.n_rounds
+
+    model = VerticalRidge(epsilon=math.inf, alpha=0.01, tol=1e-10).fit(parties(), NUMBERS)
+    theirs = Ridge(alpha=0.01 * N).fit(X, NUMBERS)
+    assert coefficients(model) == pytest.approx(theirs.coef_, abs=1e-6)
+    assert model.score(parties(), NUMBERS) == pytest.approx(theirs.score(X, NUMBERS), abs=1e-8)
+
+
+def test_the_label_holders_own_model_is_scikit_learns():
+    model = logistic().fit(parties(), Y)
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X[:, :3], np.where(Y == "ill", 1, 0))
+    assert model.parts_["party1"].coef == pytest.approx(theirs.coef_[0], abs=1e-4)
+    assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
+
+
+def test_with_a_large_budget_a_private_model_is_nearly_exact():
+    """Public labels and epsilon = 1e4: the other party's model is a penalised fit of its own columns."""
+    n = 2000
+    wide = np.random.default_rng(1).uniform(0, 1, (n, 4))
+    y = np.where(wide @ [2.0, -2.0, 3.0, -3.0] + np.random.default_rng(2).logistic(size=n) > 0, 1, 0)
+    group = split_columns(wide, [2, 2], data_norm={"party2": 2**0.5})
+    model = logistic(epsilon=1e4, classes=[0, 1], labels_public=True).fit(group, y)
+    theirs = LogisticRegression().fit(wide[:, 2:], y)
+    assert model.parts_["party2"].coef == pytest.approx(theirs.coef_[0], abs=0.15)
+
+
+# ------------------------------------------------------------------ scikit-learn's conventions, other roles
+
+
+@ALL
+def test_parameters_are_never_written(make):
+    options = {"label_share": 0.6}
+    model = make(mechanism_options=options, random_state=3)
+    before = dict(model.get_params())
+    model.fit(parties(), labels_of(make))
+    assert model.get_params() == before and options == {"label_share": 0.6}
+    twin = clone(model)
+    assert twin.get_params() == before and not hasattr(twin, "parts_")
+    assert twin.set_params(epsilon=2.0).epsilon == 2.0
+    assert np.array_equal(coefficients(clone(model).fit(parties(), labels_of(make))), coefficients(model))
+
+
+def test_the_label_holder_need_not_be_first():
+    group = parties(y={"party3": Y}, data_norm={"party1": 2.0, "party2": 1.5})
+    with group.recorded() as crossings:
+        model = logistic().fit(group)
+    assert set(labels_sent(crossings)) == {"party1", "party2"}
+    assert set(model.scorer_.optional) == {"party1", "party2"}
+    assert "label at party3" in model.party_guarantees_["party3"].unit
+    assert model.local_part_.coef.shape == (1,)
+    assert model.predict([Party(X[:5, 5:], name="party3")]).shape == (5,)
+
+
+def test_the_plan_is_what_is_run():
+    group = parties()
+    plan = logistic().plan(group)
+    model = logistic().fit(group, Y)
+    assert plan.event == model.guarantee_.event
+    assert plan.promised_epsilon == 1.0 and plan.is_private
+
+
+def test_epsilon_of_any_kind_of_number():
+    for epsilon in (1, np.float64(1.0), Fraction(1)):
+        assert logistic(epsilon=epsilon).fit(parties(), Y).guarantee_.epsilon == 1.0
+        assert svc(epsilon=epsilon).fit(parties(), Y).guarantee_.epsilon == 1.0
+        assert ridge(epsilon=epsilon).fit(parties(), NUMBERS).guarantee_.epsilon == 1.0
+
+
+def test_ridge_rounds_without_bias_and_keeps_to_its_bounds():
+    """The share of +1 among the answers is that of the mean label; labels beyond the bounds count as the bounds."""
+    y = np.full(N, 1.0)
+    group, plus, runs = parties(), 0, 60
+    for _ in range(runs):
+        with group.recorded() as crossings:
+            model = ridge(epsilon=4.0).fit(group, y)
+        plus += int(np.sum(labels_sent(crossings)["party2"] > 0.0))
+    p, n = model.plan_.response.flip_probability, runs * N
+    share = 0.5 * (1.0 + (1.0 - 2.0 * p) * 0.25)
+    assert abs(plus - n * share) < 6.0 * math.sqrt(n * share * (1 - share))  # fails by chance with probability 2e-9
+    far, bound = (ridge(random_state=2).fit(group, np.full(N, value)) for value in (1e6, 4.0))
+    assert np.array_equal(coefficients(far), coefficients(bound))
+
+
+# ------------------------------------------------------------------ split_columns and align
+
+
+def test_split_columns():
+    group = split_columns(X, [1, 2, 3])
+    assert group.names == ("party1", "party2", "party3")
+    assert [party.n_features for party in group.parties.values()] == [1, 2, 3]
+    assert np.array_equal(group.parties["party2"]._table, X[:, 1:3])
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    group = split_columns(frame, {"bank": ["b", "f"], "shop": [0, "c"]}, nonnegative={"bank": True})
+    assert np.array_equal(group.parties["bank"]._table, X[:, [1, 5]])
+    assert np.array_equal(group.parties["shop"]._table, X[:, [0, 2]])
+    assert group.parties["bank"].feature_names == ("b", "f")
+    assert group.parties["bank"].nonnegative and not group.parties["shop"].nonnegative
+    sparse = split_columns(sp.csr_array(X), {"a": [5, 0]}).parties["a"]
+    assert np.array_equal(sparse._table.toarray(), X[:, [5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "facts", "message"),
+    [
+        ([3, 2], {}, r"columns must add up to the 6 columns of X; got \[3, 2\], 5 in all"),
+        ([6, 0], {}, "columns must be a whole number >= 1; got 0"),
+        ([3.0, 3.0], {}, "columns must be a whole number >= 1; got 3.0"),
+        (6, {}, "columns must be a list of numbers of columns, or a dict by party; got 6"),
+        ("33", {}, "columns must be a list of numbers"),
+        ({"a": [0, 1], "b": [1]}, {}, "gives a column of X to more than one party, or twice to one"),
+        ({"a": [0, 0]}, {}, "gives a column of X to more than one party, or twice to one"),
+        ({"a": [6]}, {}, "columns names 6, which X does not have"),
+        ({"a": [-1]}, {}, "columns names -1, which X does not have"),
+        ({"a": [True]}, {}, "columns names True, which X does not have"),
+        ({"a": ["x"]}, {}, "columns names 'x', which X does not have"),
+        ({}, {}, "parties must hold at least one party"),
+        ([3, 3], {"data_norm": {"bank": 1.0}}, "data_norm names 'bank', which is no party"),
+        ([3, 3], {"data_norm": 1.0}, "data_norm must be a dict by party; got float"),
+    ],
+)
+def test_split_columns_refuses(columns, facts, message):
+    with pytest.raises(ParameterError, match=message):
+        split_columns(X, columns, **facts)
+
+
+def test_split_columns_needs_a_table():
+    with pytest.raises(ParameterError, match="X must be a table"):
+        split_columns(np.ones(3), [1])
+    with pytest.raises(DataError, match="0 feature"):
+        split_columns(X, {"a": [0], "b": []})
+
+
+def test_align_brings_rows_labels_and_facts_in_order():
+    rng = np.random.default_rng(1)
+    order = rng.permutation(N)
+    ids = np.array([f"p{i:03d}" for i in range(N)])
+    hospital = Party(X[order, :3], ids=ids[order], y=Y[order], name="hospital")
+    insurer = Party(X[20:, 3:], ids=ids[20:], name="insurer", data_norm=2.0, nonnegative=True, budget=(3.0, 1e-4))
+    group = align([hospital, insurer])
+    assert (group.report.n_common, group.names) == (N - 20, ("hospital", "insurer"))
+    assert np.array_equal(group.parties["hospital"]._table, X[20:, :3])
+    assert np.array_equal(group.parties["hospital"].y, Y[20:])
+    assert np.array_equal(group.parties["insurer"]._table, X[20:, 3:])
+    assert group.parties["insurer"].nonnegative and group.parties["insurer"].data_norm == 2.0
+    counts = {party.name: (party.rows, party.not_in_common) for party in group.report.parties}
+    assert counts == {"hospital": (N, 20), "insurer": (N - 20, 0)}
+    for text in (repr(group), repr(group.report), group.report.summary()):
+        assert "p0" not in text  # counts only
+    model = logistic(label_holder="hospital").fit(group)
+    assert model.plan_.facts.n_samples == N - 20
+    spent = group.parties["insurer"].budget.spent
+    assert spent != NothingReleased()
+    assert align([hospital, insurer]).parties["insurer"].budget.spent == spent == insurer.budget.spent  # one account
+
+
+def test_align_refuses():
+    a = Party(X[:, :3], ids=np.arange(N), name="a")
+    with pytest.raises(ParameterError, match="the names of the parties must differ"):
+        align([a, a])
+    with pytest.raises(DataError) as caught:
+        align([a, Party(X, ids=["person-17"] * N, name="b")])
+    assert "person-17" not in str(caught.value)
+    with pytest.raises((DataError, ParameterError)):
+        align([a, Party(X, name="b")])
+    with pytest.raises(DataError):
+        align([a, Party(X, ids=np.arange(N) + 1000, name="b")])
+
+
+# ------------------------------------------------------------------ real data
+
+
+def test_the_joint_model_beats_the_local_one_on_adult(real_data):
+    """a9a, 66 and 57 columns, epsilon = 1 at delta = 1e-5: test log loss .3494 alone.
+
+    Over 40 seeds the joint model was .0168 to .0220 better, .0193 on average with a standard deviation of .0012: the
+    bound is seven of these away.
+    """
+    folder = real_data("a9a.bz2", "a9a.t.bz2")
+    facts = {"data_norm": {"party2": math.sqrt(6.0)}, "nonnegative": {"party2": True}}
+    (train, y), (test, truth) = (
+        load_svmlight_file(str(folder / name), n_features=123) for name in ("a9a.bz2", "a9a.t.bz2")
+    )
+    model = logistic(epsilon=1.0, delta=1e-5, classes=[-1, 1]).fit(split_columns(train, [66, 57], **facts), y)
+    report = model.compare(split_columns(test, [66, 57]), truth)
+    assert report.local["log loss"] == pytest.approx(0.3494, abs=1e-3)
+    assert report.joint["log loss"] < report.local["log loss"] - 0.010

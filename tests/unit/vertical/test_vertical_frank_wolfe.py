@@ -1,0 +1,478 @@
+"""Frank-Wolfe over columns at several parties: pieces against their definitions, fits against the optimum, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.calibration import least_scale
+from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, NonPrivateEvent, RepeatedEvent, compose
+from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
+from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.wire import (
+    BallChoice,
+    BallSelect,
+    BallStart,
+    BallStep,
+    BallVertex,
+    Chosen,
+    Done,
+    KeepWeights,
+    Refused,
+    ShareColumn,
+    SharedColumn,
+    ShowColumn,
+    TrainOnBall,
+)
+from support.party import request as ask
+
+N, NAMES = 600, ("bank", "clinic", "shop")
+RNG = np.random.default_rng(0)
+TABLES = {name: RNG.uniform(-2, 2, (N, 5)) for name in NAMES}
+TABLES["shop"][:, 0] = TABLES["bank"][:, 1] + 0.1 * RNG.normal(size=N)
+TRUE = {"bank": [0.0, 0.5, 0.0, 0.0, -0.3], "clinic": [0.4, 0.0, 0.0, 0.0, 0.0], "shop": [0.0, 0.0, 0.0, 0.2, 0.0]}
+MARGINS = sum(TABLES[name] @ TRUE[name] for name in NAMES)
+Y = np.clip(MARGINS + 0.7 + 0.1 * RNG.normal(size=N), -2.0, 4.0)
+SIGNS = np.where(MARGINS + 0.3 * RNG.normal(size=N) > 0, "yes", "no")
+ALL = np.hstack([np.clip(TABLES[name], -2, 2) for name in NAMES])
+PUBLIC = {"epsilon": 5.0, "delta": 1e-4, "radius": 1.4, "random_state": 0}
+AGGREGATIONS = pytest.mark.parametrize("aggregation", ["local", "product", "global"])
+
+
+def parties(**changes):
+    facts = {"data_bound": 2.0} | changes
+    return InProcessParties([Party(TABLES[name], name=name, **facts) for name in NAMES])
+
+
+def lasso(**changes):
+    return VerticalLasso(**{**PUBLIC, "label_bounds": (-2.0, 4.0), "labels_public": True, **changes})
+
+
+def logistic(**changes):
+    return VerticalSparseLogisticRegression(**{**PUBLIC, "classes": ["no", "yes"], "labels_public": True, **changes})
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 3000), st.data())
+def test_places_there_and_back(n_columns, data):
+    places = data.draw(st.lists(st.integers(0, 2 * n_columns - 1), max_size=20))
+    raw = pack_places(places, n_columns)
+    assert unpack_places(raw, len(places), n_columns) == places
+    assert len(raw) == math.ceil(round(len(places) * math.log2(2 * n_columns), 9) / 8)
+
+
+def test_places_that_are_none():
+    assert [signed_column(place_of(7, sign)) for sign in (1, -1)] == [(7, 1), (7, -1)]
+    for raw in (b"\xff\xff", b"\x00", b"\x00\x00\x00"):
+        with pytest.raises(MessageError, match="places of 5 columns"):
+            unpack_places(raw, 4, 5)
+    with pytest.raises(MessageError, match="below 10"):
+        pack_places([10], 5)
+
+
+@pytest.mark.parametrize("kind", ["sparse-sign", "gaussian"])
+def test_sketch(kind):
+    sketch = Sketch(kind, 300, 40, 11)
+    matrix = np.column_stack([sketch.compress(unit) for unit in np.eye(300)])
+    assert np.linalg.norm(matrix, axis=0).max() == pytest.approx(sketch.largest_norm, rel=1e-9)
+    u, a = np.random.default_rng(1).normal(size=40), np.random.default_rng(2).normal(size=300)
+    np.testing.assert_allclose(sketch.spread(u), matrix.T @ u, atol=1e-12)
+    np.testing.assert_allclose(sketch.compress(a), matrix @ a, atol=1e-12)
+    assert np.array_equal(Sketch(kind, 300, 40, 11).compress(a), sketch.compress(a))
+    if kind == "sparse-sign":
+        np.testing.assert_array_equal(np.linalg.norm(matrix, axis=0), 1.0)
+        assert (np.count_nonzero(matrix, axis=0) == 4).all()
+    mean = np.mean(
+        [Sketch(kind, 300, 40, seed).compress(a) @ Sketch(kind, 300, 40, seed).compress(a) for seed in range(99)]
+    )
+    assert mean == pytest.approx(a @ a, rel=0.1)
+
+
+def test_soft_slopes_are_those_of_the_losses():
+    from sottovoce.losses import Logistic
+    from sottovoce.losses.base import slope
+
+    for m in (-3.0, 0.0, 0.7):
+        for y in (-1.0, 1.0):
+            assert slope(LOSSES["logistic"], y, m) == pytest.approx(slope(Logistic(), y, m), abs=1e-15)
+        mixed = 0.8 * slope(LOSSES["logistic"], 1 / 0.6, m) + 0.2 * slope(LOSSES["logistic"], -1 / 0.6, m)
+        assert mixed == pytest.approx(slope(Logistic(), 1.0, m), abs=1e-12)  # flips of 20 % corrected
+
+
+@pytest.mark.parametrize(("noise", "size"), [(0.05, 2), (0.5, 2), (200.0, 4)])
+def test_a_shared_column_takes_few_bytes_and_keeps_its_mean(noise, size):
+    release = ColumnRelease(4000, noise)
+    column = np.full(4000, 0.3)
+    raw = release.release(column, np.random.default_rng(0))
+    assert len(raw) == 4000 * size
+    got = release.read(raw)
+    assert np.std(got) == pytest.approx(release.mechanism.noise_std, rel=0.05)
+    assert np.mean(got) == pytest.approx(0.3, abs=4 * release.mechanism.noise_std / 63 + 2**-7)
+    with pytest.raises(MessageError, match="bytes"):
+        release.read(raw[:-1])
+
+
+# --- without noise ----------------------------------------------------------------------------------------------------
+
+
+def least(radius):
+    """Least mean squared residual over 2 with an intercept's column of 2, by projected gradients."""
+    X = np.column_stack([ALL, np.full(N, 2.0)])
+    w, step = np.zeros(X.shape[1]), N / np.linalg.norm(X, 2) ** 2
+    for _ in range(3000):
+        w = w - step * X.T @ (X @ w - (Y - 1.0)) / N
+        sizes = np.sort(np.abs(w))[::-1]
+        if sizes.sum() > radius:
+            over = np.cumsum(sizes) - radius
+            last = np.flatnonzero(sizes > over / np.arange(1, len(w) + 1))[-1]
+            w = np.sign(w) * np.maximum(np.abs(w) - over[last] / (last + 1), 0.0)
+    return 0.5 * np.mean((X @ w - (Y - 1.0)) ** 2)
+
+
+def test_global_without_noise_reaches_the_optimum():
+    model = lasso(epsilon=math.inf, aggregation="global", tol=5e-3, max_iter=1500).fit(parties(), Y)
+    found, best = 0.5 * np.mean((ALL @ model.coef_ + model.intercept_ - Y) ** 2), least(1.4)
+    start = 0.5 * np.mean((Y - 1.0) ** 2)
+    assert model.history_.converged
+    assert best - 1e-9 <= found <= best + 5e-3 * start  # the duality gap says so
+    assert np.abs(model.coef_).sum() + abs(model.intercept_ - 1.0) / 2.0 <= 1.4 * (1 + 1e-12)
+    assert model.history_.stationarity[-1] <= 5e-3 * start
+    assert math.isinf(model.guarantee_.epsilon)
+
+
+@AGGREGATIONS
+@pytest.mark.parametrize("make", [lasso, logistic])
+def test_without_noise(make, aggregation):
+    y = Y if make is lasso else SIGNS
+    model = make(epsilon=math.inf, aggregation=aggregation, tol=0.02, max_iter=500).fit(parties(), y)
+    assert model.history_.converged
+    assert model.score(parties(), y) > (0.3 if make is lasso else 0.75)
+    drop = np.diff(model.history_.objective)
+    assert aggregation == "local" or (drop < 1e-9 * N).all()  # exact line search never rises
+    assert model.history_.uplink_bytes == sorted(model.history_.uplink_bytes)
+    assert all(party.spent == NonPrivateEvent() for party in fitted(model))
+
+
+def fitted(model):
+    ready = parties()
+    model.fit(ready, Y if isinstance(model, VerticalLasso) else SIGNS)
+    return ready.parties.values()
+
+
+# --- private fits -----------------------------------------------------------------------------------------------------
+
+
+@AGGREGATIONS
+@pytest.mark.parametrize("public", [True, False], ids=["public labels", "secret labels"])
+@pytest.mark.parametrize("make", [lasso, logistic])
+def test_private_fit(make, public, aggregation):
+    y, ready = (Y if make is lasso else SIGNS), parties()
+    model = make(aggregation=aggregation, labels_public=public, n_steps=4)
+    plan = model.plan(ready)
+    assert model.fit(ready, y) is model
+    assert model.plan_.details() == plan.details()
+    assert model.guarantee_.event == plan.event
+    assert accountant_for(plan.event).epsilon(plan.event, 1e-4) <= 5.0
+    assert model.guarantee_.epsilon == 5.0
+    # the model is one for everybody: coefficients, parts and scores are the same thing
+    np.testing.assert_array_equal(model.coef_, np.concatenate([model.parts_[name].coef for name in NAMES]))
+    np.testing.assert_allclose(
+        model.decision_function(ready), np.hstack(list(TABLES.values())) @ model.coef_ + model.intercept_, atol=1e-12
+    )
+    assert model.n_nonzero_ == np.count_nonzero(model.coef_) <= 12
+    sizes = {name: np.abs(model.parts_[name].coef).sum() + abs(model.parts_[name].intercept) / 2.0 for name in NAMES}
+    assert sum(sizes.values()) <= 1.4 * (1 + 1e-9)
+    if aggregation != "global":
+        assert max(sizes.values()) <= 1.4 / 3 * (1 + 1e-9)
+    # what each party was charged is what its receipt says
+    for name, party in ready.parties.items():
+        own = model.party_guarantees_[name]
+        assert own.epsilon < 5.0
+        if name != "bank":
+            assert party.spent == own.event
+    assert ("label" in model.party_guarantees_["bank"].unit) == (not public)
+    assert model.guarantee_.seeded
+
+
+def test_a_large_budget_finds_the_columns():
+    n = 20_000
+    rng = np.random.default_rng(3)
+    X = rng.choice([-1.0, 1.0], (n, 40))
+    y = np.clip(0.5 * X[:, 3] - 0.5 * X[:, 33], -1, 1)
+    halves = [Party(part, name=name, data_bound=1.0) for name, part in zip("ab", (X[:, :20], X[:, 20:]), strict=True)]
+    for changes in (
+        {"aggregation": "local"}, {"aggregation": "product"}, {"aggregation": "global"},
+        {"aggregation": "global", "sharing_options": {"sketch": "sparse-sign", "sketch_rows": 2000}},
+        {"aggregation": "product", "sharing_options": {"sketch": "gaussian", "sketch_rows": 100}, "n_steps": 3},
+        {"aggregation": "local", "labels_public": False}, {"aggregation": "global", "labels_public": False},
+    ):  # fmt: skip
+        options = {"labels_public": True, "label_bounds": (-1, 1), "radius": 1.0, "epsilon": 20.0, **changes}
+        model = VerticalLasso(delta=1e-5, random_state=1, **options).fit(halves, y)
+        assert model.coef_[3] > 0.3, changes
+        assert model.coef_[33] < -0.3, changes
+        assert np.mean((X @ model.coef_ + model.intercept_ - y) ** 2) < 0.1 * np.mean(y**2), changes
+
+
+def test_sparse_columns_are_the_same_columns():
+    sparse = InProcessParties([Party(sp.csr_array(TABLES[name]), name=name, data_bound=2.0) for name in NAMES])
+    one, two = (lasso(aggregation="global", n_steps=4).fit(ready, Y).coef_ for ready in (parties(), sparse))
+    np.testing.assert_array_equal(one, two)
+    assert np.isfinite(lasso().fit(sparse, Y).coef_).all()
+
+
+def test_entries_beyond_the_bound_are_clipped():
+    clipped = InProcessParties([Party(np.clip(TABLES[name], -0.5, 0.5), name=name, data_bound=0.5) for name in NAMES])
+    for aggregation in ("local", "global"):
+        one = lasso(aggregation=aggregation, n_steps=3).fit(parties(data_bound=0.5), Y)
+        np.testing.assert_array_equal(one.coef_, lasso(aggregation=aggregation, n_steps=3).fit(clipped, Y).coef_)
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_local_needs_at_most_400_bytes_of_uplink(public):
+    n, width = 1200, 2500
+    table = np.random.default_rng(0).choice([-1.0, 1.0], (n, width)).astype(np.float32)
+    four = [Party(table, name=name, data_bound=1.0) for name in "abcd"]
+    model = lasso(epsilon=1.0, n_steps=16, labels_public=public).fit(four, np.resize(Y, n))
+    assert model.uplink_bytes_ <= 400
+    assert model.n_rounds_ == 1
+    assert lasso(epsilon=8.0, delta=1e-5).plan([Party(np.ones((10_000, 1)), name="a", data_bound=1.0)]).n_steps <= 16
+
+
+def test_messages_carry_what_the_plan_says():
+    """Noise multipliers, ranges and clips on the wire; columns cross once, and nothing else of a table does."""
+    ready = parties()
+    model = lasso(aggregation="product", n_steps=4, epsilon=20.0)
+    with ready.recorded() as record:
+        model.fit(ready, Y)
+    plan = model.plan_
+    starts = [crossing.message for crossing in record if isinstance(crossing.message, BallStart)]
+    assert {start.clip for start in starts} == {plan.slope_bound("bank")}
+    counts = {type(crossing.message).__name__: 0 for crossing in record}
+    for crossing in record:
+        counts[type(crossing.message).__name__] += 1
+    assert counts["BallChoice"] == 12
+    shared = [
+        (crossing.party, crossing.message.column) for crossing in record if isinstance(crossing.message, ShareColumn)
+    ]
+    assert len(shared) == len(set(shared)) == counts["SharedColumn"] <= plan.n_shared == 9
+    spent = compose(
+        RepeatedEvent(BoundedRangeEvent(starts[0].selection), 12),
+        RepeatedEvent(GaussianEvent(starts[0].column_noise), 9),
+    )
+    assert accountant_for(spent).epsilon(spent, 1e-4) == pytest.approx(
+        accountant_for(plan.event).epsilon(plan.event, 1e-4)
+    )
+
+
+def test_secret_labels_cross_by_randomised_response_only():
+    ready, model = parties(), lasso(labels_public=False)
+    with ready.recorded() as record:
+        model.fit(ready, Y)
+    sent = {crossing.party: crossing.message.labels for crossing in record if isinstance(crossing.message, TrainOnBall)}
+    gain = model.plan_.response.gain
+    for name in ("clinic", "shop"):
+        np.testing.assert_allclose(np.abs(sent[name]), 1.0 / gain)
+    np.testing.assert_array_equal(sent["clinic"], sent["shop"])
+    np.testing.assert_allclose(sent["bank"], (Y - 1.0) / 3.0)  # its own
+    # right on average: a regression of the released on the true ones has slope 1
+    many = [
+        lasso(labels_public=False, random_state=seed).plan(ready).soft_labels(Y, streams(seed))["shop"]
+        for seed in range(60)
+    ]
+    assert np.mean(many, axis=0) @ sent["bank"] / (sent["bank"] @ sent["bank"]) == pytest.approx(1.0, abs=0.15)
+
+
+def streams(seed):
+    from sottovoce.randomness import Streams
+
+    return Streams(seed)
+
+
+def test_the_scale_of_noise_is_the_least():
+    def run(scale):
+        return compose(RepeatedEvent(BoundedRangeEvent(0.3 / scale), 10), GaussianEvent(2.0 * scale))
+
+    scale = least_scale(run, 1.0, 1e-5)
+    assert accountant_for(run(scale)).epsilon(run(scale), 1e-5) <= 1.0
+    assert accountant_for(run(0.99 * scale)).epsilon(run(0.99 * scale), 1e-5) > 1.0
+
+
+# --- budgets, refusals ------------------------------------------------------------------------------------------------
+
+
+@AGGREGATIONS
+def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent(aggregation):
+    ready = parties()
+    ready.parties["shop"].budget = Party(np.ones((1, 1)), name="x", budget=(0.01, 1e-6)).budget
+    with ready.recorded() as record, pytest.raises(PartyError, match=r"shop.*its budget is epsilon=0\.01"):
+        lasso(aggregation=aggregation, labels_public=False).fit(ready, Y)
+    assert not any(isinstance(crossing.message, (TrainOnBall, BallStart)) for crossing in record)
+    with pytest.raises(PartyError, match="budget"):
+        lasso(epsilon=math.inf).fit(ready, Y)
+
+
+def start(**changes):
+    values = {
+        "loss": "squared", "labels": np.zeros(N), "vertex": 1.0, "clip": 1.0, "n_steps": 2, "selection": 0.5,
+        "intercept": 0, "score_noise": math.inf, "column_noise": 1.0, "n_columns": 1, "sketch": "", "sketch_rows": 0,
+        "sketch_seed": 0,
+    }  # fmt: skip
+    return BallStart(**{**values, **changes})
+
+
+def test_a_party_gives_no_more_than_it_was_charged_for():
+    party = Party(TABLES["bank"], name="bank", data_bound=2.0)
+    select = BallSelect(np.zeros(N))
+    assert isinstance(ask(party, select), Refused)
+    assert isinstance(ask(party, start()), Done)
+    assert party.spent == compose(RepeatedEvent(BoundedRangeEvent(0.5), 2), RepeatedEvent(GaussianEvent(1.0), 1))
+    assert "never chosen" in ask(party, ShareColumn(0)).reason
+    assert "never chosen" in ask(party, BallStep(3)).reason
+    choices = [ask(party, select) for _ in range(2)]
+    assert all(isinstance(choice, BallChoice) and choice.score == 0.0 for choice in choices)
+    assert "all choices" in ask(party, select).reason
+    assert "numbers for" in ask(party, BallSelect(np.zeros(3))).reason
+    column = choices[0].place // 2
+    assert isinstance(ask(party, ShareColumn(column)), SharedColumn)
+    assert "have been shared" in ask(party, ShareColumn(column)).reason
+    for _ in range(2):
+        assert isinstance(ask(party, BallStep(choices[0].place)), Done)
+    assert "all steps" in ask(party, BallStep(choices[0].place)).reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"loss": "hinge"}, "no Frank-Wolfe for the loss 'hinge'"),
+        ({"labels": np.zeros(3)}, "3 labels came for 600 rows"),
+        ({"vertex": 0.0}, "vertex must be positive"),
+        ({"clip": -1.0}, "clip must be positive"),
+        ({"n_steps": 0}, "n_steps must be positive"),
+        ({"selection": 0.0}, "selection must be positive"),
+        ({"column_noise": 0.0}, "column_noise must be positive"),
+        ({"score_noise": -1.0}, "score_noise must be positive"),
+        ({"sketch": "dense", "sketch_rows": 9}, "sketch must be one of 'sparse-sign', 'gaussian'; got 'dense'"),
+    ],
+)
+def test_starts_that_are_refused(changes, reason):
+    party = Party(TABLES["bank"], name="bank", data_bound=2.0)
+    reply = ask(party, start(**changes))
+    assert isinstance(reply, Refused)
+    assert reason in reply.reason
+    assert party.spent == compose()
+
+
+def test_other_requests_that_are_refused():
+    party = Party(TABLES["bank"], name="bank")
+    assert "no data_bound" in ask(party, start()).reason
+    assert "no column 5" in ask(party, ShowColumn(5)).reason
+    assert "2 slopes" in ask(party, BallVertex(np.zeros(2), 0.0)).reason
+    for columns in ([9.0], [-1.0], [0.5], [1.0, 2.0]):
+        assert "weights" in ask(party, KeepWeights("m", columns, [1.0])).reason
+    limited = Party(TABLES["bank"], name="bank", data_bound=2.0, budget=(1.0, 1e-6))
+    for message in (ShowColumn(0), BallVertex(np.zeros(N), 0.0)):
+        assert "budget" in ask(limited, message).reason
+
+
+def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
+    original = Party._train_on_ball
+    monkeypatch.setitem(
+        __import__("sottovoce.vertical.party.party", fromlist=["x"])._OPERATIONS, TrainOnBall,
+        lambda self, session, request: Chosen(original(self, session, request).places, 2.0 * request.selection),
+    )  # fmt: skip
+    with pytest.raises(PartyError, match="says that each of its choices spent"):
+        lasso().fit(parties(), Y)
+
+
+def test_the_mechanism_gets_the_planned_range(monkeypatch):
+    """The event that is accounted and the range that is drawn with come from one number."""
+    widths, original = set(), ExponentialMechanism.select
+    monkeypatch.setattr(
+        ExponentialMechanism, "select", lambda self, *rest: (widths.add(self.epsilon), original(self, *rest))[1]
+    )
+    model = lasso(aggregation="product", n_steps=3).fit(parties(), Y)
+    ((kept, count),) = {
+        (part.event.epsilon, part.count) for part in model.plan_.event.events if part.event.kind == "bounded-range"
+    }
+    assert widths == {kept}
+    assert count == 9
+
+
+BAD = [
+    ({"radius": None}, ParameterError, "radius"),
+    ({"radius": 0.0}, ParameterError, "radius"),
+    ({"radius": math.inf}, ParameterError, "radius"),
+    ({"epsilon": 0.0}, ParameterError, "epsilon"),
+    ({"delta": None}, ParameterError, "delta"),
+    ({"aggregation": "mean"}, ParameterError, "aggregation"),
+    ({"label_bounds": None}, ParameterError, "label_bounds"),
+    ({"label_share": 1.0}, ParameterError, "label_share"),
+    ({"n_steps": 0}, ParameterError, "n_steps"),
+    ({"residual_bound": -1.0}, ParameterError, "residual_bound"),
+    ({"radius_shares": {"bank": 1.0}}, ParameterError, "radius_shares"),
+    ({"radius_shares": {"bank": 1.0, "clinic": 0.0, "shop": 1.0}}, ParameterError, "radius_shares"),
+    ({"labels_public": "yes"}, ParameterError, "labels_public"),
+    ({"fit_intercept": None}, ParameterError, "fit_intercept"),
+    ({"label_holder": "school"}, ParameterError, "label_holder"),
+    ({"sharing_options": {"sketch": "gaussian"}}, ParameterError, "sharing_options are for"),
+    ({"aggregation": "global", "sharing_options": {"rows": 3}}, ParameterError, "no entry 'rows'"),
+    ({"aggregation": "global", "sharing_options": 3}, ParameterError, "sharing_options"),
+    ({"aggregation": "global", "sharing_options": {"sketch": "dense"}}, ParameterError, "sketch"),
+    (
+        {"aggregation": "global", "sharing_options": {"sketch": "gaussian", "sketch_rows": 1}},
+        ParameterError,
+        "sketch_rows",
+    ),
+    ({"aggregation": "product", "sharing_options": {"sharing_share": 1.0}}, ParameterError, "sharing_share"),
+    ({"epsilon": math.inf, "tol": 0.0}, ParameterError, "tol"),
+    ({"epsilon": math.inf, "max_iter": 0}, ParameterError, "max_iter"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "match"), BAD, ids=[str(case[0]) for case in BAD])
+def test_bad_parameters(changes, error, match):
+    ready = parties()
+    with pytest.raises(error, match=match):
+        lasso(**changes).fit(ready, Y)
+    assert all(party.spent == compose() for party in ready.parties.values())
+
+
+def test_other_bad_input():
+    with pytest.raises(ParameterError, match="needs data_bound of party 'bank'"):
+        lasso().fit(parties(data_bound=None), Y)
+    with pytest.raises(ParameterError, match="data_bound"):
+        parties(data_bound=0.0)
+    with pytest.raises(ParameterError, match="data_bound"):
+        parties(data_bound=math.nan)
+    with pytest.raises(DataError, match="finite"):
+        lasso().fit(parties(), np.where(np.arange(N) == 5, np.nan, Y))
+    with pytest.raises(DataError, match="one label"):
+        lasso().fit(parties(), Y[:-1])
+    with pytest.raises(ParameterError, match="logistic loss needs the prediction"):
+        logistic(aggregation="global", sharing_options={"sketch": "gaussian"}).fit(parties(), SIGNS)
+    with pytest.raises(ParameterError, match="classes is missing"):
+        logistic(classes=None, labels_public=False).fit(parties(), SIGNS)
+    model = lasso(n_steps=2).fit(parties(), Y)
+    with pytest.raises(ParameterError, match="no model of the label holder"):
+        model.local_decision_function(parties())
+    with pytest.raises(ParameterError, match="no model of the label holder"):
+        model.compare(parties(), Y)
+
+
+def test_a_party_does_not_work_for_ever():
+    party = Party(np.eye(3), name="a", data_bound=1.0)
+    reply = ask(party, TrainOnBall("squared", np.zeros(3), 1.0, 1.0, 10**12, 0.1, 0, 1.0, "model"))
+    assert isinstance(reply, Refused)
+    assert "n_steps is at most 1,000,000" in reply.reason

@@ -1,0 +1,333 @@
+"""What crosses between coordinator and party: every kind goes there and back, and nothing else is taken."""
+
+import ast
+import dataclasses
+import math
+import re
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sottovoce
+from sottovoce.exceptions import MessageError
+from sottovoce.vertical import wire as messages
+from sottovoce.vertical.wire import (
+    Chosen,
+    Count,
+    Description,
+    Done,
+    Keep,
+    Message,
+    Prepare,
+    Refused,
+    Score,
+    Scores,
+    ShowColumn,
+    Vector,
+    decode,
+)
+
+KINDS = {name: kind for name, kind in vars(messages).items() if isinstance(kind, type) and issubclass(kind, Message)}
+del KINDS["Message"]
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+HEAD = struct.Struct("<4sHQ")
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+FIELDS = {
+    int: st.integers(-(2**63), 2**63 - 1),
+    float: FINITE,
+    str: TEXT,
+    Vector: st.lists(FINITE, max_size=12).map(np.array),
+    Count: st.integers(0, 2**63 - 1),
+    bytes: st.binary(max_size=200),
+}
+
+
+def layout(kind):
+    hints = get_type_hints(kind, include_extras=True)
+    return [(field.name, hints[field.name]) for field in dataclasses.fields(kind)]
+
+
+def contents(kind):
+    return st.tuples(*(FIELDS[hint] for _, hint in layout(kind)))
+
+
+def example(kind):
+    """One message of the kind."""
+    values = {int: 3, float: -0.5, str: "größe", Vector: [1.5, -2.0, 0.0], Count: 300, bytes: b"\x00\x80\xff"}
+    return kind(*(values[hint] for _, hint in layout(kind)))
+
+
+def same(one, other):
+    return type(one) is type(other) and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name, _ in layout(type(one))
+    )
+
+
+# --- there and back ---------------------------------------------------------------------------------------------------
+
+
+@each_kind
+@given(data=st.data())
+@settings(max_examples=40)
+def test_round_trip(kind, data):
+    message = kind(*data.draw(contents(kind)))
+    raw = message.encode()
+    assert type(raw) is bytes
+    assert message.n_bytes == len(raw)
+    back = decode(raw)
+    assert same(back, message)
+    assert back.encode() == raw
+
+
+@each_kind
+@given(data=st.data(), infinity=st.sampled_from([math.inf, -math.inf]))
+@settings(max_examples=20)
+def test_infinity_passes_only_where_it_was_declared(kind, data, infinity):
+    for place, (name, hint) in enumerate(layout(kind)):
+        if hint not in (float, Vector):
+            continue
+        values = list(data.draw(contents(kind)))
+        values[place] = infinity if hint is float else np.append(values[place], infinity)
+        if name in kind.unbounded:
+            message = kind(*values)
+            assert getattr(decode(message.encode()), name) == infinity
+        else:
+            with pytest.raises(MessageError, match=f"{kind.__name__}.{name} must .*finite"):
+                kind(*values)
+
+
+@each_kind
+def test_nan_never_passes(kind):
+    """Neither when a message is made nor on the wire."""
+    raw = example(kind).encode()
+    at = HEAD.size
+    for name, hint in layout(kind):
+        values = [getattr(example(kind), other) for other, _ in layout(kind)]
+        place = [other for other, _ in layout(kind)].index(name)
+        if hint in (float, Vector):
+            values[place] = math.nan if hint is float else np.array([1.0, math.nan])
+            with pytest.raises(MessageError, match=name):
+                kind(*values)
+            first = at + (8 if hint == Vector else 0)
+            with pytest.raises(MessageError, match=name):
+                decode(raw[:first] + struct.pack("<d", math.nan) + raw[first + 8 :])
+        at += {int: 8, float: 8, str: 4 + len("größe".encode()), Vector: 8 + 24, Count: 2, bytes: 1 + 3}[hint]
+    assert at == len(raw)
+
+
+def test_which_fields_may_be_infinite():
+    """Pinned: a bound that was not given, and bounds of coefficients."""
+    assert {name: set(kind.unbounded) for name, kind in KINDS.items() if kind.unbounded} == {
+        "BallStart": {"score_noise"},
+        "Description": {"data_bound", "data_norm"},
+        "Prepare": {"low", "high"},
+    }
+
+
+def test_bytes_on_the_wire_are_the_documented_ones():
+    assert Done().encode() == b"SVM2" + struct.pack("<HQ", 4, 0)
+    assert Keep("né").encode() == b"SVM2" + struct.pack("<HQ", 6, 7) + b"\x03\x00\x00\x00n\xc3\xa9"
+    assert Scores([1.0, -2.0]).encode() == b"SVM2" + struct.pack("<HQQdd", 8, 24, 2, 1.0, -2.0)
+    assert Prepare(1, 2, -3, 4, 5).encode() == b"SVM2" + struct.pack("<HQddddq", 3, 40, 1, 2, -3, 4, 5)
+    assert Chosen(b"ab", 0.5).encode() == b"SVM2" + struct.pack("<HQ", 61, 11) + b"\x02ab" + struct.pack("<d", 0.5)
+    counts = b"\x00" + b"\xac\x02" + struct.pack("<d", 1.0) + b"\x01" + struct.pack("<d", 2.0)
+    assert Description(0, 300, 1.0, 1, 2.0).encode() == b"SVM2" + struct.pack("<HQ", 2, len(counts)) + counts
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: Scores([[1.0]]), "vector; got an array of shape"),
+        (lambda: Scores(1.0), "vector; got an array of shape"),
+        (lambda: Scores(None), "vector of numbers"),
+        (lambda: Scores("123"), "vector of numbers"),
+        (lambda: Scores(["1"]), "vector of numbers"),
+        (lambda: Scores([1j]), "vector of numbers"),
+        (lambda: Scores([{}]), "vector of numbers"),
+        (lambda: Keep(3), "string of at most"),
+        (lambda: Keep("x" * 65_537), "string of at most 65536 bytes"),
+        (lambda: Keep("é" * 32_769), "string of at most 65536 bytes"),
+        (lambda: Keep("\ud800"), "UTF-8"),
+        (lambda: Prepare(1.0, 0.0, 0.0, 0.0, 1.5), r"Prepare\.intercept must be a whole number"),
+        (lambda: Prepare(1.0, 0.0, 0.0, 0.0, True), r"Prepare\.intercept must be a whole number"),
+        (lambda: Prepare(1.0, 0.0, 0.0, 0.0, 2**63), r"Prepare\.intercept must be a whole number of 64 bits"),
+        (lambda: ShowColumn(-1), r"ShowColumn\.column must be a whole number >= 0; got -1"),
+        (lambda: ShowColumn(2**63), r"ShowColumn\.column must be a whole number of 64 bits"),
+        (lambda: ShowColumn(True), r"ShowColumn\.column must be a whole number"),
+        (lambda: Chosen("ab", 0.5), r"Chosen\.places must be bytes; got str"),
+        (lambda: Prepare("1", 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be a number"),
+        (lambda: Prepare(True, 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be a number"),
+        (lambda: Prepare(10**400, 0.0, 0.0, 0.0, 1), r"Prepare\.l2 must be finite"),
+    ],
+)
+def test_wrong_contents(make, fault):
+    with pytest.raises(MessageError, match=fault):
+        make()
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=300)
+def test_random_bytes_are_no_message(raw):
+    with pytest.raises(MessageError):
+        decode(raw)
+
+
+@given(code=st.integers(0, 75), body=st.binary(max_size=120))
+@settings(max_examples=500)
+def test_random_content_is_refused_or_a_message(code, body):
+    """With a right head; what is taken is written again bit by bit."""
+    raw = HEAD.pack(b"SVM2", code, len(body)) + body
+    try:
+        message = decode(raw)
+    except MessageError:
+        return
+    assert message.encode() == raw
+
+
+@each_kind
+def test_truncated_and_prolonged(kind):
+    raw = example(kind).encode()
+    for length in range(len(raw)):
+        with pytest.raises(MessageError):
+            decode(raw[:length])
+        if length >= HEAD.size:  # also where the head says the shorter length
+            with pytest.raises(MessageError, match="cut short"):
+                decode(HEAD.pack(b"SVM2", kind.code, length - HEAD.size) + raw[HEAD.size : length])
+    with pytest.raises(MessageError, match="says"):
+        decode(raw + b"\0")
+    with pytest.raises(MessageError, match="1 bytes too many"):
+        decode(HEAD.pack(b"SVM2", kind.code, len(raw) + 1 - HEAD.size) + raw[HEAD.size :] + b"\0")
+
+
+@each_kind
+@given(data=st.data())
+@settings(max_examples=60)
+def test_flipped_bytes(kind, data):
+    raw = bytearray(example(kind).encode())
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        message = decode(bytes(raw))
+    except MessageError:
+        return
+    assert message.encode() == bytes(raw)
+
+
+@pytest.mark.parametrize("length", [2, 2**20, 2**31, 2**61 - 1, 2**61, 2**61 + 1, 2**63, 2**64 - 1])
+def test_a_huge_length_allocates_nothing(length):
+    """A vector says how long it is; 2^61 + 1 doubles would be 8 bytes modulo 2^64."""
+    body = struct.pack("<Qd", length, 1.0)
+    text = struct.pack("<I", min(length, 2**32 - 1)) + b"x"
+    tracemalloc.start()
+    try:
+        with pytest.raises(MessageError, match="cut short"):
+            decode(HEAD.pack(b"SVM2", Scores.code, len(body)) + body)
+        with pytest.raises(MessageError, match=r"cut short|longer than"):
+            decode(HEAD.pack(b"SVM2", Keep.code, len(text)) + text)
+        with pytest.raises(MessageError, match="says"):
+            decode(HEAD.pack(b"SVM2", Scores.code, length) + body)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_count_is_written_in_one_way_only():
+    """A group of zeros behind the others, more than nine groups, or none that ends."""
+    for body in (b"\x80\x00", b"\xff" * 9, b"\x80" * 9 + b"\x01", b"\xff"):
+        with pytest.raises(MessageError, match=r"more groups|cut short"):
+            decode(HEAD.pack(b"SVM2", ShowColumn.code, len(body)) + body)
+    most = decode(HEAD.pack(b"SVM2", ShowColumn.code, 9) + b"\xff" * 8 + b"\x7f")
+    assert most.column == 2**63 - 1
+
+
+def test_head_is_checked():
+    with pytest.raises(MessageError, match="not a message of this version"):
+        decode(b"SVM1" + Done().encode()[4:])
+    for code in set(range(2000)) - {kind.code for kind in KINDS.values()}:
+        with pytest.raises(MessageError, match=f"no message has kind {code}"):
+            decode(HEAD.pack(b"SVM2", code, 0))
+
+
+def test_text_that_is_not_utf8():
+    for kind in (Keep, Score, Refused):
+        with pytest.raises(MessageError, match="UTF-8"):
+            decode(HEAD.pack(b"SVM2", kind.code, 6) + struct.pack("<I", 2) + b"\xff\xfe")
+
+
+# --- the closed list --------------------------------------------------------------------------------------------------
+
+
+def test_kinds_have_codes_of_their_own():
+    assert len({kind.code for kind in KINDS.values()}) == len(KINDS) >= 27
+    assert set(messages._KINDS.values()) == set(KINDS.values())
+    assert set(messages.__all__) == {*KINDS, "Count", "Message", "Vector", "decode"}
+
+
+def test_codes_never_change():
+    """A code names a layout for ever: parties of two versions must not read each other's fields wrongly."""
+    present = {name: (kind.code, len(layout(kind))) for name, kind in KINDS.items()}
+    assert present == present | {
+        "Describe": (1, 0), "Description": (2, 5), "Prepare": (3, 5), "Done": (4, 0), "Refused": (5, 1),
+        "Keep": (6, 1), "Score": (7, 1), "Scores": (8, 1), "Spectrum": (9, 0), "SpectrumReply": (10, 2),
+        "Close": (11, 0),
+        "AdmmStart": (20, 4), "AdmmStep": (21, 1), "AdmmReply": (22, 3),
+        "LbfgsStart": (30, 2), "LbfgsGradient": (31, 3), "LbfgsProducts": (32, 1), "LbfgsDirection": (33, 1),
+        "LbfgsScores": (34, 4), "LbfgsMove": (35, 1),
+        "TrainOnLabels": (40, 6), "Trained": (41, 1), "SendFeatures": (42, 1), "Features": (43, 5),
+        "NoisyStart": (44, 5), "NoisyStep": (45, 2), "NoisyScores": (46, 2), "PublishedStart": (47, 4),
+        "TrainOnBall": (60, 9), "Chosen": (61, 2), "BallStart": (62, 13), "BallSelect": (63, 1), "BallChoice": (64, 2),
+        "BallStep": (65, 1), "ShareColumn": (66, 1), "SharedColumn": (67, 2), "BallVertex": (68, 2),
+        "ShowColumn": (69, 1), "ShownColumn": (70, 1), "KeepWeights": (71, 3),
+    }  # fmt: skip
+
+
+def test_a_kind_made_elsewhere_is_not_taken():
+    """The list is closed when the module is read."""
+
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Stranger(Message):
+        command: str
+        code = 99
+
+    raw = Stranger("anything").encode()
+    with pytest.raises(MessageError, match="no message has kind 99"):
+        decode(raw)
+
+
+@each_kind
+def test_every_kind_is_documented(kind):
+    """As a request of the table, or as a reply in it; or Refused, below it."""
+    text = messages.__doc__
+    assert re.search(rf"^`{kind.__name__}`\s", text, re.MULTILINE) or f"`{kind.__name__}`" in text
+    assert kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}(")
+
+
+def test_nothing_in_the_package_can_execute_what_it_receives():
+    """By syntax: no pickle, no eval, no import by name."""
+    refused_modules = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "importlib"}
+    refused_calls = {"eval", "exec", "compile", "__import__"}
+    paths = sorted((Path(sottovoce.__file__).parent / "vertical").rglob("*.py"))
+    assert any(path.name == "messages.py" for path in paths)
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported = {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                whole = node.module or ""
+                imported = set() if whole == "importlib.metadata" else {whole.split(".")[0]}  # our own version
+            else:
+                imported = set()
+            assert not imported & refused_modules, (path, node.lineno)
+            if isinstance(node, ast.Call):
+                assert getattr(node.func, "id", "") not in refused_calls, (path, node.lineno)
+                assert not any(word.arg == "allow_pickle" for word in node.keywords), (path, node.lineno)

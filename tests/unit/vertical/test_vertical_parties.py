@@ -1,0 +1,528 @@
+"""The line between coordinator and parties: what is counted, what is refused, and what never crosses."""
+
+import dataclasses
+import logging
+import math
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
+from sottovoce.losses import Hinge, Logistic, Squared
+from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
+from sottovoce.vertical import wire as messages
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
+from sottovoce.vertical.party.party import Part, Party
+from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.wire import (
+    AdmmReply,
+    AdmmStart,
+    AdmmStep,
+    Describe,
+    Description,
+    Done,
+    Keep,
+    LbfgsDirection,
+    LbfgsGradient,
+    LbfgsMove,
+    LbfgsProducts,
+    LbfgsScores,
+    LbfgsStart,
+    Message,
+    Prepare,
+    Refused,
+    Score,
+    Scores,
+    Spectrum,
+    SpectrumReply,
+    decode,
+)
+from support.party import request, worker_of
+
+INF = math.inf
+PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
+
+
+def table(seed, n=50, widths=(3, 4)):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, width)) for width in widths], np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def joined(blocks, **options):
+    return InProcessParties([Party(block, name=f"p{m}", **options) for m, block in enumerate(blocks)])
+
+
+class Fake:
+    """A party that answers whatever it was given."""
+
+    def __init__(self, name, answer):
+        self.name, self.answer = name, answer
+
+    def handle(self, raw):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+# --- counting and recording -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["admm", "lbfgs"])
+def test_counters_are_the_sum_of_what_crossed(solver):
+    blocks, y = table(0, n=80)
+    parties = joined(blocks)
+    with parties.recorded() as crossings:
+        parties.exchange(PREPARE, Done)
+        if solver == "admm":
+            history = admm(parties, ScoreProblem(Logistic(), y), rho=0.3, max_iter=4)
+        else:
+            history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
+        during = len(crossings)
+    for uplink, total, frame in ((True, parties.uplink_bytes, 0), (False, parties.downlink_bytes, FRAME_BYTES)):
+        own = [crossing for crossing in crossings if crossing.uplink is uplink]
+        assert total == sum(crossing.n_bytes for crossing in own) > 0
+        assert total == sum(len(c.message.encode()) + frame for c in own)
+        assert {crossing.party for crossing in own} == {"p0", "p1"}
+    assert history.n_rounds == 4
+    assert history.uplink_bytes == sorted(set(history.uplink_bytes))
+    assert history.uplink_bytes[-1] <= parties.uplink_bytes
+    parties.exchange(Describe(), Description)
+    assert len(crossings) == during  # nothing is recorded outside the block
+
+
+def test_uplink_of_a_round_of_admm_is_one_number_a_record():
+    """14 bytes of head, 8 of length, n doubles and two sums, from each of M parties; a request has a frame of 28."""
+    blocks, y = table(0, n=80, widths=(2, 3, 4))
+    parties = joined(blocks)
+    parties.exchange(PREPARE, Done)
+    history = admm(parties, ScoreProblem(Logistic(), y), rho=0.3, max_iter=5)
+    assert set(np.diff(history.uplink_bytes)) == {3 * (14 + 8 + 8 * 80 + 16)}
+    assert set(np.diff(history.downlink_bytes)) == {3 * (28 + 14 + 8 + 8 * 80)}
+
+
+def test_recordings_nest_and_end_with_an_error():
+    parties = joined(table(0)[0])
+    with parties.recorded() as outer:
+        parties.ask("p0", Describe(), Description)
+        with pytest.raises(RuntimeError), parties.recorded() as inner:
+            parties.ask("p1", Describe(), Description)
+            raise RuntimeError
+        parties.ask("p1", Describe(), Description)
+    assert [(crossing.party, crossing.uplink) for crossing in inner] == [("p1", False), ("p1", True)]
+    assert len(outer) == 6
+    assert isinstance(outer[1].message, Description)
+
+
+def test_a_refusal_is_counted_and_so_is_what_came_with_it():
+    """One party refuses; the bytes of the other crossed all the same."""
+    blocks, _ = table(0)
+    parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
+    with parties.recorded() as crossings, pytest.raises(PartyError, match="'p0' refused AdmmStart: its budget"):
+        parties.exchange(AdmmStart(1.0, 0.0, 1.0, 1), Done)
+    assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
+    assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
+
+
+def test_some_of_the_parties_have_counters_of_their_own():
+    parties = joined(table(0)[0])
+    some = parties.only("p1")
+    some.exchange(Describe(), Description)
+    assert some.names == ("p1",)
+    assert parties.uplink_bytes == 0 < some.uplink_bytes
+
+
+def test_replies_come_in_the_order_of_the_parties():
+    parties = joined(table(0, widths=(1, 2, 3))[0])
+    replies = parties.exchange({name: Describe() for name in ("p2", "p0")}, Description)
+    assert list(replies) == ["p0", "p2"]
+    assert [reply.n_features for reply in replies.values()] == [1, 3]
+
+
+# --- parties that fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (b"", "something that is no message"),
+        (b"\x80\x04garbage that is long enough", "something that is no message"),
+        (Scores([1.0]).encode()[:-1], "something that is no message"),
+        (Scores([1.0]).encode() + b"x", "something that is no message"),
+        (Scores([1.0]).encode(), "answered Describe with Scores, not with Description"),
+        (Describe().encode(), "answered Describe with Describe"),
+        (Refused("no").encode(), "refused Describe: no"),
+        (None, "answered with NoneType, not with bytes"),
+        ("text", "answered with str, not with bytes"),
+        (ValueError("secret 31415.9"), r"failed \(ValueError\)"),
+    ],
+)
+def test_a_party_that_fails_is_named(answer, fault):
+    good = Party(np.ones((3, 1)), name="good")
+    for order in ([good, Fake("shop", answer)], [Fake("shop", answer), good], [Fake("shop", answer)]):
+        with pytest.raises(PartyError, match=f"party 'shop' .*{fault}") as caught:
+            InProcessParties(order).exchange(Describe(), Description)
+        assert "31415" not in str(caught.value)
+
+
+def test_names_must_differ_and_exist():
+    one = Party(np.ones((3, 1)), name="bank")
+    with pytest.raises(ParameterError, match="names of the parties must differ; 'bank' repeats"):
+        InProcessParties([one, Party(np.ones((3, 2)), name="bank")])
+    with pytest.raises(ParameterError, match="at least one party"):
+        InProcessParties([])
+    with pytest.raises(ParameterError, match="no party is named 'shop'"):
+        InProcessParties([one]).ask("shop", Describe(), Description)
+
+
+# --- what a party refuses ---------------------------------------------------------------------------------------------
+
+OPERATIONS = {
+    "Describe", "Prepare", "AdmmStart", "AdmmStep", "LbfgsStart", "LbfgsGradient", "LbfgsDirection", "LbfgsMove",
+    "Spectrum", "Keep", "Score",
+}  # fmt: skip
+REPLIES = {
+    "Description", "Done", "Refused", "Scores", "SpectrumReply", "AdmmReply", "LbfgsProducts", "LbfgsScores", "Trained",
+    "Features", "NoisyScores",
+}  # fmt: skip
+
+
+def test_operations_of_training_without_noise_are_operations():
+    party = Party(np.ones((3, 2)), name="p")
+    for name in OPERATIONS:
+        reply = request(party, blank(getattr(messages, name)))
+        assert not (isinstance(reply, Refused) and "not an operation" in reply.reason), name
+
+
+def blank(kind):
+    values = {"float": 1.0, "int": 1, "str": "", float: 1.0, int: 1, str: "", messages.Count: 1, bytes: b""}
+    return kind(*(values.get(field.type, [1.0, 1.0, 1.0]) for field in dataclasses.fields(kind)))
+
+
+@pytest.mark.parametrize("name", sorted(REPLIES))
+def test_a_reply_is_no_operation(name):
+    party = Party(np.ones((3, 2)), name="p")
+    reply = request(party, blank(getattr(messages, name)))
+    assert isinstance(reply, Refused)
+    assert reply.reason == f"{name} is not an operation of a party"
+
+
+def test_bytes_that_are_no_message_are_refused():
+    party = Party(np.ones((3, 2)), name="p")
+    for raw in (b"", b"x" * 40, Describe().encode() + b"\0", b"\x80\x04N."):
+        reply = decode(party.handle(Frame(new_session(), 1, raw).encode()))
+        assert isinstance(reply, Refused)
+        assert reply.reason.startswith("not a valid message")
+
+
+@pytest.mark.parametrize("length", [0, 1, 49, 51, 100])
+def test_vectors_of_the_wrong_length_are_refused(length):
+    blocks, _ = table(0)
+    party = Party(blocks[0], name="p")
+    request(party, PREPARE)
+    wrong = np.zeros(length)
+    request(party, AdmmStart(1.0, 0.0, 1.0, 0))
+    assert request(party, AdmmStep(wrong)).reason == f"AdmmStep has {length} numbers for 50 rows"
+    assert isinstance(request(party, AdmmStep(np.zeros(50))), AdmmReply)
+    request(party, LbfgsStart(5, 1))
+    assert request(party, LbfgsGradient(0.0, wrong, [1.0])).reason == f"LbfgsGradient has {length} numbers for 50 rows"
+    if length > 1:
+        reply = request(party, LbfgsGradient(0.0, np.zeros(50), wrong))
+        assert reply.reason == f"LbfgsGradient has {length} curvatures for 50 rows"
+    assert isinstance(request(party, LbfgsGradient(0.0, np.ones(50), [1.0])), LbfgsProducts)
+    for coefficients in ([], [1.0, 1.0], [1.0, 1.0, 1.0]):
+        assert isinstance(request(party, LbfgsDirection(coefficients)), Refused)
+    assert isinstance(request(party, LbfgsDirection([-1.0])), LbfgsScores)
+
+
+def test_steps_without_their_start_are_refused():
+    blocks, _ = table(0)
+    party = Party(blocks[0], name="p")
+    steps = (AdmmStep(np.zeros(50)), LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsMove(1.0))
+    for start, allowed in ((None, ()), (AdmmStart(1.0, 0.0, 1.0, 1), (AdmmStep,)), (PREPARE, ())):
+        if start is not None:
+            assert isinstance(request(party, start), Done)
+        for step in steps:
+            if not isinstance(step, allowed):
+                assert request(party, step).reason == f"{type(step).__name__} came without its start"
+    assert "no training" in request(party, Keep("m")).reason
+    assert "no part of a model named 'm'" in request(party, Score("m")).reason
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [(-1.0, 0.0, -INF, INF, 0), (1.0, -1e-9, -INF, INF, 0), (1.0, 0.0, 1.0, 2.0, 0), (1.0, 0.0, -2.0, -1.0, 0)],
+)
+def test_penalties_that_are_none_are_refused(wrong):
+    assert "a penalty needs l2 >= 0" in request(Party(np.ones((3, 2)), name="p"), Prepare(*wrong)).reason
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 0.0, 1.0, 1), (-1.0, 0.0, 1.0, 1), (1.0, -0.5, 1.0, 1), (1.0, 0.0, 2.0, 1)])
+def test_settings_of_admm_that_are_none_are_refused(wrong):
+    assert "ADMM needs rho > 0" in request(Party(np.ones((3, 2)), name="p"), AdmmStart(*wrong)).reason
+
+
+@pytest.mark.parametrize("penalty", [(1.0, 0.1, -INF, INF, 0), (1.0, 0.0, -1.0, INF, 0), (1.0, 0.0, -INF, 1.0, 0)])
+def test_lbfgs_refuses_corners(penalty):
+    party = Party(np.ones((3, 2)), name="p")
+    request(party, Prepare(*penalty))
+    assert "L-BFGS needs a quadratic penalty" in request(party, LbfgsStart(5, 1)).reason
+
+
+def test_a_long_name_is_refused_in_few_words():
+    """A refusal may quote what the coordinator made up, and must fit into a message."""
+    reply = request(Party(np.ones((3, 2)), name="p"), Score("\x01" * 60_000))
+    assert isinstance(reply, Refused)
+    assert len(reply.reason) <= 1000
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
+@pytest.mark.parametrize("message", [AdmmStart(1.0, 0.0, 1.0, 1), LbfgsStart(5, 1), Spectrum()])
+def test_a_budget_refuses_what_has_no_noise(message, budget):
+    party = Party(np.ones((3, 2)), name="p", budget=budget)
+    assert isinstance(request(party, PREPARE), Done)
+    assert "its budget is epsilon=" in request(party, message).reason
+    assert isinstance(party.spent, NothingReleased)
+    assert "its budget is epsilon=" in request(party, AdmmStep(np.zeros(3))).reason
+
+
+def test_a_budget_refuses_scores():
+    """Also of a model that it has: a score tells about the row that is scored."""
+    party = Party(np.ones((3, 2)), name="p", budget=(1.0, 1e-6))
+    party.adopt("m", Part(np.ones(2), 0.5))
+    assert "which its budget does not cover" in request(party, Score("m")).reason
+    free = Party(np.ones((3, 2)), name="p")
+    free.adopt("m", Part(np.ones(2), 0.5))
+    assert request(free, Score("m")).scores == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("message", [AdmmStart(1.0, 0.0, 1.0, 1), LbfgsStart(5, 1), Spectrum()])
+def test_without_a_budget_it_is_recorded(message):
+    party = Party(np.ones((3, 2)), name="p")
+    request(party, PREPARE)
+    for _ in range(2):
+        assert not isinstance(request(party, message), Refused)
+        assert isinstance(party.spent, NonPrivateEvent) or math.isinf(epsilon_of(party.spent))
+
+
+def epsilon_of(event):
+    from sottovoce.privacy.accounting import accountant_for
+
+    return accountant_for(event).epsilon(event, 1e-6)
+
+
+@pytest.mark.parametrize("budget", [1.0, (1.0,), (-1.0, 0.1), (1.0, 1.0), (math.nan, 0.1), (INF, 0.1), "12"])
+def test_budgets_that_are_none(budget):
+    with pytest.raises(ParameterError, match="budget"):
+        Party(np.ones((3, 2)), name="p", budget=budget)
+
+
+# --- what a party is made of ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "error", "fault"),
+    [
+        (np.full((3, 2), np.nan), {}, DataError, "'p' contains NaN"),
+        ([["a", "b"]], {}, DataError, "could not convert"),
+        (np.ones(3), {}, DataError, "2D array"),
+        (-np.ones((3, 2)), {"nonnegative": True}, DataError, "'p' was declared nonnegative and holds negative"),
+        (sp.csr_matrix(-np.eye(3)), {"nonnegative": True}, DataError, "declared nonnegative"),
+        (np.ones((3, 2)), {"nonnegative": 1}, ParameterError, "nonnegative must be True or False; got 1"),
+        (np.ones((3, 2)), {"data_norm": 0.0}, ParameterError, "data_norm must be .*>= 1e-50 .*; got 0.0"),
+        (np.ones((3, 2)), {"data_norm": math.nan}, ParameterError, "data_norm"),
+        (np.ones((3, 2)), {"y": [1, 2]}, DataError, "y of party 'p' must hold one entry for each of its 3 rows"),
+        (np.ones((3, 2)), {"ids": [1, 2, 3, 4]}, DataError, "ids of party 'p' must hold one entry"),
+        (np.ones((3, 2)), {"name": ""}, ParameterError, "name must be a non-empty string; got ''"),
+    ],
+)
+def test_wrong_parties(X, options, error, fault):
+    with pytest.raises(error, match=fault):
+        Party(X, **{"name": "p"} | options)
+
+
+def test_a_party_describes_only_what_is_public():
+    reply = request(Party(np.ones((3, 2)), name="p", data_norm=2.5, nonnegative=True), Describe())
+    assert (reply.n_rows, reply.n_features, reply.data_norm, reply.nonnegative) == (3, 2, 2.5, 1)
+    assert request(Party(-np.ones((3, 2)), name="p"), Describe()).data_norm == INF
+
+
+def test_rows_are_taken_in_order_with_all_facts():
+    party = Party(np.arange(8.0).reshape(4, 2), ids=list("abcd"), y=[1, 2, 3, 4], name="p", data_norm=3.0)
+    request(party, Spectrum())
+    some = party.take([2, 0])
+    assert (list(some.ids), list(some.y), some.data_norm, some.name) == (["c", "a"], [3, 1], 3.0, "p")
+    assert some.spent == party.spent
+    some.adopt("m", Part(np.array([1.0, 10.0]), 0.0))
+    assert request(some, Score("m")).scores == pytest.approx([54.0, 10.0])
+
+
+def test_spectrum_is_that_of_the_gram_matrix():
+    blocks, _ = table(3)
+    party = Party(blocks[0], name="p")
+    for intercept, D in ((0, blocks[0]), (1, np.column_stack([blocks[0], np.ones(50)]))):
+        request(party, Prepare(1.0, 0.0, -INF, INF, intercept))
+        singular = np.linalg.svd(D, compute_uv=False)
+        reply = request(party, Spectrum())
+        assert isinstance(reply, SpectrumReply)
+        assert (reply.smallest, reply.largest) == pytest.approx((singular[-1] ** 2, singular[0] ** 2))
+
+
+# --- an error of a party quotes no data -------------------------------------------------------------------------------
+
+SENTINEL = 31415.926535
+
+
+def quotes(*args, **kwargs):
+    raise ValueError(f"could not use the row [{SENTINEL}, 27182.8]")
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("gram", Spectrum()),
+        ("times", AdmmStep(np.zeros(3))),
+        ("back", AdmmStep(np.zeros(3))),
+        ("back", LbfgsGradient(0.0, np.zeros(3), [1.0])),
+        ("times", Score("kept")),
+    ],
+)
+def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog):
+    """Errors of numpy and scipy may hold values: what crosses is one sentence, and the party's log has the place."""
+    caplog.set_level(logging.ERROR)
+    party = Party(np.full((3, 2), SENTINEL), name="p")
+    party.adopt("kept", Part(np.ones(2), 0.0))
+    request(party, PREPARE)
+    request(party, LbfgsStart(5, 1) if isinstance(message, LbfgsGradient) else AdmmStart(1.0, 0.0, 1.0, 1))
+    monkeypatch.setattr(Columns, method, quotes)
+    raw = request(party, message).encode()
+    assert decode(raw).reason == "it failed there; the party's own log says more"
+    for secret in (b"31415", b"27182", np.float64(SENTINEL).tobytes()):
+        assert secret not in raw
+    assert "31415" not in caplog.text
+    assert "failed with ValueError" in caplog.text and "in quotes" in caplog.text
+    with pytest.raises(PartyError, match="party 'p' refused") as caught:
+        InProcessParties([party]).exchange(message, Message)
+    assert "31415" not in str(caught.value)
+
+
+def test_a_reply_that_cannot_be_written_quotes_no_data():
+    """Scores that overflow: the reply says that they are not finite and nothing else."""
+    party = Party(np.full((3, 2), 1e200), name="p")
+    party.adopt("m", Part(np.array([1e200, 1.0]), 0.0))
+    with np.errstate(over="ignore"):
+        reply = request(party, Score("m"))
+    assert reply.reason == "it failed there; the party's own log says more"
+    assert not re.search(r"\d", reply.reason)
+    assert issubclass(MessageError, ValueError)
+
+
+# --- the boundary: what an uplink message may hold --------------------------------------------------------------------
+
+
+def entries(message):
+    """All numbers of a message: its vectors, and its scalars."""
+    vectors = [getattr(message, field.name) for field in dataclasses.fields(message)]
+    return [v for v in vectors if isinstance(v, np.ndarray)], [v for v in vectors if isinstance(v, (int, float))]
+
+
+def parallel(one, other):
+    """Whether one vector is a multiple of the other, up to rounding."""
+    size = np.linalg.norm(one) * np.linalg.norm(other)
+    return size > 0.0 and abs(float(one @ other)) >= (1.0 - 1e-9) * size
+
+
+def close(number, secrets):
+    """Whether a number is one of the secrets, or its negative or square (a scaled copy of one entry means nothing)."""
+    secrets = np.concatenate([np.ravel(secrets), np.square(np.ravel(secrets))])
+    secrets = secrets[np.abs(secrets) > 1e-8]
+    return bool((np.abs(np.abs(secrets) - abs(number)) <= 1e-11 * np.abs(secrets)).any())
+
+
+SUMS = {
+    "AdmmReply": {"stationarity", "penalty"},
+    "LbfgsScores": {"slope", "square", "penalty"},
+}  # declared in the docstrings of the messages: sums over at least two coefficients
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("intercept", [0, 1])
+@pytest.mark.parametrize("kind", [*FORMS, "lasso", "hinge", "lbfgs", "plain lbfgs"])
+def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
+    """Random data, two or more columns at each party, which are neither columns of scores nor of each other."""
+    n, widths = 40, (2, 3, 60)
+    blocks, y = table(11, n=n, widths=widths)
+    parties = InProcessParties(
+        [Party(sp.csr_matrix(block) if sparse else block, name=f"p{m}") for m, block in enumerate(blocks)]
+    )
+    l1 = 0.01 if kind == "lasso" else 0.0  # so little that no party keeps a single column; see below
+    coefficients = {name: [] for name in parties.names}
+
+    def remember(_):
+        for name, party in parties.parties.items():
+            coefficients[name].append(worker_of(party).x.copy())
+
+    with parties.recorded() as crossings:
+        parties.exchange(
+            {name: Prepare(0.7, l1, -INF, INF, intercept * (name == "p0")) for name in parties.names}, Done
+        )
+        if "lbfgs" in kind:
+            problem = ScoreProblem(Logistic(), y)
+            lbfgs(parties, problem, l2=0.7, precondition=kind == "lbfgs", max_iter=8, tol=0.0, after=remember)
+        else:
+            problem = ScoreProblem(Hinge() if kind == "hinge" else Squared() if kind == "lasso" else Logistic(), y)
+            form = kind if kind in FORMS else "sharing"
+            admm(parties, problem, rho=1.3, form=form, max_iter=8, after=remember)
+        parties.exchange(Keep("m"), Done)
+    uplink = [crossing for crossing in crossings if crossing.uplink]
+    assert {type(c.message).__name__ for c in uplink} == (
+        {"Done", "LbfgsProducts", "LbfgsScores"} if "lbfgs" in kind else {"Done", "AdmmReply"}
+    )
+    pairs, seen = 0, 0
+    for crossing in uplink:
+        m = parties.names.index(crossing.party)
+        secrets = [column for block in blocks for column in block.T]  # of any party, not only its own
+        own = [x[: widths[m]] for x in coefficients[crossing.party] if x.any()]
+        vectors, _ = entries(crossing.message)
+        for vector in vectors:
+            if isinstance(crossing.message, LbfgsProducts):
+                assert len(vector) <= 1 + 2 * pairs + 2 * pairs + 2 + (pairs + 1) ** 2
+                pairs += crossing.party == "p2"
+                for value in vector:  # inner products of two or more terms, none of them a secret itself
+                    assert not close(value, blocks[m])
+                    assert not any(close(value, x) for x in own)
+                continue
+            seen += 1
+            assert len(vector) == n
+            assert not any(parallel(vector, column) for column in secrets)
+            for x in own:
+                assert len(x) != n or not parallel(vector, x)
+                assert not any(close(value, x) for value in vector)
+            assert not any(close(value, blocks[m]) for value in vector)
+        for field in dataclasses.fields(crossing.message):
+            value = getattr(crossing.message, field.name)
+            if isinstance(value, float) and value != 0.0:
+                assert field.name in SUMS[type(crossing.message).__name__]
+                assert not close(value, blocks[m])
+                assert not any(close(value, x) for x in own if np.count_nonzero(x) > 1)
+    assert seen >= 6
+
+
+def test_an_l1_penalty_can_lay_a_column_bare():
+    """What the boundary does not hide: scores of a model with one coefficient are a multiple of its column."""
+    blocks, _ = table(4, widths=(2, 3))
+    y = blocks[0][:, 1] + 0.01 * blocks[1][:, 2]
+    parties = joined(blocks)
+    parties.exchange(Prepare(0.0, 10.0, -INF, INF, 0), Done)
+    with parties.recorded() as crossings:
+        admm(parties, ScoreProblem(Squared(), y), rho=0.3, max_iter=50)
+    scores = [c.message.scores for c in crossings if c.uplink and c.party == "p0" and isinstance(c.message, AdmmReply)]
+    assert parallel(scores[-1], blocks[0][:, 1])
