@@ -20,9 +20,10 @@ from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import Done, Prepare
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
 ACCURACY = 1e-3  # of the least objective

@@ -27,9 +27,9 @@ from sottovoce.vertical import InProcessParties, split_columns
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.penalty import Penalty
 
 DOCS = ROOT.parent / "docs"
 SETS = {"a9a": a9a_parties, "wide": wide_set}

@@ -16,10 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from _common import ROOT, data_folder, keep, keep_picture, show, write_tables
 from _vertical_data import a9a_parties
 from sottovoce.losses import Logistic
+from sottovoce.published.vertical_admm.messages import PublishedStart
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.plan import automatic_rho
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import Done, PublishedStart
+from sottovoce.vertical.wire import Done
 from vertical_convergence import Task, test_log_loss
 
 CLAIMS = (1.0, 0.3, 0.1, 0.03)

@@ -22,9 +22,10 @@ from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, Term, 
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
 from sottovoce.vertical.protocols.noisy_features.plan import NoisyFeaturesPlan
-from sottovoce.vertical.wire import Done, Keep, Prepare
+from sottovoce.vertical.wire import Done
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5

@@ -24,8 +24,9 @@ from _common import ROOT, blogfeedback, data_folder, keep, show, write_tables
 from _vertical_data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models import plan as local_models
-from sottovoce.vertical.wire import Done, Keep
+from sottovoce.vertical.wire import Done
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

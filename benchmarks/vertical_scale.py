@@ -23,9 +23,9 @@ from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.penalty import Penalty
 
 PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
 COLUMNS = 200

@@ -26,18 +26,14 @@ import numpy as np
 from _common import ROOT, keep, keep_picture, show, write_tables
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply
 from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_rows, published_steps
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.wire import (
-    BallChoice,
-    Chosen,
-    Description,
-    Done,
-    PublishedBallReply,
-    SharedColumn,
-    ShownColumn,
-)
+from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.scoring.messages import ShownColumn
+from sottovoce.vertical.wire import Done
 from vertical_frank_wolfe import NAMES, table
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

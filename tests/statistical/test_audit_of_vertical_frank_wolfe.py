@@ -18,9 +18,9 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
-from sottovoce.vertical.wire import BallStart
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 2500
 FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")

@@ -11,15 +11,24 @@ from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import Event
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
 from sottovoce.published.vertical_frank_wolfe.noise import published_event
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Step, Training, within
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.places import place_of
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
 from sottovoce.vertical.protocols.frank_wolfe.worker import cut
-from sottovoce.vertical.wire import PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.vertical.wire import Done
 
-__all__ = ["PublishedBallWorker", "selection_epsilon", "start_event"]
+__all__ = [
+    "PublishedBallStartHandler",
+    "PublishedBallStepHandler",
+    "PublishedBallWorker",
+    "selection_epsilon",
+    "start_event",
+]
 
 Vector = NDArray[np.float64]
 
@@ -110,3 +119,37 @@ class PublishedBallWorker:
         place = place_of(column, -1 if best < len(drawn) else 1)
         shared = self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
         return PublishedBallReply(place, shared, 2.0 * _MOVE / scale, self._release.event.noise_multiplier)
+
+
+class PublishedBallStartHandler(Handler[PublishedBallStart]):
+    """Steps with the published noise, charged as a whole at what it is worth."""
+
+    request = PublishedBallStart
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
+        """Check the numbers."""
+        self._bound = check_ball(facts, request)
+        within("column_noise", request.column_noise, *NOISES)
+        return start_event(request, facts.n_rows)
+
+    def run(self, desk: Desk, request: PublishedBallStart) -> Done:
+        """Make the worker."""
+        desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
+        return Done()
+
+
+class PublishedBallStepHandler(Step[PublishedBallStep]):
+    """One step."""
+
+    request, worker = PublishedBallStep, PublishedBallWorker
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
+        """Ask the worker."""
+        super().plan(facts, training, request)
+        reason = training.open(PublishedBallWorker, request).why_not(request)
+        if reason:
+            raise RefusalError(reason)
+
+    def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
+        """Take it."""
+        return desk.training.open(PublishedBallWorker, request).step(request)
