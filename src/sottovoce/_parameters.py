@@ -1,7 +1,7 @@
 """Constructor parameters and fitted attributes of estimators, each written once: type, default and text.
 
-The constructor, its signature and two sections of the docstring are made from them. A subclass has what its bases have;
-it may declare a name again, with another default or text.
+The constructor, its signature and two sections of the docstring are made from them. A subclass has what its bases have,
+and declares a name again only for what differs.
 """
 
 import dataclasses
@@ -19,25 +19,28 @@ _LATER: Final = re.compile(r"^(Attributes|Raises|Notes|References|Examples)\n-{3
 Estimator = TypeVar("Estimator")
 
 
-def parameter(kind: str, *, default: Any = _REQUIRED, text: str, kw_only: bool = True) -> Any:
+def parameter(
+    kind: str | None = None, *, default: Any = _REQUIRED, text: str | None = None, kw_only: bool = True
+) -> Any:
     """Declare a constructor parameter: ``alpha: float = parameter("float, > 0", default=1.0, text="...")``.
 
     Parameters
     ----------
-    kind : str
+    kind : str or None
         Type and range, as numpydoc writes them; the default is added. A parameter whose default is None although its
-        kind does not speak of None has to be given before a fit: such parameters are documented first.
+        kind does not speak of None has to be given before a fit: such parameters are documented first. None takes what
+        the base says, and ``alpha: float = parameter(default=2.0)`` changes the default alone.
     default : object
         Immutable. Without one, the constructor asks for the parameter.
-    text : str
-        What it means; spaces and line ends do not matter.
+    text : str or None
+        What it means; spaces and line ends do not matter. None takes what the base says.
     kw_only : bool
         False for a parameter that may be given by its place.
     """
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"kind": kind, "text": text})
 
 
-def attribute(kind: str, text: str = "", *, init: Literal[False] = False) -> Any:
+def attribute(kind: str | None = None, text: str | None = None, *, init: Literal[False] = False) -> Any:
     """Declare what `fit` sets: ``coef_: NDArray = attribute("ndarray of shape (n_features,)")``; no parameter."""
     return dataclasses.field(init=init, metadata={"kind": kind, "text": text})
 
@@ -52,51 +55,61 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     """
     doc = cls.__doc__
     made = dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
-    fields = sorted(dataclasses.fields(made), key=lambda field: _place(made, field))  # type: ignore[arg-type]
+    declared = sorted((_Declared(made, field) for field in dataclasses.fields(made)), key=_Declared.place)  # type: ignore[arg-type]
     known = inspect.signature(made.__init__).parameters
-    ordered = [known["self"], *(known[field.name] for field in fields if field.init)]
+    ordered = [known["self"], *(known[one.name] for one in declared if one.field.init)]
     setattr(made.__init__, "__signature__", inspect.Signature(ordered, return_annotation=None))  # noqa: B010
-    for name in [field.name for field in fields if field.name in vars(made)]:
+    for name in [one.name for one in declared if one.name in vars(made)]:
         delattr(made, name)  # the constructor has the default; the class is left without
-    made.__doc__ = None if doc is None else _with_sections(inspect.cleandoc(doc), fields)  # None: ``python -OO``
+    made.__doc__ = None if doc is None else _with_sections(inspect.cleandoc(doc), declared)  # None: ``python -OO``
     return made
 
 
-def _place(cls: type, field: dataclasses.Field[Any]) -> tuple[bool, bool, int]:
-    declared = [field.name in getattr(base, "__dataclass_fields__", ()) for base in cls.__mro__]
-    by_name = field.kw_only is not False
-    return by_name, not _is_needed(field), 0 if _is_needed(field) else len(declared) - declared[::-1].index(True)
+class _Declared:
+    """A field of a class, with what the class and its bases say of it."""
+
+    def __init__(self, cls: type, field: dataclasses.Field[Any]) -> None:
+        self.field, self.name = field, field.name
+        # of the class itself first; a field that a base inherits stands there too
+        seen = [getattr(base, "__dataclass_fields__", {}).get(self.name) for base in cls.__mro__]
+        self._depth = max(place for place, one in enumerate(seen) if one is not None)
+        self.kind, self.text = (
+            next((one.metadata[what] for one in seen if one is not None and one.metadata[what] is not None), "")
+            for what in ("kind", "text")
+        )
+
+    @property
+    def is_needed(self) -> bool:
+        without = self.field.default is _REQUIRED or (self.field.default is None and "None" not in self.kind)
+        return self.field.init and without
+
+    def place(self) -> tuple[bool, bool, int]:
+        return self.field.kw_only is not False, not self.is_needed, 0 if self.is_needed else self._depth
+
+    def __str__(self) -> str:
+        shown = json.dumps(self.field.default) if isinstance(self.field.default, str) else repr(self.field.default)
+        default = f", default {shown}" if self.field.init and not self.is_needed else ""
+        text = textwrap.fill(
+            " ".join(self.text.split()), 116, initial_indent="    ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        return f"{self.name} : {self.kind}{default}\n{text}".rstrip()
 
 
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    without = field.default is _REQUIRED or (field.default is None and "None" not in field.metadata["kind"])
-    return field.init and without
-
-
-def _with_sections(doc: str, fields: list[dataclasses.Field[Any]]) -> str:
+def _with_sections(doc: str, declared: list[_Declared]) -> str:
     later = _LATER.search(doc)
     place = len(doc) if later is None else later.start()
     parts = [
         doc[:place].rstrip(),
-        *_section("Parameters", [field for field in fields if field.init]),
-        *_section("Attributes", [field for field in fields if not field.init]),
+        *_section("Parameters", [one for one in declared if one.field.init]),
+        *_section("Attributes", [one for one in declared if not one.field.init]),
         doc[place:].rstrip(),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(title: str, fields: list[dataclasses.Field[Any]]) -> list[str]:
-    return ["\n".join([title, "-" * len(title), *map(_entry, fields)])] if fields else []
-
-
-def _entry(field: dataclasses.Field[Any]) -> str:
-    shown = json.dumps(field.default) if isinstance(field.default, str) else repr(field.default)
-    default = f", default {shown}" if field.init and not _is_needed(field) else ""
-    text = textwrap.fill(
-        " ".join(field.metadata["text"].split()), 116, initial_indent="    ", subsequent_indent="    ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-    return f"{field.name} : {field.metadata['kind']}{default}\n{text}".rstrip()
+def _section(title: str, declared: list[_Declared]) -> list[str]:
+    return ["\n".join([title, "-" * len(title), *map(str, declared)])] if declared else []
 
 
 @estimator

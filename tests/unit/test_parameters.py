@@ -34,6 +34,16 @@ class Derived(Base):
     classes: list | None = parameter("list or None", default=None, text="Public.")
     radius: float | None = parameter("float, > 0", default=None, text="Public.")
     tol: float = parameter("float, > 0", default=1e-3, text="When to stop, in steps.")
+    coef_: float = attribute("ndarray of shape (1, n_features)")
+
+
+@estimator
+class Last(Derived):
+    """Do it again."""
+
+    tol: float = parameter(default=1e-2)
+    radius: float | None = parameter(default=None, text="Another one.")
+    n_iter_: int = attribute(text="Steps.")
 
 
 @estimator
@@ -89,11 +99,23 @@ def test_the_docstring_has_the_sections():
     assert "epsilon : float, > 0" in lines
     assert 'solver : str, default "auto"' in lines
     assert "classes : list or None, default None" in lines
-    assert "coef_ : ndarray of shape (n_features,)" in lines
+    assert "coef_ : ndarray of shape (1, n_features)" in lines
     assert lines[lines.index("tol : float, > 0, default 0.001") + 1] == "    When to stop, in steps."
     assert lines[lines.index("n_iter_ : int") + 1] == "    Passes."
     assert any(line.endswith("one-vs-rest.") for line in lines[4:])
     assert max(map(len, lines)) <= 116
+
+
+def test_a_subclass_says_only_what_differs():
+    lines = inspect.getdoc(Last).splitlines()
+    for head, text in (
+        ("tol : float, > 0, default 0.01", "When to stop, in steps."),
+        ("radius : float, > 0", "Another one."),
+        ("n_iter_ : int", "Steps."),
+    ):
+        assert lines[lines.index(head) + 1] == f"    {text}"
+    assert Last().tol == 1e-2
+    assert list(inspect.signature(Last).parameters) == list(inspect.signature(Derived).parameters)
 
 
 def test_a_class_without_a_docstring_stays_without():
