@@ -70,11 +70,16 @@ class _Declared:
 
     def __init__(self, cls: type, field: dataclasses.Field[Any]) -> None:
         self.field, self.name = field, field.name
-        # of the class itself first; a field that a base inherits stands there too
-        seen = [getattr(base, "__dataclass_fields__", {}).get(self.name) for base in cls.__mro__]
-        self._depth = max(place for place, one in enumerate(seen) if one is not None)
+        own = {
+            depth: vars(base)["__dataclass_fields__"][self.name]
+            for depth, base in enumerate(cls.__mro__)
+            if self.name in inspect.get_annotations(base)
+        }  # the class's own declaration first, that of the first base last
+        if next(iter(own.values())).default is not field.default:  # dataclasses look at bases in another order
+            raise TypeError(f"{cls.__name__}: the base that says what {self.name} is must come first.")
+        self._depth = max(own)
         self.kind, self.text = (
-            next((one.metadata[what] for one in seen if one is not None and one.metadata[what] is not None), "")
+            next((one.metadata[what] for one in own.values() if one.metadata[what] is not None), "")
             for what in ("kind", "text")
         )
 

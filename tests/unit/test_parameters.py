@@ -47,6 +47,13 @@ class Last(Derived):
 
 
 @estimator
+class Steps(Base):
+    """Says another thing, and changes no default."""
+
+    n_iter_: int = attribute(text="Steps.")
+
+
+@estimator
 class Around(Budgeted, BaseEstimator):
     """Around another one."""
 
@@ -116,6 +123,37 @@ def test_a_subclass_says_only_what_differs():
         assert lines[lines.index(head) + 1] == f"    {text}"
     assert Last().tol == 1e-2
     assert list(inspect.signature(Last).parameters) == list(inspect.signature(Derived).parameters)
+
+
+def test_of_two_bases_the_one_that_changes_a_default_comes_first():
+    @estimator
+    class Other(Base):
+        """Another one."""
+
+        coef_: float = attribute("float", "One.")
+
+    @estimator
+    class Both(Last, Other):
+        """Both."""
+
+    assert Both().tol == Last().tol
+    with pytest.raises(TypeError, match="Wrong: the base that says what tol is must come first"):
+
+        @estimator
+        class Wrong(Other, Last):
+            """Both."""
+
+
+def test_texts_follow_the_order_of_the_bases():
+    @estimator
+    class Other(Base):
+        """Another one."""
+
+    @estimator
+    class Both(Other, Steps):
+        """Both."""
+
+    assert "n_iter_ : int\n    Steps." in Both.__doc__
 
 
 def test_a_class_without_a_docstring_stays_without():
