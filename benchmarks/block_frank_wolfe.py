@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 
 from _common import ROOT, keep, keep_picture, show, write_tables
-from sottovoce import optimize as bfw
+from sottovoce.vertical import block_frank_wolfe as bfw
 
 D, K, TAU, HALF, ROWS = 12, 3, 2, 0.5, 40
 ERRORS = (0.0, 0.05)

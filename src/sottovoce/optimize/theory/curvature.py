@@ -18,10 +18,10 @@ from scipy.sparse.csgraph import connected_components
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.optimize._arrays import Array, Indices
-from sottovoce.optimize.curvature.weighted import by_coordinates, upper_hessian
 from sottovoce.optimize.domains import L2Ball, ProductDomain
 from sottovoce.optimize.objectives import Objective
 from sottovoce.optimize.samplings import ElementarySampling, Sampling
+from sottovoce.optimize.theory.weighted import by_coordinates, top_eigenvalue, upper_hessian
 
 __all__ = [
     "block_curvatures",
@@ -113,7 +113,7 @@ def _largest(weighted: Array, domain: ProductDomain, blocks: Indices, most: int)
     W = weighted[np.ix_(coordinates, coordinates)]
     alone = domain.blocks[blocks[0]]
     if len(blocks) == 1 and isinstance(alone, L2Ball):
-        return alone.diameter**2 * max(0.0, float(np.linalg.eigvalsh(W)[-1]))
+        return alone.diameter**2 * top_eigenvalue(W)
     counts = [domain.blocks[i].n_extreme_differences for i in blocks]
     if any(count is None for count in counts):
         raise ParameterError(

@@ -8,7 +8,7 @@ from sottovoce.optimize.domains import ProductDomain
 from sottovoce.optimize.objectives import HasUpperHessian, Objective
 from sottovoce.optimize.samplings import Sampling
 
-__all__ = ["by_coordinates", "upper_hessian"]
+__all__ = ["by_coordinates", "top_eigenvalue", "upper_hessian"]
 
 
 def upper_hessian(objective: Objective, domain: ProductDomain, sampling: Sampling | None, *, exact: bool) -> Array:
@@ -21,11 +21,13 @@ def upper_hessian(objective: Objective, domain: ProductDomain, sampling: Samplin
     if exact and not objective.is_quadratic:
         raise ParameterError("the exact curvature is known for quadratic functions only; use curvature_bound.")
     Q = objective.upper_hessian()
-    if len(Q) != domain.n_coordinates:
-        raise ParameterError(f"domain has {domain.n_coordinates} coordinates, the objective {len(Q)}.")
-    if sampling is not None and sampling.n_blocks != domain.n_blocks:
-        raise ParameterError(f"sampling is one of {sampling.n_blocks} blocks, the domain has {domain.n_blocks}.")
+    domain.check_fit(len(Q), None if sampling is None else sampling.n_blocks)
     return Q
+
+
+def top_eigenvalue(symmetric: Array) -> float:
+    """Return the largest eigenvalue of a positive semidefinite matrix, 0 for an empty one."""
+    return max(0.0, float(np.linalg.eigvalsh(symmetric)[-1])) if len(symmetric) else 0.0
 
 
 def by_coordinates(pairs: Array, domain: ProductDomain) -> Array:

@@ -8,10 +8,10 @@ import numpy as np
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.optimize._arrays import Array
-from sottovoce.optimize.curvature.weighted import by_coordinates, upper_hessian
 from sottovoce.optimize.domains import Block, Box, L2Ball, ProductDomain
 from sottovoce.optimize.objectives import Objective
 from sottovoce.optimize.samplings import DistributedSampling, NiceSampling, Sampling
+from sottovoce.optimize.theory.weighted import by_coordinates, top_eigenvalue, upper_hessian
 
 __all__ = [
     "curvature_bound",
@@ -46,7 +46,7 @@ def proposition_1_bound(objective: Objective, domain: ProductDomain, sampling: S
     p = sampling.probabilities
     kept = p > 0.0
     scale = 1.0 / np.sqrt(p[kept])
-    of_pairs = _top(scale[:, None] * sampling.pair_probabilities[np.ix_(kept, kept)] * scale)
+    of_pairs = top_eigenvalue(scale[:, None] * sampling.pair_probabilities[np.ix_(kept, kept)] * scale)
     roots = np.zeros_like(Q)
     norms = np.empty(domain.n_blocks)
     for i in range(domain.n_blocks):
@@ -55,7 +55,7 @@ def proposition_1_bound(objective: Objective, domain: ProductDomain, sampling: S
         norms[i] = max(0.0, float(values[-1]))
         inside = values > 1e-13 * norms[i]
         roots[place, place] = (directions[:, inside] / np.sqrt(values[inside])) @ directions[:, inside].T
-    of_columns = _top(roots @ Q @ roots)
+    of_columns = top_eigenvalue(roots @ Q @ roots)
     return float(min(of_pairs, of_columns) * (p * norms * domain.diameters**2).sum())
 
 
@@ -70,7 +70,7 @@ def spectral_bound(objective: Objective, domain: ProductDomain, sampling: Sampli
     Q = upper_hessian(objective, domain, sampling, exact=False)
     scale = np.repeat(domain.diameters, domain.sizes)
     weighted = by_coordinates(sampling.pair_probabilities, domain) * Q
-    return domain.n_blocks * _top(scale[:, None] * weighted * scale)
+    return domain.n_blocks * top_eigenvalue(scale[:, None] * weighted * scale)
 
 
 def proposition_3_bound(objective: Objective, domain: ProductDomain, sampling: NiceSampling) -> float:
@@ -120,7 +120,7 @@ def _listed(block: Block) -> Array | None:
 def _square_supremum(part: Array, block: Block, listed: Array | None) -> float:
     if listed is not None:
         return float(((listed @ part) * listed).sum(axis=1).max())
-    return block.diameter**2 * _top(part)  # attained for an l2 ball
+    return block.diameter**2 * top_eigenvalue(part)  # attained for an l2 ball
 
 
 def _pair_supremum(part: Array, first: Block, second: Block, ends: Array | None, others: Array | None) -> float:
@@ -140,7 +140,3 @@ def _pair_supremum(part: Array, first: Block, second: Block, ends: Array | None,
 def _widest(directions: Array, block: Block) -> float:
     """Return the largest width of a block in any of these directions."""
     return float(((block.oracle(-directions) - block.oracle(directions)) * directions).sum(axis=1).max())
-
-
-def _top(symmetric: Array) -> float:
-    return max(0.0, float(np.linalg.eigvalsh(symmetric)[-1])) if len(symmetric) else 0.0

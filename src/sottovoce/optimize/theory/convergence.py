@@ -1,21 +1,14 @@
-"""The universal step and Theorem 1: what is promised of the mean distance to the optimum, and of the gap.
-
-Statement and proofs: ``docs/guide/block_frank_wolfe.md``.
-"""
+"""Theorem 1: what is promised of the mean distance to the optimum, and of the gap."""
 
 import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.optimize.algorithm import universal_step
 from sottovoce.optimize.domains import ProductDomain
 from sottovoce.optimize.samplings import Sampling
 
-__all__ = ["gap_bound", "inexactness", "sharp_bound", "theorem_1_bound", "universal_step"]
-
-
-def universal_step(t: int, p_min: float) -> float:
-    """Return 2 / (p_min t + 2)."""
-    return 2.0 / (p_min * t + 2.0)
+__all__ = ["gap_bound", "inexactness", "sharp_bound", "theorem_1_bound"]
 
 
 def inexactness(
