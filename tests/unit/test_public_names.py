@@ -232,7 +232,7 @@ def test_only_commands_know_the_collector():
         for node in at_import:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             for name in names:
-                assert not name.startswith(("sottovoce.local.collector", "fastapi", "sqlalchemy", "uvicorn")), path
+                assert not name.startswith(("sottovoce.local.collector", "starlette", "sqlalchemy", "uvicorn")), path
         if parts[0] != "cli":
             assert not [name for name in imports_of(path) if name.startswith("sottovoce.local.collector")], path
 
@@ -245,7 +245,7 @@ def test_a_missing_extra_is_told():
         "find = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'sqlalchemy' else find(name, *rest)\n"
         "import sottovoce.local, sottovoce.cli\n"
-        "assert 'fastapi' not in sys.modules and 'uvicorn' not in sys.modules\n"
+        "assert 'starlette' not in sys.modules and 'uvicorn' not in sys.modules\n"
         "from sottovoce.cli import app\n"
         "app(['local', 'tokens', sys.argv[1], '--key', 'k', '--count', '1'])\n"
     )

@@ -1,13 +1,11 @@
-"""Which mechanism a protocol is of: one entry for a program that is handed the text of a protocol.
+"""Which mechanism a protocol is of: the closed list, for a program that is handed the text of a protocol.
 
 All of them load numpy and nothing else here; the server sides are loaded by who needs them.
 """
 
-import json
-
-from sottovoce.exceptions import ParameterError
 from sottovoce.local.device.randomizer import Randomizer
 from sottovoce.local.protocol import Protocol
+from sottovoce.local.text import read_document
 from sottovoce.published.bernstein.protocol import BernsteinProtocol
 from sottovoce.published.bernstein.randomizer import BernsteinRandomizer
 
@@ -22,11 +20,7 @@ def read_protocol(text: str) -> Protocol | BernsteinProtocol:
     ParameterError
         If the text is not a protocol that this version can read.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ParameterError(f"the protocol is not JSON: {error}.") from error
-    if isinstance(document, dict) and document.get("mechanism") == "bernstein":
+    if read_document(text).get("mechanism") == "bernstein":
         return BernsteinProtocol.from_json(text)
     return Protocol.from_json(text)
 

@@ -4,8 +4,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.local.mechanisms import randomizer_for, read_protocol
 from sottovoce.published.bernstein import BernsteinProtocol, BernsteinRandomizer
+from sottovoce.published.local_mechanisms import randomizer_for, read_protocol
 
 
 @pytest.mark.parametrize(
