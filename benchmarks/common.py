@@ -1,7 +1,9 @@
-"""What the benchmark scripts share: real data, a table on the terminal, JSON in benchmarks/results/."""
+"""What the benchmark scripts share: options, real data, a table on the terminal, JSON in benchmarks/results/."""
 
+import argparse
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,50 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from sottovoce.tables import Encoder, Schema, read_table
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
 from support import data as data_files
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results"
+NO_DATA = 77  # the exit code that test harnesses read as "skipped"
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
+def make_parser(doc: str | None, *, docs: bool = False) -> argparse.ArgumentParser:
+    """Return a parser of what every script takes: ``--quick``, and ``--docs`` where it writes into a page."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small and few: shows that the script runs, no more")
+    if docs:
+        parser.add_argument("--docs", action="store_true", help="write tables and pictures into the documentation")
+    return parser
+
+
+def run_again(module: str, *arguments: object) -> str:
+    """Run a script in a process of its own, where memory and threads are its own too, and return what it prints."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed\n{done.stderr}")
+    return done.stdout
+
+
 def data_folder() -> Path:
-    """Return the folder of real data, or leave with what to do."""
+    """Return the folder of real data, or leave with what to do and the exit code NO_DATA."""
     folder = data_files.data_folder()
     if folder is None:
-        sys.exit(f"set {data_files.VARIABLE} to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...")
+        print(
+            f"set {data_files.VARIABLE} to the folder with a9a.bz2, phishing.bz2, adult.data.bz2, ...", file=sys.stderr
+        )
+        sys.exit(NO_DATA)
     return folder
+
+
+def parts_at_hand(made_up: tuple[str, ...], real: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts of a script that can be run here: those on real data need the folder of these."""
+    if data_files.data_folder() is not None:
+        return made_up + real
+    print(f"{data_files.why_without()}: left out {', '.join(real)}")
+    return made_up
 
 
 def a9a(seed: int) -> tuple[Any, ...]:
@@ -64,7 +95,7 @@ def _own_test_part(name: str, n_features: int, *, dense: bool) -> tuple[Any, ...
 
 def adult(seed: int) -> tuple[Any, ...]:
     """Raw UCI Adult through examples/adult.toml, its own test part; the seed changes nothing."""
-    schema = Schema.from_toml(ROOT.parent / "examples" / "adult.toml")
+    schema = Schema.from_toml(ROOT / "examples" / "adult.toml")
     encoder = Encoder(schema)
     parts = []
     for name in ("adult.data", "adult.test"):
@@ -100,9 +131,9 @@ def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], width: 
     Console(width=width).print(table)
 
 
-def keep(name: str, content: Any, folder: Path = ROOT / "results") -> None:
+def keep(name: str, content: Any, folder: Path = RESULTS) -> None:
     """Write the figures as JSON."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

@@ -5,23 +5,19 @@ A case is bad if the reader raises anything but an error of sottovoce, or takes 
 ``--atheris READER`` the same reader runs under libFuzzer's coverage guidance instead, until it is stopped, where the
 package atheris is installed.
 
-    python benchmarks/fuzz.py --quick
-    python benchmarks/fuzz.py --cases 100000
-    python benchmarks/fuzz.py --atheris schema
+    python -m benchmarks.audit.fuzz --quick      500 cases of each reader
+    python -m benchmarks.audit.fuzz --cases 100000
+    python -m benchmarks.audit.fuzz --atheris schema
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
+from benchmarks.common import keep, make_parser
 from support.readers import READERS, Reader
 
 
@@ -59,14 +55,12 @@ def guided(reader: Reader, rest: list[str]) -> None:
 
 def main() -> None:
     """Run the readers that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--cases", type=int, default=20_000, help="for each reader")
     parser.add_argument("--readers", nargs="*", choices=list(READERS), default=list(READERS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=2.0, help="what one case may take")
-    parser.add_argument("--quick", action="store_true", help="500 cases each")
     parser.add_argument("--atheris", choices=list(READERS), help="one reader, guided by coverage")
-    parser.add_argument("--out", type=Path, help="where to write the counts as JSON")
     options, rest = parser.parse_known_args()
     if options.atheris:
         guided(READERS[options.atheris], rest)
@@ -82,8 +76,7 @@ def main() -> None:
             f"{row['longest_seconds']:>11}{row['seconds']:>9}",
             flush=True,
         )
-    if options.out:
-        options.out.write_text(json.dumps(rows, indent=2) + "\n")
+    keep("fuzz", rows)
     sys.exit(any(row["crashes"] or row["slow"] for row in rows))
 
 

@@ -1,6 +1,6 @@
 """The grey-box audit at length: every release of every solver and party mechanism, replayed on neighbours.
 
-    python benchmarks/grey_box.py [--budget SECONDS] [--only WORD,...] [--seed N] [--docs]
+    python -m benchmarks.audit.grey_box [--budget SECONDS] [--only WORD,...] [--seed N] [--docs] [--quick]
 
 For each solver and adjacency, and for each mechanism of parties, pairs of neighbouring tables are drawn as in
 tests/contracts/test_grey_box.py (which runs six of each): a fit is recorded on the one and replayed on the other, with
@@ -12,7 +12,6 @@ not counted. With --docs the table is written into docs/guide/audit.md.
 The exit code is 1 when a violation was found.
 """
 
-import argparse
 import logging
 import sys
 import time
@@ -21,10 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from _common import ROOT, keep, show, write_tables
-
-sys.path.insert(0, str(ROOT.parent / "tests"))  # the pairs and the fits are those of the tests
-
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.audit import GreyBox
 from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
 
@@ -98,12 +94,12 @@ def lines() -> list[Line]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=float, default=1200.0, help="seconds for all lines together")
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--budget", type=float, help="seconds for all lines together; default 1200, 60 with --quick")
     parser.add_argument("--only", default="", help="lines whose name holds one of these words")
     parser.add_argument("--seed", type=int, default=0, help="of the pairs")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/guide/audit.md")
     arguments = parser.parse_args()
+    budget = arguments.budget or (60.0 if arguments.quick else 1200.0)
     logging.disable(logging.CRITICAL)  # a party logs what it refuses
     words = [word for word in arguments.only.split(",") if word]
     everything = lines()
@@ -112,7 +108,7 @@ def main() -> None:
         sys.exit(f"no line's name holds any of {words}")
     for line in wanted:
         with calibrated_once():
-            line.run(arguments.budget / len(wanted), arguments.seed, everything.index(line))
+            line.run(budget / len(wanted), arguments.seed, everything.index(line))
         print(*line.cells(), sep=" | ", flush=True)
         for fault in line.faults[:3]:
             print(f"    {fault}")
@@ -131,7 +127,7 @@ def main() -> None:
         ],
     )  # fmt: skip
     if arguments.docs:
-        write_tables(ROOT.parent / "docs" / "guide" / "audit.md", {"grey box": (HEAD, found)})
+        write_tables(DOCS / "guide" / "audit.md", {"grey box": (HEAD, found)})
     sys.exit(1 if violated else 0)
 
 

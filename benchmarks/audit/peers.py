@@ -1,6 +1,6 @@
 """The audit of two peers that claim more than they keep, in their own environments, and of ours with as many runs.
 
-    python benchmarks/audit_peers.py [diffprivlib] [snapml] [ours] [--quick]
+    python -m benchmarks.audit.peers [diffprivlib] [snapml] [ours] [--quick]
 
 * diffprivlib 0.6.6 LogisticRegression (objective perturbation, pure epsilon = 1, data_norm = 12): its correction for
   the Jacobian takes the norm of a row where it needs the square.
@@ -8,11 +8,9 @@
 * sottovoce DPLogisticRegression at (1, 1e-5): its default, replace-one, and objective perturbation, zero-out.
 """
 
-import argparse
-
-import peers
 import sottovoce as sv
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
+from benchmarks.peers import compare as peers
 from sottovoce.audit import audit_estimator, worst_case_pairs
 
 
@@ -68,9 +66,8 @@ def ours(kind, quick, adjacency="replace-one", **parameters):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("parts", nargs="*")
-    parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     audits = {
         "diffprivlib": diffprivlib,
@@ -78,9 +75,11 @@ def main():
         "ours": lambda quick: ours(sv.DPLogisticRegression, quick),
         "ours, objective": lambda quick: ours(sv.DPLogisticRegression, quick, "zero-out", solver="objective"),
     }
+    parts = {"ours", *(peers.at_hand() if arguments.quick else peers.PEERS)}
     rows, results = [], {}
     for name, audit in audits.items():
-        if arguments.parts and name.split(",")[0] not in arguments.parts:
+        part = name.split(",")[0]
+        if part not in (arguments.parts or parts):
             continue
         report = audit(arguments.quick)
         results[name] = report.to_dict()

@@ -1,6 +1,6 @@
 """Every mechanism of the library in one table: what it claims, and what an audit finds at that noise and at 0.7 of it.
 
-    python benchmarks/audit_table.py [--docs] [--only WORD,...] [--list]
+    python -m benchmarks.audit.table [--docs] [--quick] [--only WORD,...] [--list]
 
 The audits are the tests in tests/statistical: this script runs those tests and writes down every lower bound that they
 take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of several
@@ -11,7 +11,6 @@ table is written into docs/guide/audit.md.
 The exit code is 1 when a test fails. A row whose tests are skipped (no Node.js, say) says so.
 """
 
-import argparse
 import functools
 import re
 import sys
@@ -23,10 +22,11 @@ import pytest
 
 import sottovoce.audit
 import sottovoce.audit.threshold
-from _common import ROOT, keep, show, write_tables
+from benchmarks.common import DOCS, ROOT, keep, make_parser, show, write_tables
 from sottovoce.audit import detectable_epsilon
 
-TESTS = ROOT.parent / "tests" / "statistical"
+QUICK = ("Gaussian on a grid", "exponential mechanism")  # the rows of --quick
+TESTS = ROOT / "tests" / "statistical"
 TRANSCRIPT = "all releases"
 HEAD = (
     "mechanism", "claim (epsilon, delta), adjacency", "the adversary sees", "epsilon at least", "at 0.7 of the noise",
@@ -225,12 +225,11 @@ def line(row: Row, notes: Notes) -> tuple[str, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/guide/audit.md")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default="", help="rows whose name holds one of these words")
     parser.add_argument("--list", action="store_true", help="name the tests of each row, and run none")
     arguments = parser.parse_args()
-    words = [word for word in arguments.only.split(",") if word]
+    words = [word for word in arguments.only.split(",") if word] or list(QUICK if arguments.quick else ())
     wanted = tuple(row for row in ROWS if not words or any(word in row.name for word in words))
     if not wanted:
         sys.exit(f"no row's name holds any of {words}")
@@ -255,7 +254,7 @@ def main() -> None:
         ],
     )
     if arguments.docs:
-        write_tables(ROOT.parent / "docs" / "guide" / "audit.md", {"audits": (HEAD, lines)})
+        write_tables(DOCS / "guide" / "audit.md", {"audits": (HEAD, lines)})
     sys.exit(int(code))
 
 

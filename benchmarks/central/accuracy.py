@@ -1,11 +1,11 @@
 """Test accuracy (or squared error), and log loss, of the library defaults, nothing tuned: medians over fresh seeds.
 
-    python benchmarks/accuracy.py [--seeds 5] [--only a9a,phishing] [--delta 1e-3] [--solver scd] [--intercept]
+    python -m benchmarks.central.accuracy [--seeds 5] [--only a9a,phishing] [--delta 1e-3]
+                                          [--solver scd] [--intercept] [--quick]
 
 ``--intercept`` compares sizes of the intercept's column on a9a and phishing (decision 2).
 """
 
-import argparse
 import math
 import time
 from functools import cache
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from _common import EPSILONS, a9a, adult, blogfeedback, keep, phishing, show
+from benchmarks.common import EPSILONS, a9a, adult, blogfeedback, keep, make_parser, phishing, show
 
 CASES = {
     "a9a": (a9a, sv.DPLogisticRegression),
@@ -63,20 +63,22 @@ def table(names, seeds, delta, **changed):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default=",".join(CASES))
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    parser.add_argument("--only", default=None, help="default all; a9a,phishing with --quick")
     parser.add_argument("--delta", type=float, default=1e-3)
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--intercept", action="store_true")
     arguments = parser.parse_args()
+    seeds = arguments.seeds or (1 if arguments.quick else 5)
+    names = arguments.only.split(",") if arguments.only else ["a9a", "phishing"] if arguments.quick else list(CASES)
     if arguments.intercept:
         for scaling in (0.1, 0.2, 0.5, 1.0):
-            result = table(["a9a", "phishing"], arguments.seeds, arguments.delta, intercept_scaling=scaling)
+            result = table(["a9a", "phishing"], seeds, arguments.delta, intercept_scaling=scaling)
             keep(f"accuracy-intercept-{scaling:g}", result)
         return
     changed = {} if arguments.solver == "auto" else {"solver": arguments.solver}
-    result = table(arguments.only.split(","), arguments.seeds, arguments.delta, **changed)
+    result = table(names, seeds, arguments.delta, **changed)
     keep(f"accuracy-{arguments.solver}-{arguments.delta:g}", result)
 
 

@@ -1,29 +1,28 @@
 """The penalty on tables of few and of many rows: what ``alpha="auto"`` (1 / (2 n)) rests on.
 
-    python benchmarks/alpha.py [--seeds 5]
+    python -m benchmarks.central.alpha [--seeds 5] [--quick]
 
 Mean test accuracy and log loss of logistic regression on random parts of three data sets, delta = 1e-5.
 """
-
-import argparse
 
 import numpy as np
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from _common import a9a, keep, mnist_4v9, phishing, show
+from benchmarks.common import a9a, keep, make_parser, mnist_4v9, phishing, show
 
 ALPHAS = (1e-5, 5e-5, 1e-3, 1e-2, 1e-1, "auto")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    seeds = parser.parse_args().seeds
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    given = parser.parse_args()
+    seeds = given.seeds or (1 if given.quick else 5)
     rows, results = [], {}
     for load in (a9a, phishing, mnist_4v9):
         X, y, X_test, y_test, public = load(0)
-        for n in (200, 1000, 5000):
+        for n in (200,) if given.quick else (200, 1000, 5000):
             for epsilon in (0.5, 2.0):
                 cells = []
                 for alpha in ALPHAS:

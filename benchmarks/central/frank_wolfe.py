@@ -1,18 +1,18 @@
 """Private Frank-Wolfe: excess risk of the lasso, the form of the step, speed on sparse rows, Reuters.
 
-    python benchmarks/frank_wolfe.py [risk] [steps] [speed] [reuters] [refit] [--seeds 5] [--n 10000] [--d 10000]
+    python -m benchmarks.central.frank_wolfe [risk] [steps] [speed] [reuters] [refit]
+                                             [--seeds 5] [--n 10000] [--d 10000] [--quick]
 
 Without names all five parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA.
 """
 
-import argparse
 import time
 
 import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
-from _common import keep, reuters, show
+from benchmarks.common import keep, make_parser, parts_at_hand, reuters, show
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_bounded_rows
@@ -246,24 +246,26 @@ def refit_table(seeds, share=0.7, radius=30.0):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("parts", nargs="*")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--n", type=int, default=10_000)
-    parser.add_argument("--d", type=int, default=10_000)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    parser.add_argument("--n", type=int, default=None, help="default 10,000; 1,000 with --quick")
+    parser.add_argument("--d", type=int, default=None, help="default 10,000; 1,000 with --quick")
     arguments = parser.parse_args()
-    parts = arguments.parts or ["risk", "steps", "speed", "reuters", "refit"]
+    seeds = arguments.seeds or (1 if arguments.quick else 5)
+    n, d = (size or (1_000 if arguments.quick else 10_000) for size in (arguments.n, arguments.d))
+    everything = ["risk"] if arguments.quick else parts_at_hand(("risk", "steps", "speed"), ("reuters", "refit"))
+    parts = arguments.parts or everything
     if "risk" in parts:
-        name = f"frank-wolfe-risk-{arguments.n}-{arguments.d}"
-        keep(name, risk_table(arguments.n, arguments.d, arguments.seeds))
+        keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
     if "steps" in parts:
-        keep("frank-wolfe-steps", steps_table(10_000, 1_000, arguments.seeds))
+        keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
     if "speed" in parts:
         keep("frank-wolfe-speed", speed_tables())
     if "reuters" in parts:
-        keep("frank-wolfe-reuters", reuters_table(arguments.seeds))
+        keep("frank-wolfe-reuters", reuters_table(seeds))
     if "refit" in parts:
-        keep("frank-wolfe-refit", refit_table(arguments.seeds))
+        keep("frank-wolfe-refit", refit_table(seeds))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
 """Coverage and width of private 95 % confidence intervals, beside exact least squares and intervals that ignore noise.
 
-    python benchmarks/intervals.py [--fits 200] [--delta 1e-6] [--correlation 0.3] [--largest 100000]
+    python -m benchmarks.central.intervals [--fits 200] [--delta 1e-6] [--correlation 0.3] [--largest 100000]
 
 Rows are equally correlated uniform columns, no longer than data_norm; y = x'beta + 4 + N(0, 1), beta from -1 to 1,
 label_bounds = (-20, 30). "ignoring noise" puts the classical standard errors around the private estimates. Coverage and
 width are means over coefficients and over the fits whose intervals are finite; their share is in its own column.
 """
 
-import argparse
-
 import numpy as np
 
 import sottovoce as sv
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
 
 NORM = 3.0
 Z = 1.959964
@@ -57,17 +55,19 @@ def row(epsilon, delta, n, d, correlation, fits):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=200)
+    parser = make_parser(__doc__)
+    parser.add_argument("--fits", type=int, default=None, help="default 200; 20 with --quick")
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--correlation", type=float, default=0.3)
-    parser.add_argument("--largest", type=int, default=100_000)
+    parser.add_argument("--largest", type=int, default=None, help="default 100,000; 10,000 with --quick")
     arguments = parser.parse_args()
+    fits = arguments.fits or (20 if arguments.quick else 200)
+    largest = arguments.largest or (10_000 if arguments.quick else 100_000)
     results = [
-        row(epsilon, arguments.delta, n, d, arguments.correlation, min(arguments.fits, 4_000_000 // n))
+        row(epsilon, arguments.delta, n, d, arguments.correlation, min(fits, 4_000_000 // n))
         for d in (5, 20)
         for n in (1_000, 10_000, 100_000)
-        if n <= arguments.largest
+        if n <= largest
         for epsilon in EPSILONS
     ]
 

@@ -1,18 +1,18 @@
 """Test accuracy of objective perturbation against DP-SCD (solver="scd"), nothing tuned: means over fresh seeds.
 
-    python benchmarks/objective.py [--seeds 3] [--only a9a,phishing] [--delta 1e-3] [--rows 1000] [--rule]
+    python -m benchmarks.central.objective [--seeds 3] [--only a9a,phishing] [--delta 1e-3]
+                                           [--rows 1000] [--rule] [--quick]
 
 ``--rows`` trains on the first so many rows of a random order; ``--rule`` shows accuracy over a grid of penalties, from
 which the rule for Lambda was taken.
 """
 
-import argparse
 from functools import cache
 
 import numpy as np
 
 import sottovoce as sv
-from _common import EPSILONS, a9a, keep, mnist_4v9, phishing, reuters, show
+from benchmarks.common import EPSILONS, a9a, keep, make_parser, mnist_4v9, phishing, reuters, show
 
 CASES = {"a9a": a9a, "phishing": phishing, "mnist_4v9": mnist_4v9, "reuters": reuters}
 KINDS = {"logistic": sv.DPLogisticRegression, "svc": sv.DPLinearSVC}
@@ -73,15 +73,17 @@ def sweep(names, seeds, delta, rows):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default=",".join(CASES))
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 3; 1 with --quick")
+    parser.add_argument("--only", default=None, help="default all; phishing with --quick")
     parser.add_argument("--delta", type=float, default=1e-3)
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--rule", action="store_true")
     arguments = parser.parse_args()
+    seeds = arguments.seeds or (1 if arguments.quick else 3)
+    names = arguments.only.split(",") if arguments.only else ["phishing"] if arguments.quick else list(CASES)
     measure = sweep if arguments.rule else compare
-    result = measure(arguments.only.split(","), arguments.seeds, arguments.delta, arguments.rows)
+    result = measure(names, seeds, arguments.delta, arguments.rows)
     keep(f"objective-{measure.__name__}-{arguments.delta:g}-{arguments.rows or 'all'}", result)
 
 

@@ -1,6 +1,6 @@
 """Training from disk under a memory limit below the size of the table: .npy mapped, and Parquet, against the array.
 
-    python benchmarks/out_of_core.py [--quick] [--gigabytes 2] [--folder /tmp]
+    python -m benchmarks.central.out_of_core [--quick] [--gigabytes 2] [--folder /tmp]
 
 Writes a table of 90 float32 columns. Each way of reading trains in a process of its own, which may not allocate more
 than three quarters of the size of the table on top of what the interpreter and its libraries hold (RLIMIT_DATA; the
@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sottovoce as sv
-from _common import keep, show
+from benchmarks.common import keep, make_parser, run_again, show
 
 D = 90
 PIECE = 50_000
@@ -120,13 +119,16 @@ def child(way: str, folder: Path, limit: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__)
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
+    parser.add_argument("--write", type=int, metavar="ROWS", help=argparse.SUPPRESS)
     parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.write:
+        write(given.folder, given.write)
+        return
     if given.child:
         child(given.child, given.folder, given.limit)
         return
@@ -139,14 +141,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         # a process of its own: what it allocated would count in the children's limits
-        writing = f"import out_of_core, pathlib; out_of_core.write(pathlib.Path({name!r}), {n})"
-        subprocess.run([sys.executable, "-c", writing], check=True, cwd=Path(__file__).parent)
+        run_again(__spec__.name, "--write", n, "--folder", name)
         for way in ways:
-            command = [sys.executable, __file__, "--child", way, "--folder", name, "--limit", str(limit)]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode:
-                sys.exit(f"{WAYS[way]}: failed\n{run.stderr}")
-            results[way] = json.loads(run.stdout)
+            results[way] = json.loads(run_again(__spec__.name, "--child", way, "--folder", name, "--limit", limit))
             print(f"{WAYS[way]}: done", file=sys.stderr, flush=True)
         disk = {path.name: path.stat().st_size / 1e6 for path in folder.iterdir() if "tiny" not in path.name}
     threads = os.environ.get("SOTTOVOCE_NUM_THREADS", "all")

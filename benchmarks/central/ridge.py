@@ -1,19 +1,19 @@
 """Ridge by DP-SCD and by sufficient statistics (AdaSSP): mean squared test error, and what public facts say about it.
 
-    python benchmarks/ridge_solvers.py [--seeds 5] [--only blogfeedback,synthetic] [--delta 1e-3] [--sizes 1000,10000]
+    python -m benchmarks.central.ridge [--seeds 5] [--only blogfeedback,synthetic] [--delta 1e-3] [--sizes 1000,10000]
+                                       [--quick]
 
 Synthetic tables: unit-variance labels of which three quarters are linear in the columns; columns of equal variance
 ("isotropic"), of standard deviations from 1 to 0.1 ("decaying"), or near a subspace of a quarter of the dimensions
 ("low rank"); delta is 1e-6 there.
 """
 
-import argparse
 import math
 
 import numpy as np
 
 import sottovoce as sv
-from _common import EPSILONS, blogfeedback, keep, show
+from benchmarks.common import EPSILONS, blogfeedback, keep, make_parser, parts_at_hand, show
 from sottovoce.privacy.calibration import gaussian_mu
 
 SOLVERS = ("scd", "adassp")
@@ -63,32 +63,35 @@ def row(name, n, d, epsilon, delta, load, seeds):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="blogfeedback,synthetic")
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    parser.add_argument("--only", default=None, help="default both; synthetic with --quick")
     parser.add_argument("--delta", type=float, default=1e-3)
-    parser.add_argument("--sizes", default="1000,10000,100000")
+    parser.add_argument("--sizes", default=None, help="default 1000,10000,100000; 1000 with --quick")
     arguments = parser.parse_args()
+    seeds = arguments.seeds or (1 if arguments.quick else 5)
+    sizes = arguments.sizes or ("1000" if arguments.quick else "1000,10000,100000")
+    parts = arguments.only or ("synthetic" if arguments.quick else parts_at_hand(("synthetic",), ("blogfeedback",)))
     results = []
-    if "blogfeedback" in arguments.only:
+    if "blogfeedback" in parts:
         table = blogfeedback(0)
         n, d = table[0].shape
         for epsilon in EPSILONS:
-            results.append(row("blogfeedback", n, d, epsilon, arguments.delta, lambda _: table, arguments.seeds))
-    if "synthetic" in arguments.only:
+            results.append(row("blogfeedback", n, d, epsilon, arguments.delta, lambda _: table, seeds))
+    if "synthetic" in parts:
         for kind in ("isotropic", "decaying", "low rank"):
             for d in (5, 20, 90):
-                for n in map(int, arguments.sizes.split(",")):
+                for n in map(int, sizes.split(",")):
                     for epsilon in EPSILONS:
                         load = lambda seed, n=n, d=d, kind=kind: synthetic(kind, n, d, seed)  # noqa: E731
-                        results.append(row(kind, n, d, epsilon, 1e-6, load, arguments.seeds))
+                        results.append(row(kind, n, d, epsilon, 1e-6, load, seeds))
     lines = [
         (r["data"], f"{r['n']:,}", f"{r['d']}", f"{r['epsilon']:g}", f"{r['ratio']:.3g}", f"{r['none']:.3f}",
          f"{r['scd']:.3f}", f"{r['adassp']:.3f}", min(SOLVERS, key=lambda name: r[name]))
         for r in results
     ]  # fmt: skip
     head = ("data", "n", "d", "epsilon", "mu n / d^1.5", "no noise", "scd", "adassp", "better")
-    show(f"mean squared test error, medians of {arguments.seeds} seeds", head, lines)
+    show(f"mean squared test error, medians of {seeds} seeds", head, lines)
     keep("ridge-solvers", results)
 
 

@@ -1,11 +1,10 @@
 """Where each solver wins: every solver with its own rules, nothing tuned, on the same data; means over fresh seeds.
 
-    python benchmarks/solvers.py [--seeds 3] [--only a9a,reuters] [--delta 1e-3] [--epsilons 0.1,1]
+    python -m benchmarks.central.solvers [--seeds 3] [--only a9a,reuters] [--delta 1e-3] [--epsilons 0.1,1] [--quick]
 
 The table of docs/guide/solvers.md. ``paper-scd`` is left out: its epsilon is not the one asked for.
 """
 
-import argparse
 import time
 import warnings
 from functools import cache, partial
@@ -13,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 
 import sottovoce as sv
-from _common import a9a, adult, blogfeedback, keep, mnist_4v9, phishing, reuters, show
+from benchmarks.common import a9a, adult, blogfeedback, keep, make_parser, mnist_4v9, phishing, reuters, show
 from sottovoce.exceptions import ParameterError
 
 CASES = {
@@ -45,26 +44,28 @@ def measure(load, kind, solver, epsilon, delta, seeds, splits):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default=",".join(CASES))
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 3; 1 with --quick")
+    parser.add_argument("--only", default=None, help="default all; phishing with --quick")
     parser.add_argument("--delta", type=float, default=1e-3)
     parser.add_argument("--epsilons", default="0.1,1")
     arguments = parser.parse_args()
+    seeds = arguments.seeds or (1 if arguments.quick else 3)
+    names = arguments.only.split(",") if arguments.only else ["phishing"] if arguments.quick else list(CASES)
     warnings.simplefilter("ignore")
     rows, results = [], {}
-    for name in arguments.only.split(","):
+    for name in names:
         load, kind = CASES[name]
         for epsilon in map(float, arguments.epsilons.split(",")):
             found = {
-                solver: measure(load, kind, solver, epsilon, arguments.delta, arguments.seeds, name == "phishing")
+                solver: measure(load, kind, solver, epsilon, arguments.delta, seeds, name == "phishing")
                 for solver in SOLVERS
             }
             results[f"{name} {epsilon:g}"] = found
             rows.append((name, f"{epsilon:g}", *(f"{f[0]:.4f} ({f[2]:.2g} s)" if f else "" for f in found.values())))
             print(*rows[-1], flush=True)
     title = f"test accuracy (blogfeedback: squared error) and seconds, delta = {arguments.delta:g}"
-    show(f"{title}, means of {arguments.seeds} seeds", ("data", "epsilon", *SOLVERS), rows, width=170)
+    show(f"{title}, means of {seeds} seeds", ("data", "epsilon", *SOLVERS), rows, width=170)
     keep("solvers", results)
 
 

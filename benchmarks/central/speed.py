@@ -1,13 +1,12 @@
 """Speed of one pass against a plain read of the same memory and against other libraries' epochs, all in one run.
 
-    python benchmarks/speed.py [--quick] [--no-peers]
+    python -m benchmarks.central.speed [--quick] [--no-peers]
 
 Four tables: passes over a dense float32 matrix and a plain read of it; passes over sparse rows, by the bytes of the
 entries, indices and weights that they touch; seconds of an epoch of liblinear and of Snap ML (its own environment, see
 peers.py), neither private; how a pass grows with rows, columns, entries and threads. Then the memory of a whole fit.
 """
 
-import argparse
 import tempfile
 import time
 import tracemalloc
@@ -21,9 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-import peers
 import sottovoce as sv
-from _common import a9a, keep, show
+from benchmarks.common import a9a, keep, make_parser, show
+from benchmarks.peers import compare as peers
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
@@ -148,11 +147,11 @@ def other_libraries(X, y, few, many, with_snap):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__)
     parser.add_argument("--no-peers", action="store_true", help="leave Snap ML out")
     options = parser.parse_args()
-    peers.RESULTS.mkdir(parents=True, exist_ok=True)
+    with_snap = not options.no_peers and ("snapml" in peers.at_hand() or not options.quick)
+    peers.FOLDER.mkdir(parents=True, exist_ok=True)
     n, d, repeats = (100_000 if options.quick else 400_000), 90, (5 if options.quick else 15)
     results = {}
     X, y = dense_matrix(n, d)
@@ -198,7 +197,7 @@ def main() -> None:
     for name, (M, labels) in compared.items():
         own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
         scale = 1 if name != "a9a" else 10  # a9a's epochs are short
-        for other, seconds in other_libraries(M, labels, few * scale, many * scale, not options.no_peers).items():
+        for other, seconds in other_libraries(M, labels, few * scale, many * scale, with_snap).items():
             mine = own["hinge" if "hinge" in other else "logistic"]
             results[f"{name}, {other}"] = {"epoch": seconds, "pass": mine}
             rows.append((name, other, f"{1e3 * seconds:.2f}", f"{1e3 * mine:.2f}", f"{seconds / mine:.1f}"))

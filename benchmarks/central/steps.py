@@ -1,11 +1,10 @@
 """Damped steps toward the slope against exact coordinate steps in the passes of DPLogisticRegression (decision 7).
 
-    python benchmarks/steps.py [--seeds 5]
+    python -m benchmarks.central.steps [--seeds 5] [--quick]
 
 The exact steps are run as designed: clip 1 / (1 + lambda_max / alpha), alpha 1e-5, and 25 in the rule for the passes.
 """
 
-import argparse
 from functools import cache
 from unittest import mock
 
@@ -13,7 +12,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
-from _common import EPSILONS, a9a, keep, phishing, show
+from benchmarks.common import EPSILONS, a9a, keep, make_parser, phishing, show
 from sottovoce.central.solvers import accelerated
 
 
@@ -30,12 +29,13 @@ def measure(load, epsilon, seeds, alpha):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    seeds = parser.parse_args().seeds
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    given = parser.parse_args()
+    seeds = given.seeds or (1 if given.quick else 5)
     rows, results = [], {}
     for name, load in (("a9a", cache(a9a)), ("phishing", cache(phishing))):
-        for epsilon in EPSILONS:
+        for epsilon in EPSILONS[:1] if given.quick else EPSILONS:
             damped = measure(load, epsilon, seeds, 5e-5)
             with (
                 mock.patch.object(accelerated.AcceleratedPlan, "damping", lambda plan, eigenvalue: 0.0),

@@ -1,6 +1,6 @@
 """Crashes and crowds: what a ledger loses and overspends when processes are killed, and when many charge at once.
 
-    python benchmarks/ledger_crashes.py [--quick] [--kills 1000] [--processes 50] [--longest 0.1] [--only sqlite]
+    python -m benchmarks.ledger.crashes [--quick] [--kills 1000] [--processes 50] [--longest 0.1] [--only sqlite]
 
 For each database (a file of SQLite; a real PostgreSQL server, started for this and stopped):
 
@@ -13,18 +13,14 @@ Both numbers must be 0. Charges per second are those of the crowd (a charge is t
 disk before the answer).
 """
 
-import argparse
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from support.ledger import EVENT, Worker, faults, kill_at_random, wait_until_ready
@@ -96,8 +92,7 @@ def crowd(ledger: Ledger, folder: Path, count: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="20 kills, 8 processes")
+    parser = make_parser(__doc__)
     parser.add_argument("--kills", type=int)
     parser.add_argument("--processes", type=int)
     parser.add_argument("--longest", type=float, default=0.3, help="seconds that a process lives at most")

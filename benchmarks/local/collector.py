@@ -1,6 +1,6 @@
 """The collector as a real process over loopback: reports a second, crashes, and strange requests.
 
-    python benchmarks/local_collector.py [--quick] [--only throughput,crashes,fuzz] [--databases sqlite,postgresql]
+    python -m benchmarks.local.collector [--quick] [--only throughput,crashes,fuzz] [--databases sqlite,postgresql]
 
 On SQLite and, where it is installed, on a PostgreSQL server of its own (on a Unix socket, fsync on). The load comes
 from this process, over a fixed number of connections; each sends its next request when the last one is answered.
@@ -8,13 +8,11 @@ Requests are made before the clock starts, and every acknowledged report is look
 Processor seconds do not count what else the machine does.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
 import os
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,10 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from _common import ROOT, keep, show
+from benchmarks.common import keep, make_parser, show
 from sottovoce.local.collector.storage import ReportStore
-
-sys.path.append(str(ROOT.parent / "tests"))
 from support.collector import PROTOCOL, entry, new_token, octets, report, running_collector
 from support.fuzz import strange_request
 from support.postgres import running_server, why_not
@@ -212,8 +208,7 @@ def fuzz(kind: str, database: str, folder: Path, n_requests: int) -> dict[str, o
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__)
     parser.add_argument("--only", default="throughput,crashes,fuzz")
     parser.add_argument("--databases", default="sqlite,postgresql")
     given = parser.parse_args()

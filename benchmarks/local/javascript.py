@@ -1,12 +1,11 @@
 """Reports a second of the device in JavaScript, in node and in a headless Chromium, beside Python's on one thread.
 
-    python benchmarks/local_javascript.py [--quick]
+    python -m benchmarks.local.javascript [--quick]
 
 One person's record is reported again and again, in turns: Python, node, Chromium, three times; the best turn of each
 counts. All three make the same candidates; the last column is Chromium's rate over Python's.
 """
 
-import argparse
 import http.server
 import json
 import shutil
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import sottovoce.local
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
 from sottovoce.local import Protocol, Randomizer
 
 WEB = Path(sottovoce.local.__file__).parent / "web"
@@ -113,8 +112,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 def main() -> None:
     """Measure and show."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter turns")
+    parser = make_parser(__doc__)
     seconds = 0.2 if parser.parse_args().quick else 1.5
     rows, results = [], []
     with node() as in_node, chromium() as in_chromium:

@@ -1,6 +1,6 @@
 """Models from one report a person: accuracy, AUC, excess risk and squared error, with the trivial predictor beside.
 
-    python benchmarks/local_learning.py [--seeds 5] [--docs] [--quick]
+    python -m benchmarks.local.learning [--seeds 5] [--docs] [--quick]
         [--only synthetic,regression,degree3,wire,a9a,blogfeedback]
 
 Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
@@ -9,7 +9,6 @@ them. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
 within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the guide.
 """
 
-import argparse
 import math
 import sys
 import time
@@ -19,12 +18,12 @@ import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.metrics import roc_auc_score
 
-from _common import ROOT, a9a, blogfeedback, data_folder, keep, show, write_tables
+from benchmarks.common import DOCS, a9a, blogfeedback, keep, make_parser, parts_at_hand, show, write_tables
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.planning.simulate import simulate
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-PAGE = ROOT.parent / "docs" / "guide" / "local_learning.md"
+PAGE = DOCS / "guide" / "local_learning.md"
 
 
 def synthetic(n: int, d: int, seed: int) -> tuple[Any, Any]:
@@ -265,15 +264,11 @@ def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="synthetic,regression,degree3,wire,a9a,blogfeedback")
-    parser.add_argument("--docs", action="store_true")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default=None, help="some of the tables, separated by commas; default all")
     given = parser.parse_args()
-    seeds, chosen = 1 if given.quick else given.seeds, given.only.split(",")
-    if {"a9a", "blogfeedback"} & set(chosen):
-        data_folder()
+    seeds = 1 if given.quick else given.seeds
     made = {
         "synthetic": lambda: synthetic_table(seeds, given.quick),
         "regression": lambda: regression_table(seeds, given.quick),
@@ -282,6 +277,7 @@ def main() -> None:
         "a9a": lambda: a9a_table(seeds, given.quick),
         "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),
     }
+    chosen = given.only.split(",") if given.only else parts_at_hand(tuple(made)[:-2], tuple(made)[-2:])
     results, tables = [], {}
     for name in chosen:
         tables[name], found = made[name]()

@@ -1,24 +1,20 @@
 """How many people, how many features, which epsilon: what `sottovoce local plan` predicts, as a table.
 
-    python benchmarks/local_plan.py [--docs] [--quick]
+    python -m benchmarks.local.plan [--docs] [--quick]
 
 Calculated, not measured: no data are read. ``--docs`` writes the tables of the guide.
 """
 
-import argparse
-
-from _common import ROOT, keep, show, write_tables
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.local.planning.planning import plan_collection
 from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
 
-PAGE = ROOT.parent / "docs" / "guide" / "local.md"
+PAGE = DOCS / "guide" / "local.md"
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", action="store_true")
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     given = parser.parse_args()
     features = (5, 20) if given.quick else (5, 10, 20, 50, 123)
     rows, needed, results = [], [], []

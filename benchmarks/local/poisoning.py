@@ -1,6 +1,6 @@
 """What attackers who work together do to a model from reports: AUC and accuracy, on a9a and synthetic people.
 
-    python benchmarks/local_poisoning.py [--seeds 3] [--only synthetic,a9a] [--docs] [--quick]
+    python -m benchmarks.local.poisoning [--seeds 3] [--only synthetic,a9a] [--docs] [--quick]
 
 Besides n honest people there are 0.1 %, 1 % or 5 % of n attackers, who all push in one direction t. They know the data:
 t is against the mean of all honest vectors, or against the model without attackers; the more harmful of the two is
@@ -12,10 +12,9 @@ shown. Three kinds, from weak to strong:
 
 Reports are drawn by their exact law. "noticed": share of the collections in which `Aggregator.health` warns (of the
 sums alone: it has the trace of the second moment to look at here, not the indices). Synthetic people: 10^5 with 10
-features, as in `benchmarks/local_learning.py`. ``--docs`` writes the tables of the guide.
+features, as in `benchmarks/local/learning.py`. ``--docs`` writes the tables of the guide.
 """
 
-import argparse
 import sys
 from typing import Any
 
@@ -23,12 +22,12 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.metrics import roc_auc_score
 
-from _common import ROOT, a9a, keep, show, write_tables
-from local_learning import collect, synthetic
+from benchmarks.common import DOCS, a9a, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.local.learning import collect, synthetic
 from sottovoce.local import Protocol
 from sottovoce.local.planning.simulate import simulate
 
-PAGE = ROOT.parent / "docs" / "guide" / "local.md"
+PAGE = DOCS / "guide" / "local.md"
 SHARES = (0.001, 0.01, 0.05)
 TRIED = 1_000_000
 KINDS = ("false answers", "chosen index", "free seed")
@@ -93,15 +92,13 @@ def one_table(name: str, seeds: int, quick: bool) -> tuple[dict[str, Any], list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="synthetic,a9a")
-    parser.add_argument("--docs", action="store_true")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default=None, help="synthetic, a9a or both (default)")
     given = parser.parse_args()
     seeds = 1 if given.quick else given.seeds
     tables: dict[str, Any] = {}
-    for name in given.only.split(","):
+    for name in given.only.split(",") if given.only else parts_at_hand(("synthetic",), ("a9a",)):
         made, results = one_table(name, seeds, given.quick)
         keep(f"local_poisoning_{name}", results)
         for title, table in made.items():

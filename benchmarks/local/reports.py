@@ -1,18 +1,17 @@
 """What one report of 22 bytes is worth, against one Gaussian copy of the row; reports a second on device and server.
 
-    python benchmarks/local_reports.py [--quick]
+    python -m benchmarks.local.reports [--quick]
 
 v1 and v2: noise of one report on a coordinate of the first moment E[y x], and on a unit direction of the second moment
 E[x x'] (divide by the number of reports). The Gaussian copy is y x + N(0, s^2 I) with s = 2 / mu(epsilon, 1e-6), the
 second moment from its products with the noise taken off; each is one release a person. Speed on one thread.
 """
 
-import argparse
 import time
 
 import numpy as np
 
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
 from sottovoce.local import Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants, design
@@ -78,8 +77,7 @@ def speed(quick: bool) -> tuple[list[tuple[str, ...]], dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__)
     quick = parser.parse_args().quick
     rows, values = worth()
     head = ("epsilon", "K, m, b", "v1, v2", "with fixed sizes", "v1 of degree 0", "Gaussian copy: v1, v2")

@@ -1,6 +1,6 @@
 """Reports that an aggregator adds up a second, and its memory against their number.
 
-    python benchmarks/local_speed.py [--seconds 3] [--docs] [--quick]
+    python -m benchmarks.local.speed [--seconds 3] [--docs] [--quick]
 
 The reports are random seeds and indices in the real format: adding them is the same work as for honest ones. Memory is
 the largest resident size of a fresh process that adds n reports, which it makes as it goes.
@@ -8,17 +8,15 @@ the largest resident size of a fresh process that adds n reports, which it makes
 
 import argparse
 import resource
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from _common import ROOT, keep, show, write_tables
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
 from sottovoce.local import Aggregator, Protocol
 
-PAGE = ROOT.parent / "docs" / "guide" / "local_learning.md"
+PAGE = DOCS / "guide" / "local_learning.md"
 HEAD = ("d", "threads", "reports a second")
 MEMORY_HEAD = ("reports", "peak memory, MB")
 
@@ -62,10 +60,8 @@ def add_and_tell(n: int, d: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--docs", action="store_true")
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--add", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.add is not None:
@@ -80,8 +76,7 @@ def main() -> None:
             rows.append((f"{d}", f"{threads}", f"{found:,.0f}"))
             results.append({"d": d, "threads": threads, "reports a second": found})
     for n in (1000, 100_000) if given.quick else (1000, 100_000, 1_000_000, 5_000_000):
-        command = [sys.executable, __file__, "--add", str(n)]
-        peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) / 1024
+        peak = int(run_again(__spec__.name, "--add", n)) / 1024
         memory.append((f"{n:,}", f"{peak:.0f}"))
         results.append({"reports": n, "peak MB": peak})
     show("reports a second", HEAD, rows)

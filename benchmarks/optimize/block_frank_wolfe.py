@@ -1,6 +1,6 @@
 """Theorem 1 of Lou and Cheung (AAAI 2018) against measured runs, and their Table 1 with its constants filled in.
 
-    python benchmarks/block_frank_wolfe.py [--quick] [--runs N] [--arrival] [--docs]
+    python -m benchmarks.optimize.block_frank_wolfe [--quick] [--runs N] [--arrival] [--docs]
 
 Least squares over 12 intervals, 40 rows; five samplings; exact gradients and oracles, and a hostile pair that uses all
 that Assumption 1 allows; mean of 200 runs of 3,000 steps. "Largest share" is the largest over t of mean distance to the
@@ -8,7 +8,6 @@ optimum divided by Theorem 1's bound; above 1 refutes it. ``--quick``: 20 runs o
 writes tables and picture into docs/.
 """
 
-import argparse
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,13 +15,12 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.optimize import lsq_linear
 
-from _common import ROOT, keep, keep_picture, show, write_tables
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from sottovoce import optimize as bfw
 
 D, K, TAU, HALF, ROWS = 12, 3, 2, 0.5, 40
 ERRORS = (0.0, 0.05)
 GAP, MOST = 1e-3, 20_000
-DOCS = ROOT.parent / "docs"
 
 
 def problem() -> tuple[bfw.LeastSquares, bfw.ProductDomain, float]:
@@ -232,9 +230,7 @@ def picture(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--docs", action="store_true", help="write tables and picture into the documentation")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--runs", type=int, default=200, help="of each sampling (default 200)")
     parser.add_argument("--arrival", action="store_true", help="only the steps to a given gap")
     args = parser.parse_args()

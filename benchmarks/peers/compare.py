@@ -1,9 +1,9 @@
 """Library defaults, nothing tuned, against other libraries, each tuned: accuracy and seconds of a fit.
 
-    python benchmarks/peers.py                  everything that is not yet in benchmarks/results/peers/, then the table
-    python benchmarks/peers.py --ours-only      our own fits again, then the table with the peers' cached results
-    python benchmarks/peers.py --table          the table only
-    python benchmarks/peers.py --speed          seconds of whole private trainings, in one run
+    python -m benchmarks.peers.compare              what is not yet in benchmarks/results/peers/, then the table
+    python -m benchmarks.peers.compare --ours-only  our own fits again, then the table with the peers' cached results
+    python -m benchmarks.peers.compare --table      the table only
+    python -m benchmarks.peers.compare --speed      seconds of whole private trainings, in one run
 
 Options: --only phishing,a9a --peers opacus,snapml --epsilons 0.1,1 --deltas 1e-3 --seeds 10 --tune-on test --quick
 
@@ -40,10 +40,22 @@ import scipy.sparse as sp
 from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
-from _common import EPSILONS, ROOT, a9a, adult, blogfeedback, mnist_4v9, phishing, reuters, show
+from benchmarks.common import (
+    EPSILONS,
+    RESULTS,
+    ROOT,
+    a9a,
+    adult,
+    blogfeedback,
+    make_parser,
+    mnist_4v9,
+    phishing,
+    reuters,
+    show,
+)
 from sottovoce.exceptions import PrivacyWarning
 
-RESULTS = ROOT / "results" / "peers"
+FOLDER = RESULTS / "peers"
 HELD_OUT = 0.25  # of the training rows, to choose the settings of a peer
 DELTAS = (1e-3, 1e-5)
 
@@ -82,24 +94,24 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    "dpsgd": Peer("fast_dpsgd.py", ()),
+    "dpsgd": Peer("fast_dpsgd", ()),
     "diffprivlib": Peer(
-        "run_diffprivlib.py",
+        "run_diffprivlib",
         (("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.2.6", "scipy==1.15.3"),),
         uses_delta=False,
     ),
     "snapml": Peer(
-        "run_snapml.py",
+        "run_snapml",
         (("snapml==1.17.2", "scikit-learn==1.9.1", "numpy==2.4.6", "scipy==1.17.1"),),
         uses_delta=False,
     ),
     "opacus": Peer(
-        "run_opacus.py",
+        "run_opacus",
         (("torch==2.13.0",), ("opacus==1.6.0", "numpy==2.4.6", "scipy==1.17.1")),
         tuned_by="dpsgd",
     ),
     "jax-privacy": Peer(
-        "run_jax_privacy.py",
+        "run_jax_privacy",
         (
             (
                 "jax-privacy==2.0.0", "jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8", "dp-accounting==0.6.0",
@@ -111,12 +123,22 @@ PEERS = {
 }  # fmt: skip
 
 
+def at_hand() -> list[str]:
+    """Return the peers that need no environment, or have one."""
+    return [name for name, peer in PEERS.items() if not peer.pins or (environment(name) / "ready").exists()]
+
+
+def environment(name: str) -> Path:
+    """Return the folder of a peer's environment."""
+    return ROOT / "benchmarks" / ".peers" / name
+
+
 def interpreter(name: str) -> str:
     """Return the Python of a peer's environment, made at first use."""
     peer = PEERS[name]
     if not peer.pins:
         return sys.executable
-    folder = ROOT / ".peers" / name
+    folder = environment(name)
     python = folder / "bin" / "python"
     ready = folder / "ready"
     wanted = json.dumps(peer.pins)
@@ -136,10 +158,11 @@ def work(name: str, job: dict[str, Any]) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "job.json", Path(folder) / "answer.json"
         question.write_text(json.dumps(job), encoding="utf-8")
-        log = RESULTS / f"{name}.log"
+        log = FOLDER / f"{name}.log"
         with log.open("a", encoding="utf-8") as output:
             done = subprocess.run(
-                [interpreter(name), str(ROOT / "peers" / PEERS[name].script), str(question), str(answer)],
+                [interpreter(name), "-m", f"benchmarks.peers.{PEERS[name].script}", str(question), str(answer)],
+                cwd=ROOT,
                 env={**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **alone},
                 stdout=subprocess.DEVNULL,
                 stderr=output,
@@ -171,7 +194,7 @@ def splits(name: str, seeds: int) -> list[str]:
     """Write the splits for the peers, and return their paths."""
     paths = []
     for seed in range(seeds if name == "phishing" else 1):
-        path = RESULTS / "data" / f"{name}-{seed}.npz"
+        path = FOLDER / "data" / f"{name}-{seed}.npz"
         if not path.exists():
             X, y, X_test, y_test, _ = parts_for_peers(name, seed)
             write_split(path, X, y, X_test, y_test)
@@ -181,7 +204,7 @@ def splits(name: str, seeds: int) -> list[str]:
 
 def tuning_split(name: str) -> str:
     """Write three quarters of the first split's training rows, the last quarter in place of the test part."""
-    path = RESULTS / "data" / f"{name}-held-out.npz"
+    path = FOLDER / "data" / f"{name}-held-out.npz"
     if not path.exists():
         X, y, _, _, _ = parts_for_peers(name, 0)
         X, X_held, y, y_held = train_test_split(X, y, test_size=HELD_OUT, random_state=0)
@@ -207,7 +230,7 @@ def cell_path(peer: str, data: str, epsilon: float, delta: float, options: argpa
     delta_part = f"{delta:g}" if peer == "ours" or PEERS[peer].uses_delta else "any"
     kind = "" if peer == "ours" or options.tune_on == "validation" else "-tuned-on-test"
     quick = "-quick" if options.quick else ""
-    return RESULTS / f"{data}-{epsilon:g}-{delta_part}-{peer}{kind}{quick}.json"
+    return FOLDER / f"{data}-{epsilon:g}-{delta_part}-{peer}{kind}{quick}.json"
 
 
 def cached(path: Path) -> dict[str, Any] | None:
@@ -314,10 +337,10 @@ def table(names: list[str], epsilons: list[float], deltas: list[float], options:
     print(summary)
     name = "peers" + ("" if options.tune_on == "validation" else "-tuned-on-test") + ("-quick" if options.quick else "")
     tuned_on = "rows held out of the training part" if options.tune_on == "validation" else "the test set itself"
-    (RESULTS.parent / f"{name}.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     lines = "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
     text = f"{title}\n\n{lines}\n\n{summary}\n\n{NOTES.format(tuned_on=tuned_on)}\n"
-    (RESULTS.parent / f"{name}.md").write_text(text, encoding="utf-8")
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def speed(options: argparse.Namespace) -> None:
@@ -352,7 +375,7 @@ def speed(options: argparse.Namespace) -> None:
                 "data": [str(path)], "task": "classification", "epsilon": epsilon, "delta": delta, "seeds": repeats,
                 "quick": False, "warm": True,
             }  # fmt: skip
-            tuned = cached(RESULTS / f"a9a-{epsilon:g}-{delta:g}-dpsgd.json")
+            tuned = cached(FOLDER / f"a9a-{epsilon:g}-{delta:g}-dpsgd.json")
             descent = dict(tuned["cheap"] if tuned else UNTUNED)
             # the dense table: seconds of one epoch, times the number of epochs
             factor = 1 if name == "a9a" else descent["epochs"]
@@ -379,7 +402,7 @@ def speed(options: argparse.Namespace) -> None:
             rows.append((name, "sottovoce, default", f"{mine:.3f}", "1.0", f"{passes} passes"))
             kept[f"{name}, sottovoce"] = {"seconds": mine, "passes": passes}
             for title, peer, setting, times_epochs, note in cases:
-                if peer not in options.peers.split(","):
+                if peer not in options.peers:
                     continue
                 answer = work(peer, {**job, "setting": setting})
                 if answer is None:
@@ -388,38 +411,38 @@ def speed(options: argparse.Namespace) -> None:
                 kept[f"{name}, {title}"] = {"seconds": seconds, "setting": setting, "note": note}
                 rows.append((name, title, f"{seconds:.3f}", f"{seconds / mine:.1f}", note))
     show("seconds of a whole training, epsilon = 1, one thread", ("data", "library", "seconds", "ratio", "what"), rows)
-    (RESULTS.parent / "peers-speed.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / "peers-speed.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(DATA))
-    parser.add_argument("--peers", default=",".join(PEERS))
+    parser = make_parser(__doc__)
+    parser.add_argument("--only", default=None, help="default all; phishing with --quick")
+    parser.add_argument("--peers", default=None, help="default all; with --quick those that have an environment")
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
     parser.add_argument("--deltas", default=",".join(f"{delta:g}" for delta in DELTAS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--seeds-on-large", type=int, default=3, help="opacus, jax-privacy: reuters and blogfeedback")
     parser.add_argument("--tune-on", choices=("validation", "test"), default="validation")
-    parser.add_argument("--quick", action="store_true", help="no search to speak of, two seeds")
     parser.add_argument("--ours-only", action="store_true")
     parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     if options.quick:
         options.seeds = min(options.seeds, 2)
+    options.peers = options.peers.split(",") if options.peers else at_hand() if options.quick else list(PEERS)
     if options.speed:
         speed(options)
         return
-    names = options.only.split(",")
+    names = options.only.split(",") if options.only else ["phishing"] if options.quick else list(DATA)
     epsilons = [float(text) for text in options.epsilons.split(",")]
     deltas = [float(text) for text in options.deltas.split(",")]
     for delta in () if options.table else deltas:
         for data in names:
             for epsilon in epsilons:
                 own = () if options.no_ours else ("ours",)
-                for peer in (*own, *(() if options.ours_only else options.peers.split(","))):
+                for peer in (*own, *(() if options.ours_only else options.peers)):
                     path = cell_path(peer, data, epsilon, delta, options)
                     if path.exists() and not options.ours_only:
                         continue

@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 import sottovoce as sv
-from _common import data_folder
+from benchmarks.common import data_folder
 
 DELTA = 1e-3
 Array = NDArray[np.float64]
@@ -43,23 +43,28 @@ class Problem:
 
     @property
     def lower_is_better(self) -> bool:
+        """Whether the metric is an error."""
         return self.loss == "squared"
 
     @property
     def metric(self) -> str:
+        """What is measured on the test part, in words."""
         return "test mean squared error" if self.lower_is_better else "test accuracy"
 
     def model(self, epsilon: float, seed: int, **changed: Any) -> Any:
+        """Return an estimator of this library, not fitted."""
         return self.kind(
             epsilon=epsilon, delta=DELTA, data_norm=1.0, alpha=self.alpha, fit_intercept=False, random_state=seed,
             **self.public, **changed,
         )  # fmt: skip
 
     def score_of(self, w: Array, X: Array, y: Array) -> float:
+        """Return the metric of some weights."""
         m = X @ w
         return float(np.mean((m - y) ** 2)) if self.lower_is_better else float(np.mean((m > 0) == (y > 0)))
 
     def objective(self, w: Array, X: Array, y: Array) -> float:
+        """Return the mean loss plus the penalty."""
         m = X @ w
         losses = {
             "squared": lambda: 0.5 * (y - m) ** 2,
@@ -69,6 +74,7 @@ class Problem:
         return float(np.mean(losses[self.loss]()) + 0.5 * self.alpha * w @ w)
 
     def better(self, one: float, other: float) -> bool:
+        """Tell whether one metric is better than the other."""
         return one < other if self.lower_is_better else one > other
 
 

@@ -1,6 +1,6 @@
 """Non-interactive local learning by Bernstein reports (Wang, Smith, Xu 2019): what it learns, at which true epsilon.
 
-    python benchmarks/local_paper.py [--quick] [--seeds 10] [--docs]
+    python -m benchmarks.published.bernstein [--quick] [--seeds 10] [--docs]
 
 Hinge at 1/2 in the unit ball, Algorithm 1, on synthetic people: x from N(0, diag(l)), l_j ~ 1/j, E |x|^2 = 1/2,
 shortened to the unit ball; y = 1 with probability sigmoid(k <u, x>), u = +-1/sqrt(d), k so that the logit has standard
@@ -10,7 +10,6 @@ nothing learned. Each seed has its own people and its own noise. delta = 1e-6, b
 ``--quick``: two seeds, no table of 100,000 people. ``--docs`` writes the tables into docs/guide/local_paper.md.
 """
 
-import argparse
 import time
 import warnings
 from itertools import product
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from _common import ROOT, keep, show, write_tables
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.exceptions import SottovoceWarning
 from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer, theorem_choice
 from sottovoce.published.bernstein.noise import KINDS, CopyNoise
@@ -96,10 +95,8 @@ def excess(judge: Judge, n: int, d: int, epsilon: float, degree: int, noise: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--docs", action="store_true")
     args = parser.parse_args()
     seeds = 2 if args.quick else max(2, args.seeds)
     warnings.simplefilter("ignore", SottovoceWarning)
@@ -149,7 +146,7 @@ def main() -> None:
     keep("local_paper", {"target": target, "grid": grid, "server seconds": server})
     if args.docs:
         write_tables(
-            ROOT.parent / "docs" / "guide" / "local_paper.md",
+            DOCS / "guide" / "local_paper.md",
             {
                 "printed privacy": (privacy_head, privacy_rows),
                 "target": (target_head, target_rows),

@@ -1,19 +1,18 @@
 """Theorem 1 of Hu et al.: whether its conditions hold on a9a, and what the printed updates do where they hold.
 
-    python benchmarks/vertical_conditions.py [--docs]
+    python -m benchmarks.published.conditions [--docs] [--quick]
 
 ``--docs`` writes the tables into docs/guide/vertical_solvers.md. All objectives are sums of losses.
 """
 
-import argparse
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _common import ROOT, data_folder, keep, show
-from _vertical_data import a9a_parties
+from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.vertical.data import a9a_parties
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.published.vertical_admm.conditions import Theorem1Report, theorem_1_conditions
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -24,9 +23,9 @@ from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.wire import Done, Prepare
 
-PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
+PAGE = DOCS / "guide" / "vertical_solvers.md"
 ACCURACY = 1e-3  # of the least objective
-ROUNDS, ROUNDS_A9A = 5000, 150
+ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
 
 Array = NDArray[np.float64]
 
@@ -61,7 +60,7 @@ def described(report: Theorem1Report) -> list[dict[str, Any]]:
     ]
 
 
-def on_a9a() -> dict[str, Any]:
+def on_a9a(most: int) -> dict[str, Any]:
     """Report for l2 = 1 and rho = 1, and the rounds that the forms need all the same."""
     data = a9a_parties(data_folder())
     parties = joined(data.blocks())
@@ -69,7 +68,7 @@ def on_a9a() -> dict[str, Any]:
     rounds = {}
     for form in FORMS:
         for rho in (0.3, 1.0, 3.0):
-            options = {"form": form, "rho": rho, "max_iter": ROUNDS_A9A}
+            options = {"form": form, "rho": rho, "max_iter": most}
             rounds[f"{form}, rho = {rho:g}"] = rounds_to(parties, Logistic(), data.y, 1.0, **options)[0]
     return {
         "parties": described(report),
@@ -79,7 +78,7 @@ def on_a9a() -> dict[str, Any]:
     }
 
 
-def where_all_hold(n_parties: int) -> list[dict[str, Any]]:
+def where_all_hold(n_parties: int, most: int) -> list[dict[str, Any]]:
     """Independent normal columns, 2,000 rows and 20 columns a party: D'D is near n times the identity."""
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(2000, 20)) for _ in range(n_parties)]
@@ -90,8 +89,8 @@ def where_all_hold(n_parties: int) -> list[dict[str, Any]]:
     rows = []
     for rho in (0.3, 1.0, 1.01 * least):
         report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=rho)
-        printed, end = rounds_to(parties, Logistic(), y, 1.0, form="printed", rho=rho, max_iter=ROUNDS)
-        sharing, _ = rounds_to(parties, Logistic(), y, 1.0, form="sharing", rho=rho, max_iter=ROUNDS)
+        printed, end = rounds_to(parties, Logistic(), y, 1.0, form="printed", rho=rho, max_iter=most)
+        sharing, _ = rounds_to(parties, Logistic(), y, 1.0, form="sharing", rho=rho, max_iter=most)
         rows.append(
             {
                 "parties": n_parties,
@@ -105,7 +104,7 @@ def where_all_hold(n_parties: int) -> list[dict[str, Any]]:
     return rows
 
 
-def not_convex() -> dict[str, Any]:
+def not_convex(most: int) -> dict[str, Any]:
     """Run the sigmoid loss on two parties, at the least rho."""
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(2000, 20)) for _ in range(2)]
@@ -114,7 +113,7 @@ def not_convex() -> dict[str, Any]:
     least = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.0).least_rho
     report = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.01 * least)
     parties.exchange(Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
-    history = admm(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, form="printed", max_iter=ROUNDS, tol=1e-4)
+    history = admm(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4)
     return {
         "rho": 1.01 * least,
         "holds": report.holds,
@@ -175,7 +174,7 @@ def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple
         "rounds": (
             ("rounds on a9a", "rho = 0.3", "rho = 1", "rho = 3"),
             [
-                (form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], ROUNDS_A9A) for rho in ("0.3", "1", "3")))
+                (form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], found["most"][0]) for rho in ("0.3", "1", "3")))
                 for form in FORMS
             ],
         ),
@@ -186,8 +185,8 @@ def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple
                     str(row["parties"]),
                     f"{row['rho']:.3g}",
                     yes(row["holds"]),
-                    count(row["printed"], ROUNDS),
-                    count(row["sharing"], ROUNDS),
+                    count(row["printed"], found["most"][1]),
+                    count(row["sharing"], found["most"][1]),
                 )
                 for row in found["normal"]
             ],
@@ -209,30 +208,21 @@ def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple
     }
 
 
-def write(name: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Replace one table of the page, between its marks."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    page = PAGE.read_text(encoding="utf-8")
-    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, rest = page.split(start)
-    PAGE.write_text(f"{before}{start}{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
-
-
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--docs", action="store_true", help="write the tables into the documentation")
+    options = make_parser(__doc__, docs=True)
     chosen = options.parse_args()
+    most = (ROUNDS_QUICK, ROUNDS_QUICK) if chosen.quick else (ROUNDS_A9A, ROUNDS)
     found = {
-        "a9a": on_a9a(),
-        "normal": [row for n_parties in (2, 3) for row in where_all_hold(n_parties)],
-        "sigmoid": not_convex(),
+        "most": most,
+        "a9a": on_a9a(most[0]),
+        "normal": [row for n_parties in (2, 3) for row in where_all_hold(n_parties, most[1])],
+        "sigmoid": not_convex(most[1]),
         "same column": [same_column(M, rho) for M, rho in ((2, 2.5), (3, 2.0), (3, 2.4), (3, 2.6), (10, 5.0))],
     }
     for name, (head, rows) in tables(found).items():
         show(name, head, rows)
-        if chosen.docs:
-            write(name, head, rows)
+    if chosen.docs:
+        write_tables(PAGE, tables(found))
     print(*found["a9a"]["failing"], f"least rho {found['a9a']['least rho']}", found["sigmoid"], sep="\n")
     keep("vertical_conditions", found)
 

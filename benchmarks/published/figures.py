@@ -1,7 +1,7 @@
 """The figures of Damaskinos et al. (AAAI 2021) with this library, by the paper's protocol; PNG and JSON.
 
-    python benchmarks/figures.py [--quick] [--only 1,2,3] [--data phishing,adult,blogfeedback] [--curves ours,sgd-pld]
-                                 [--seeds 10] [--fresh] [--docs]
+    python -m benchmarks.published.figures [--quick] [--only 1,2,3] [--data phishing,adult,blogfeedback]
+                                           [--curves ours,sgd-pld] [--seeds 10] [--fresh] [--docs]
 
 Figure 1: test metric against epsilon; 2: convergence; 3: batch size against clip. Everything but "ours" is tuned on the
 validation part, on the grids below (coarser than the paper's). Each curve is kept in benchmarks/results/figures/ and is
@@ -13,7 +13,6 @@ costs by the accountant of this library, so that the runs carry the published no
 """
 
 import argparse
-import io
 import itertools
 import json
 import math
@@ -27,16 +26,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
-from PIL import Image
 
-from _appendix_e import DELTA, PROBLEMS, Problem, split
-from _common import EPSILONS, ROOT
+from benchmarks.common import DOCS, EPSILONS, RESULTS, keep_picture, make_parser
+from benchmarks.published.appendix_e import DELTA, PROBLEMS, Problem, split
 from sottovoce.central.sampling import moments_noise, sampled_steps
 from sottovoce.privacy.accounting import PLDAccountant, gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-FOLDER = ROOT / "results" / "figures"
-DOCS = ROOT.parent / "docs" / "figures"
+FOLDER = RESULTS / "figures"
+FIGURES = DOCS / "figures"
 
 CURVES = {  # label, colour, line; what is said of the budget
     "ours": ("this library's default, nothing tuned", "#d62728", "-"),
@@ -392,15 +390,13 @@ def figure_3(problems: list[Problem], arguments: argparse.Namespace) -> dict[str
 def finish(figure: Any, name: str, results: Any, arguments: argparse.Namespace) -> None:
     """Write picture and figures."""
     name += "-quick" if arguments.quick else ""
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=110)
+    keep_picture(figure, FOLDER / f"{name}.png")
     plt.close(figure)
-    Image.open(picture).convert("RGB").quantize(128).save(FOLDER / f"{name}.png", optimize=True)  # a third of the size
     (FOLDER / f"{name}.json").write_text(json.dumps(results) + "\n", encoding="utf-8")
     if arguments.docs:
-        DOCS.mkdir(exist_ok=True)
+        FIGURES.mkdir(exist_ok=True)
         for suffix in ("png", "json"):
-            shutil.copy(FOLDER / f"{name}.{suffix}", DOCS / f"{name}.{suffix}")
+            shutil.copy(FOLDER / f"{name}.{suffix}", FIGURES / f"{name}.{suffix}")
 
 
 def table(results: dict[str, Any]) -> None:
@@ -414,16 +410,12 @@ def table(results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="small grids and 2 seeds, phishing only unless --data says"
-    )
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default="1,2,3")
     parser.add_argument("--data", default=None)
     parser.add_argument("--curves", default=None, help="with --fresh: compute these anew, and no others")
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
     arguments.seeds = arguments.seeds or (2 if arguments.quick else 10)
     arguments.curves = arguments.curves.split(",") if arguments.curves else None

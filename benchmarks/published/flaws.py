@@ -1,12 +1,11 @@
 """What is wrong with the published noise of ADMM sharing, on real data; docs/privacy/published_vertical_noise.md.
 
-    python benchmarks/vertical_flaws.py [--only a9a,wide] [--std 100] [--docs]
+    python -m benchmarks.published.flaws [--only a9a,wide] [--std 100] [--docs] [--quick]
 
 The attacked party is the last one: 57 columns of a9a, 1,000 of the wide set. ``--docs`` writes the tables into the
 page.
 """
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from _common import ROOT, data_folder, keep, show
-from _vertical_data import Parties, a9a_parties, wide_set
+from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.published.vertical_admm.attacks import (
     Lemma1Counterexample,
@@ -27,7 +26,7 @@ from sottovoce.published.vertical_admm.attacks import (
 )
 from sottovoce.published.vertical_admm.noise import PublishedNoise, lemma_1_bound, theorem_3_std
 
-PAGE = ROOT.parent / "docs" / "privacy" / "published_vertical_noise.md"
+PAGE = DOCS / "privacy" / "published_vertical_noise.md"
 SETS = {"a9a": a9a_parties, "wide": wide_set}
 TRIES = {"a9a": 200, "wide": 20}  # rows to identify; the wide set takes two seconds for each
 NEIGHBOURS = {"a9a": 20, "wide": 5}
@@ -217,39 +216,29 @@ def lemma_rows(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def write_page(tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]]) -> None:
-    """Put the tables between the marks of the page, in order."""
-    text = PAGE.read_text(encoding="utf-8")
-    for number, (head, rows) in enumerate(tables, start=1):
-        start, end = f"<!-- table {number} -->\n", f"<!-- end of table {number} -->"
-        before, _, rest = text.partition(start)
-        _, _, after = rest.partition(end)
-        lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, ("---",) * len(head), *rows)]
-        text = before + start + "".join(lines) + end + after
-    PAGE.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(SETS))
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", default=None, help="default both; a9a with --quick")
     parser.add_argument("--std", type=float, default=100.0, help="sigma")
-    parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
-    found = {name: attack(name, arguments.std) for name in arguments.only.split(",")}
+    found = {
+        name: attack(name, arguments.std)
+        for name in (arguments.only or ("a9a" if arguments.quick else ",".join(SETS))).split(",")
+    }
     cases = [lemma(n_pairs) for n_pairs in PAIRS]
-    tables = [
-        (("", *found), attack_rows(found, arguments.std)),
-        (
+    tables = {
+        "attacks": (("", *found), attack_rows(found, arguments.std)),
+        "Lemma 1": (
             ("columns", "bound of Lemma 1", "true change", "as Definition 2 is printed", "assumptions hold",
              f"epsilon of isotropic noise, claimed {EPSILON:g}"),
             lemma_rows(cases),
         ),
-    ]  # fmt: skip
-    for title, (head, rows) in zip(("attacks", "Lemma 1"), tables, strict=True):
+    }  # fmt: skip
+    for title, (head, rows) in tables.items():
         show(title, head, rows)
     keep("vertical_flaws", {"attacks": found, "lemma 1": cases})
     if arguments.docs:
-        write_page(tables)
+        write_tables(PAGE, tables)
 
 
 if __name__ == "__main__":

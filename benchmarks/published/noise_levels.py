@@ -1,29 +1,27 @@
 """ADMM sharing under the published noise: test log loss by rounds for several claimed epsilons, after Figure 3.
 
-    python benchmarks/vertical_noise_levels.py [--quick] [--docs]
+    python -m benchmarks.published.noise_levels [--quick] [--docs]
 
 Eq. (16) of Hu et al. (arXiv:1907.07735) on a9a at two parties: the printed form, with the noise that Theorem 3 scales
 for the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise, party 1 alone, all columns. The
 noise protects nobody: docs/privacy/published_vertical_noise.md. ``--quick``: 15 rounds, two levels.
 """
 
-import argparse
 from typing import Any
 
 from matplotlib import pyplot as plt
 from sklearn.linear_model import LogisticRegression
 
-from _common import ROOT, data_folder, keep, keep_picture, show, write_tables
-from _vertical_data import a9a_parties
+from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.convergence import Task, test_log_loss
+from benchmarks.vertical.data import a9a_parties
 from sottovoce.losses import Logistic
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.plan import automatic_rho
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.wire import Done, PublishedStart
-from vertical_convergence import Task, test_log_loss
 
 CLAIMS = (1.0, 0.3, 0.1, 0.03)
-DOCS = ROOT.parent / "docs"
 
 
 def levels(rounds: int, claims: tuple[float, ...]) -> dict[str, Any]:
@@ -59,9 +57,7 @@ def levels(rounds: int, claims: tuple[float, ...]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--docs", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     args = parser.parse_args()
     out = levels(15 if args.quick else 100, CLAIMS[:2] if args.quick else CLAIMS)
     rows: list[tuple[str, ...]] = []

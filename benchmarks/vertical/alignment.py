@@ -1,20 +1,19 @@
 """Alignment of the rows of several organisations: seconds and bytes of both methods.
 
-    python benchmarks/alignment.py [--quick]
+    python -m benchmarks.vertical.alignment [--quick]
 
 Each party holds n identifiers of 12 characters, in random order; half of each party's are held by all parties, the rest
 by nobody else. All parties run in this process, one after the other; the steps of private set intersection are also
 timed one by one. Wall seconds count what else the machine does, processor seconds do not.
 """
 
-import argparse
 import importlib.util
 import os
 import time
 
 import numpy as np
 
-from _common import keep, show
+from benchmarks.common import keep, make_parser, show
 from sottovoce.vertical.alignment.align import common_rows
 from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
 
@@ -70,8 +69,7 @@ def steps(n: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__)
     quick = parser.parse_args().quick
     small = 2_000
     jobs = [("exact", *size) for size in EXACT_SIZES] + [("psi", *size) for size in PSI_SIZES]

@@ -1,6 +1,6 @@
 """Training over columns at several parties without noise: objective and test log loss by rounds and by bytes.
 
-    python benchmarks/vertical_convergence.py [--quick] [--only a9a,wide,rho] [--docs]
+    python -m benchmarks.vertical.convergence [--quick] [--only a9a,wide,rho] [--docs]
 
 After Figures 1 and 2 of Hu et al. (arXiv:1907.07735): a9a at two parties, a wide set at three, C = 1. ADMM takes its
 penalty parameter from `automatic_rho`; nothing is given by hand but the learning rate of SGD, the best of three. A
@@ -8,7 +8,6 @@ round of SGD is an epoch. The optimum is scikit-learn's. ``--quick``: a9a, 30 ro
 tables. Levels of noise (Figure 3): vertical_noise_levels.py.
 """
 
-import argparse
 import itertools
 import math
 import time
@@ -20,8 +19,8 @@ from matplotlib import pyplot as plt
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from _common import ROOT, data_folder, keep, keep_picture, show, write_tables
-from _vertical_data import Parties, a9a_parties, wide_set
+from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.data import Parties, a9a_parties, wide_set
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.vertical import InProcessParties, split_columns
 from sottovoce.vertical.coordinator.history import History
@@ -31,7 +30,6 @@ from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
-DOCS = ROOT.parent / "docs"
 SETS = {"a9a": a9a_parties, "wide": wide_set}
 ROUNDS = 100
 LOSSES = {"logistic": Logistic(), "squared": Squared(), "smoothed hinge": SmoothedHinge(0.5)}
@@ -246,10 +244,8 @@ def scan_table(found: list[dict[str, Any]], rounds: int) -> tuple[tuple[str, ...
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default=None)
-    parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
     quick = arguments.quick
     names = (arguments.only or ("a9a,rho" if quick else ",".join((*SETS, "rho")))).split(",")

@@ -1,7 +1,7 @@
 """Lasso over columns at four parties by Frank-Wolfe: excess risk against epsilon, and bytes to the coordinator.
 
-    python benchmarks/vertical_frank_wolfe.py [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
-    python benchmarks/vertical_frank_wolfe.py --docs     # the table and the picture of the guide, from the figures kept
+    python -m benchmarks.vertical.frank_wolfe [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
+    python -m benchmarks.vertical.frank_wolfe --docs     # the table and the picture of the guide, from the figures kept
 
 Entries are -1 and +1; ten columns of weight +-0.08 are spread over the parties as 4, 3, 2 and 1, each with a decoy of
 correlation 0.6 at the next party; y is their sum plus noise 0.1, cut to [-1, 1]. The ball has radius 1, delta = 1e-5,
@@ -10,7 +10,6 @@ projected accelerated gradient steps). Runs of parts add their figures to docs/f
 with --quick). "central" is `DPLasso` on the joined table, labels private as always there.
 """
 
-import argparse
 import json
 import math
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _common import ROOT, keep, keep_picture, show, write_tables
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from sottovoce import DPLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 
@@ -26,7 +25,7 @@ SIZES = ((10_000, 10_000), (100_000, 1_000))
 QUICK = ((3_000, 400),)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
-FIGURES = ROOT.parent / "docs" / "figures" / "vertical_frank_wolfe.json"
+FIGURES = DOCS / "figures" / "vertical_frank_wolfe.json"
 NAMES = ("a", "b", "c", "d")
 VARIANTS: dict[str, dict[str, Any]] = {
     "local": {"aggregation": "local", "labels_public": True},
@@ -87,9 +86,7 @@ def on_ball(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one small table")
-    parser.add_argument("--docs", action="store_true", help="write the table and the picture of the guide")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="rows,columns of one size")
     parser.add_argument("--variants", default="", help="some of them, separated by semicolons; all by default")
@@ -192,7 +189,7 @@ def docs() -> None:
     figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8)
     keep_picture(figure, FIGURES.with_suffix(".png"))
     head = ("people x columns", "", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 1 / 8")
-    write_tables(ROOT.parent / "docs" / "guide" / "vertical_sparse.md", {"risk": (head, lines)})
+    write_tables(DOCS / "guide" / "vertical_sparse.md", {"risk": (head, lines)})
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """Accuracy of the two noisy vertical mechanisms on a9a: 66 columns and the labels at party 1, 57 at party 2.
 
-    python benchmarks/vertical_noisy.py [--seeds 5] [--only noisy-features,noisy-admm] [--alpha 1,14]
+    python -m benchmarks.vertical.noisy [--seeds 5] [--only noisy-features,noisy-admm] [--alpha 1,14] [--quick]
 
 Medians of test accuracy in per cent; delta = 1e-5, one person's rows at both parties replaced together. Row bounds are
 public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and
 all columns without privacy.
 """
 
-import argparse
 import sys
 from typing import Any
 
 import numpy as np
 
-from _common import data_folder, keep, show
-from _vertical_data import Parties, a9a_parties
+from benchmarks.common import data_folder, keep, make_parser, show
+from benchmarks.vertical.data import Parties, a9a_parties
 from sottovoce.losses import Logistic
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -83,14 +82,15 @@ def private(data: Parties, kind: str, epsilon: float, alpha: float, seed: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = make_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
     parser.add_argument("--only", default=",".join(PLANS))
-    parser.add_argument("--alpha", default="1,14")
+    parser.add_argument("--alpha", default=None, help="default 1,14; 1 with --quick")
     given = parser.parse_args()
+    seeds, alphas = given.seeds or (1 if given.quick else 5), given.alpha or ("1" if given.quick else "1,14")
     data = a9a_parties(data_folder())
     rows, results = [], []
-    for times in map(float, given.alpha.split(",")):
+    for times in map(float, alphas.split(",")):
         alpha = times / len(data.y)
         for label, names in (("party 1 alone", ("first",)), ("all columns, not private", ("first", "second"))):
             found = without_noise(data, names, alpha)
@@ -101,7 +101,7 @@ def main() -> None:
                 continue
             cells = []
             for epsilon in EPSILONS:
-                runs = [private(data, kind, epsilon, alpha, seed) for seed in range(given.seeds)]
+                runs = [private(data, kind, epsilon, alpha, seed) for seed in range(seeds)]
                 cells.append(f"{np.median(runs):.2f}")
                 results.append({"mechanism": kind, "alpha n": times, "epsilon": epsilon, "accuracy": runs})
                 print(kind, times, epsilon, np.round(runs, 2).tolist(), file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Private training over columns at several parties: what the other columns are worth at a person's epsilon.
 
-    python benchmarks/vertical_private.py [--quick] [--only a9a,wide,svc,ridge] [--seeds 5] [--docs]
+    python -m benchmarks.vertical.private [--quick] [--only a9a,wide,svc,ridge] [--seeds 5] [--docs]
 
 One person's rows at all parties are replaced together; delta = 1e-5; medians over seeds. Beside the mechanisms: the
 label holder's own exact model, and all columns without noise. Sets:
@@ -12,7 +12,6 @@ label holder's own exact model, and all columns without noise. Sets:
 ``--quick``: a9a, epsilon = 1, two seeds. ``--docs`` writes the tables into the guide.
 """
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,14 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from _common import ROOT, blogfeedback, data_folder, keep, show, write_tables
-from _vertical_data import a9a_parties, wide_set
+from benchmarks.common import DOCS, blogfeedback, data_folder, keep, make_parser, show, write_tables
+from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.estimators.base import MECHANISMS
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.wire import Done, Keep
 
-PAGE = ROOT.parent / "docs" / "guide" / "vertical_private.md"
+PAGE = DOCS / "guide" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 
@@ -163,11 +162,9 @@ def table(name: str, result: dict[str, Any], epsilons: tuple[float, ...]) -> Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default=None)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
     epsilons, seeds = ((1.0,), 2) if arguments.quick else (EPSILONS, arguments.seeds)
     for name in (arguments.only or ("a9a" if arguments.quick else ",".join(TASKS))).split(","):

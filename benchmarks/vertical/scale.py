@@ -1,24 +1,21 @@
 """Training over columns at several parties without noise: seconds a round, set-up and memory as the table grows.
 
-    python benchmarks/vertical_scale.py [--quick] [--rows 10000,100000,300000,1000000] [--parties 2,5] [--docs]
+    python -m benchmarks.vertical.scale [--quick] [--rows 10000,100000,300000,1000000] [--parties 2,5] [--docs]
 
 Each party holds 200 dense columns in float32; all parties run in one process, logistic regression, alpha = 1/n.
 "Reading once" is the time to add up all entries of the tables, the pace of memory. A size runs in a process of its own,
 whose peak memory (tables included) is shown. ``--one M,n`` runs one size and prints JSON.
 """
 
-import argparse
 import json
 import os
 import resource
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from _common import ROOT, keep, show, write_tables
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
 from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.protocols.exact.admm import admm
@@ -27,7 +24,7 @@ from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 
-PAGE = ROOT.parent / "docs" / "guide" / "vertical_solvers.md"
+PAGE = DOCS / "guide" / "vertical_solvers.md"
 COLUMNS = 200
 ROUNDS = 10
 
@@ -91,12 +88,10 @@ HEAD = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--rows", default=None)
     parser.add_argument("--parties", default="2,5")
     parser.add_argument("--one", default=None)
-    parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(one(*map(int, arguments.one.split(",")))))
@@ -105,8 +100,7 @@ def main() -> None:
     results = []
     for n in sizes.split(","):
         for n_parties in arguments.parties.split(","):
-            call = [sys.executable, __file__, "--one", f"{n_parties},{n}"]
-            results.append(json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout))
+            results.append(json.loads(run_again(__spec__.name, "--one", f"{n_parties},{n}")))
             print(" ".join(row(results[-1])), flush=True)
     title = f"{COLUMNS} float32 columns a party; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     rows = [row(found) for found in results]

@@ -1,6 +1,6 @@
 """Bytes from four parties to the coordinator against the number of people, and what the published noise gives for them.
 
-    python benchmarks/vertical_uplink.py [--quick] [--docs] [growth noise]
+    python -m benchmarks.vertical.uplink [--quick] [--docs] [growth noise]
 
 growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``vertical_frank_wolfe.py``, 400 columns,
 public labels): "local", "product" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
@@ -16,14 +16,14 @@ too. And zCDP, mean shift and epsilon of all columns that the paper's algorithm 
 --docs writes both tables into docs/guide/vertical_sparse.md and the picture into docs/figures.
 """
 
-import argparse
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from _common import ROOT, keep, keep_picture, show, write_tables
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_rows, published_steps
@@ -38,7 +38,6 @@ from sottovoce.vertical.wire import (
     SharedColumn,
     ShownColumn,
 )
-from vertical_frank_wolfe import NAMES, table
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 LARGEST_RUN = {"local": 100_000, "product": 100_000, "global": 100_000, "published": 10_000, "without noise": 100_000}
@@ -196,15 +195,13 @@ def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
         xlabel="people n", ylabel="epsilon at delta = 1e-5", title="What the published noise gives", ylim=(0.5, None)
     )
     right.legend(fontsize=8)
-    keep_picture(figure, ROOT.parent / "docs" / "figures" / "vertical_uplink.png")
+    keep_picture(figure, DOCS / "figures" / "vertical_uplink.png")
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("parts", nargs="*", choices=["growth", "noise", []], default=[])
-    parser.add_argument("--quick", action="store_true", help="up to 10,000 people")
-    parser.add_argument("--docs", action="store_true", help="write the tables and the picture of the guide")
     arguments = parser.parse_args()
     parts = arguments.parts or ["growth", "noise"]
     sizes = SIZES[:2] if arguments.quick else SIZES
@@ -240,11 +237,10 @@ def main() -> None:
     if not arguments.quick and found and given:
         keep("vertical_uplink", {"growth": found, "noise": given})
     if arguments.docs and found and given:
-        docs = ROOT.parent / "docs"
-        write_tables(docs / "guide" / "vertical_sparse.md", {"uplink": tables["uplink"]})
-        write_tables(docs / "privacy" / "published_vertical_frank_wolfe.md", {"noise": tables["published noise"]})
+        write_tables(DOCS / "guide" / "vertical_sparse.md", {"uplink": tables["uplink"]})
+        write_tables(DOCS / "privacy" / "published_vertical_frank_wolfe.md", {"noise": tables["published noise"]})
         plot(found, given)
-        keep("vertical_uplink", {"growth": found, "noise": given}, docs / "figures")
+        keep("vertical_uplink", {"growth": found, "noise": given}, DOCS / "figures")
 
 
 if __name__ == "__main__":
