@@ -5,7 +5,7 @@
 After Figures 1 and 2 of Hu et al. (arXiv:1907.07735): a9a at two parties, a wide set at three, C = 1. ADMM takes its
 penalty parameter from `automatic_rho`; nothing is given by hand but the learning rate of SGD, the best of three. A
 round of SGD is an epoch. The optimum is scikit-learn's. ``--quick``: a9a, 30 rounds. ``--docs`` writes pictures and
-tables. Levels of noise (Figure 3): vertical_noise_levels.py.
+tables. Levels of noise (Figure 3): published/noise_levels.py.
 """
 
 import itertools

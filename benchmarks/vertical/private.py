@@ -6,7 +6,7 @@ One person's rows at all parties are replaced together; delta = 1e-5; medians ov
 label holder's own exact model, and all columns without noise. Sets:
 
 * a9a: 66 columns and the labels at party 1, 57 at party 2; row bounds sqrt(8) and sqrt(6), the raw attributes of each.
-* wide: the set of `vertical_convergence.py`, moved to [0, 1], rows of parties 2 and 3 scaled to norm sqrt(d) / 2.
+* wide: the set of `convergence.py`, moved to [0, 1], rows of parties 2 and 3 scaled to norm sqrt(d) / 2.
 * svc: linear SVM on a9a. ridge: BlogFeedback, 50 columns and the target at party 1, 230 at party 2.
 
 ``--quick``: a9a, epsilon = 1, two seeds. ``--docs`` writes the tables into the guide.

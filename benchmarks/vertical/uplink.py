@@ -2,7 +2,7 @@
 
     python -m benchmarks.vertical.uplink [--quick] [--docs] [growth noise]
 
-growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``vertical_frank_wolfe.py``, 400 columns,
+growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
 public labels): "local", "product" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
 and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
 hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
