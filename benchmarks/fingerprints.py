@@ -1,8 +1,8 @@
 """Fingerprints of models and receipts: to show that a change which should only move code changed no result.
 
-    python benchmarks/fingerprints.py --out before.json
-    python benchmarks/fingerprints.py --out after.json          (with the changed code)
-    python benchmarks/fingerprints.py --compare before.json after.json
+    python -m benchmarks.fingerprints --out before.json
+    python -m benchmarks.fingerprints --out after.json          (with the changed code)
+    python -m benchmarks.fingerprints --compare before.json after.json
 
 Small seeded fits of every estimator, solver and mechanism, collections of local reports, plans and audits. For each
 one: the SHA-256 of the model's numbers as bytes, that of the receipt or plan, and the bytes that crossed between

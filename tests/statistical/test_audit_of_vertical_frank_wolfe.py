@@ -80,7 +80,7 @@ def test_choices(factor, monkeypatch, record_property):
     least = float(beta.ppf(1e-3, right, 2 * draws - right + 1))
     one = RandomizedResponseEvent(math.log(least / (1.0 - least)))
     bound = GaussianAccountant().epsilon(RepeatedEvent(one, steps), DELTA)
-    record_property("epsilon at least", (bound, draws))  # for benchmarks/audit_table.py
+    record_property("epsilon at least", (bound, draws))  # for benchmarks/audit/table.py
     judge(bound, factor, "choices")
 
 

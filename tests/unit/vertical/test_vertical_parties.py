@@ -35,7 +35,7 @@ from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Done, Message, Refused
+from sottovoce.vertical.wire import Done, Refused
 from support.party import decode, request, worker_of
 
 INF = math.inf

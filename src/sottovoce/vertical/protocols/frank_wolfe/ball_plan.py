@@ -31,7 +31,7 @@ __all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
 Vector = NDArray[np.float64]
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
-_STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical_frank_wolfe.py
+_STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
 
 
 @dataclass(frozen=True, kw_only=True)

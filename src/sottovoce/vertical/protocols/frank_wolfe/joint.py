@@ -11,7 +11,7 @@ round is not released, because nobody would use it.
 
 Predictions from noisy columns are noisy themselves, and slopes are clipped accordingly: at
 c = max(1, s |step| sqrt(columns)), where s is the noise of a shared entry. Shares of the budget are measured
-(``benchmarks/vertical_frank_wolfe.py``).
+(``benchmarks/vertical/frank_wolfe.py``).
 
 Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 """
