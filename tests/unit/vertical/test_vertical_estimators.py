@@ -410,7 +410,7 @@ def test_receipts(make, epsilon):
         assert isinstance(plan, ReleasedLabelsPlan)
         assert each[name].event == plan.event
         assert each[name].epsilon == accountant_for(plan.event).epsilon(plan.event, 1e-4)
-        assert plan.mu == pytest.approx(model.plan_.mu * math.sqrt(0.5))
+        assert plan.mu == pytest.approx(model.plan_.mu_beside_labels * math.sqrt(0.5))
     for receipt in (whole, *each.values()):
         assert Guarantee.from_json(receipt.to_json()) == receipt
         assert receipt.proof == "docs/privacy/vertical_local_models.md"
@@ -442,8 +442,8 @@ def test_budget_shares():
         parties(), Y
     )
     plan = model.plan_
-    assert plan.party_plans["party2"].mu == pytest.approx(plan.mu * math.sqrt(0.9))
-    assert plan.party_plans["party3"].mu == pytest.approx(plan.mu * math.sqrt(0.1))
+    assert plan.party_plans["party2"].mu == pytest.approx(plan.mu_beside_labels * math.sqrt(0.9))
+    assert plan.party_plans["party3"].mu == pytest.approx(plan.mu_beside_labels * math.sqrt(0.1))
     assert model.party_guarantees_["party2"].epsilon > model.party_guarantees_["party3"].epsilon
     assert model.guarantee_.epsilon_at(1e-4) <= 1.0 + 1e-9
     assert plan.response.epsilon == 0.5
