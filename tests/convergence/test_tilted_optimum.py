@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._solvers import make_plan
@@ -27,11 +28,11 @@ def table(n, d):
 
 
 def fitted(solver, loss, X, y, options, epsilon):
-    plan = make_plan(
-        solver, loss=loss, n_samples=len(y), n_features=X.shape[1], n_models=1, alpha=ALPHA, intercept=SCALING,
-        epsilon=epsilon, delta=1e-6, adjacency=Adjacency.ZERO_OUT, label_bound=None, tol=1e-8, max_iter=2000,
-        options=options,
+    facts = TrainingFacts(
+        loss=loss, n_samples=len(y), n_features=X.shape[1], n_models=1, alpha=ALPHA, constant=SCALING,
+        epsilon=epsilon, delta=1e-6, adjacency=Adjacency.ZERO_OUT, label_bound=None,
     )  # fmt: skip
+    plan = make_plan(solver, facts, options, tol=1e-8, max_iter=2000)
     with team(1) as one:
         rows = make_rows(X, data_norm=1.0, constant=SCALING, names=None, team=one)
         return plan.solve(rows, [y], Streams(0), one, lambda done, of: None).weights[0]

@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, number, privacy_budget, refuse_masked, whole_number
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows, make_rows
@@ -134,22 +135,20 @@ class DPLinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
         if self._has_auto_alpha:
             alpha = automatic_alpha(int(n_samples), private=math.isfinite(epsilon))
-        return make_plan(
-            self.solver,
+        facts = TrainingFacts(
             loss=self._make_loss(),
             n_samples=int(n_samples),
             n_features=int(n_features),
             n_models=n_models,
             alpha=alpha,
-            intercept=intercept,
+            constant=intercept,
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
             label_bound=self._label_bound(),
-            tol=number("tol", self.tol, above=0.0),
-            max_iter=whole_number("max_iter", self.max_iter, at_least=1),
-            options=self.solver_options,
         )
+        tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
+        return make_plan(self.solver, facts, self.solver_options, tol=tol, max_iter=max_iter)
 
     @property
     def _has_auto_alpha(self) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, number, whole_number
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
 from sottovoce.central.rows import Rows, make_bounded_rows
@@ -49,22 +50,22 @@ class DPBallEstimator(DPLinearEstimator):
             whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         adjacency, n_samples = self._neighbours(n_samples, private=math.isfinite(epsilon))
-        facts: dict[str, Any] = {
-            "loss": self._make_loss(),
-            "n_samples": int(n_samples),
-            "n_features": int(n_features),
-            "n_models": n_models,
-            "alpha": 0.0,
-            "intercept": 1.0 if self.fit_intercept else 0.0,
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": adjacency,
-            "label_bound": self._label_bound(),
-            "radius": radius * bound / self._target_unit(),
-        }
-        if math.isinf(epsilon):
-            return ProjectedGradientPlan(**facts, tol=tol, max_iter=max_iter)
-        return FrankWolfePlan(**facts, n_steps_given=self.n_steps)
+        facts = TrainingFacts(
+            loss=self._make_loss(),
+            n_samples=int(n_samples),
+            n_features=int(n_features),
+            n_models=n_models,
+            alpha=0.0,
+            constant=1.0 if self.fit_intercept else 0.0,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            label_bound=self._label_bound(),
+        )
+        scaled = radius * bound / self._target_unit()
+        if facts.is_private:
+            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=self.n_steps)
+        return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter)
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         if isinstance(X, StreamedTable):
