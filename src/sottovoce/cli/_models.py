@@ -10,8 +10,8 @@ import numpy as np
 from sottovoce._validation import bounds
 from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._l1_ball import DPBallEstimator
+from sottovoce.estimators.l1_ball import DPBallEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 

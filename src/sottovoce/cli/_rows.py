@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from sottovoce.estimators._unread import UnreadTable
+from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table, read_libsvm, read_table
 

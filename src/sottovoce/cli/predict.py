@@ -25,7 +25,7 @@ from sottovoce.cli._options import (
     layout_with,
 )
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
-from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Encoder, Schema, file_format

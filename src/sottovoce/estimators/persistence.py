@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import decode, encode
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.estimators.lasso import DPLasso
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
+from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema

@@ -1,0 +1,105 @@
+"""The estimators on the l1 ball: bounds on entries in place of norms, a radius in place of a penalty."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import encode
+from sottovoce._validation import magnitude, whole_number
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import Plan
+from sottovoce.central.rows import Rows, make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
+from sottovoce.central.solvers.projected import ProjectedGradientPlan
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.exceptions import ParameterError
+
+__all__ = ["DPBallEstimator"]
+
+
+@estimator
+class DPBallEstimator(DPLinearEstimator):
+    """Base of the estimators that train by Frank-Wolfe on the l1 ball."""
+
+    data_bound: float | None = parameter(
+        "float, in [1e-50, 1e50]",
+        default=None,
+        text="""Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
+        training. Columns of very different units should be scaled by public factors first.""",
+    )
+    radius: float | None = parameter(
+        "float, in [1e-50, 1e50]",
+        default=None,
+        text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
+        of X.""",
+    )
+    n_steps: int | None = parameter(
+        "int or None",
+        default=None,
+        text="""Number of steps of each model; more cost more noise each. None follows a measured rule from public
+        facts.""",
+    )
+    fit_intercept: bool = parameter(
+        default=True, text="Add a column of the value ``data_bound``. Its weight counts in the norm."
+    )
+    max_iter: int = parameter(
+        default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
+    )
+    tol: float = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
+
+    n_iter_: int = attribute(text="Steps of each model; follows from public facts.")
+
+    def _target_unit(self) -> float:
+        """Return what a label of size 1 means in the unit of y."""
+        return 1.0
+
+    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
+        return 0.0, 1.0 if self.fit_intercept else 0.0
+
+    def _make_plan(self, facts: dict[str, Any], *, tol: float, max_iter: int) -> Plan:
+        bound = magnitude(
+            "data_bound", self.data_bound,
+            remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
+            "Larger entries are clipped to it.",
+        )  # fmt: skip
+        radius = magnitude(
+            "radius", self.radius,
+            remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
+            "from public knowledge.",
+        )  # fmt: skip
+        if self.n_steps is not None:
+            whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
+        scaled = radius * bound / self._target_unit()
+        if math.isinf(facts["epsilon"]):
+            return ProjectedGradientPlan(**facts, radius=scaled, tol=tol, max_iter=max_iter)
+        return FrankWolfePlan(**facts, radius=scaled, n_steps_given=self.n_steps)
+
+    def read_table(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return X and y as `DPLinearEstimator` does; columns are taken one by one, so X is no ParquetTable."""
+        if isinstance(X, StreamedTable):
+            raise ParameterError(
+                f"{type(self).__name__} takes columns one by one, which a table read from disk in blocks does not "
+                "offer. Convert the table once with its method to_npy, and give the memory map that it returns."
+            )
+        return super().read_table(X, y)
+
+    def _bound_assumption(self) -> str:
+        return f"data_bound = {encode(self.data_bound)} (entries beyond were clipped to it)"
+
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
+
+    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
+        assert self.data_bound is not None
+        bound = float(self.data_bound)
+        return make_bounded_rows(X, data_bound=bound, constant=plan.intercept, names=names, team=threads)
+
+    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        assert self.data_bound is not None
+        unit = self._target_unit()
+        coef = weights[:, : plan.n_features] * (unit / float(self.data_bound))
+        return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))
