@@ -6,26 +6,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.reading import check_public_sizes, public_size
+from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Streams
 
-__all__ = ["NOT_COVERED", "PlanLike", "PrivateEstimator", "Run"]
+__all__ = ["NOT_COVERED", "PrivateEstimator", "Run"]
 
 NOT_COVERED: Final = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
@@ -35,26 +35,7 @@ NOT_COVERED: Final = (
 )
 
 
-class PlanLike(Protocol):
-    """What a `Plan` and a `SearchPlan` have in common."""
-
-    @property
-    def n_samples(self) -> int: ...  # noqa: D102
-    @property
-    def n_features(self) -> int: ...  # noqa: D102
-    @property
-    def delta(self) -> float: ...  # noqa: D102
-    @property
-    def adjacency(self) -> Adjacency: ...  # noqa: D102
-    @property
-    def event(self) -> Event: ...  # noqa: D102
-    @property
-    def is_private(self) -> bool: ...  # noqa: D102
-    def settle(self) -> None: ...  # noqa: D102
-    def summary(self) -> dict[str, object]: ...  # noqa: D102
-
-
-PlanT = TypeVar("PlanT", bound=PlanLike)
+PlanT = TypeVar("PlanT", Plan, SearchPlan)
 
 
 @dataclass(frozen=True)
@@ -124,16 +105,16 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
     def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PlanT:
         """Return the frozen plan for public facts; every parameter is checked."""
 
-    @abstractmethod
     def known_models(self) -> int | None:
         """Return the number of binary models from constructor parameters alone, or None where the labels tell it."""
+        return 1
 
     def planned_models(self) -> int:
-        """Return the number of binary models to plan for: what is known from parameters or an earlier fit."""
+        """Return the number of binary models from constructor parameters or an earlier fit."""
         return self.known_models() or 1
 
     def _check_table(self, X: Any, plan: PlanT) -> None:
-        """Refuse a table that the plan cannot be followed on, before anything is charged."""
+        """Refuse a table on which the plan cannot be followed, before anything is charged."""
 
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
@@ -143,6 +124,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
         streams = Streams(self.random_state)
+        self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
                 plan.settle()  # refuses what no noise can meet
@@ -156,7 +138,6 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
             )
         plan = plan_for(*public_size(X), models)
         plan.settle()
-        self._check_table(X, plan)
         check_public_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
@@ -171,6 +152,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         # a private model may differ between two fits on the same data, and is noise on a dozen rows
         tags.non_deterministic = self.random_state is None and self.epsilon != math.inf
         return tags

@@ -78,14 +78,12 @@ class DPBallEstimator(DPLinearEstimator):
             return ProjectedGradientPlan(**facts, radius=scaled, tol=tol, max_iter=max_iter)
         return FrankWolfePlan(**facts, radius=scaled, n_steps_given=self.n_steps)
 
-    def read_table(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return X and y as `DPLinearEstimator` does; columns are taken one by one, so X is no ParquetTable."""
+    def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, StreamedTable):
             raise ParameterError(
                 f"{type(self).__name__} takes columns one by one, which a table read from disk in blocks does not "
                 "offer. Convert the table once with its method to_npy, and give the memory map that it returns."
             )
-        return super().read_table(X, y)
 
     def _bound_assumption(self) -> str:
         return f"data_bound = {encode(self.data_bound)} (entries beyond were clipped to it)"

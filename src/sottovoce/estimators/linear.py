@@ -20,11 +20,11 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import NOT_COVERED, PlanLike, PrivateEstimator, Run
-from sottovoce.estimators.reading import check_columns, products, read_rows
+from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
+from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
+from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -157,10 +157,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "the memory map that it returns serves every solver."
             )
 
-    def read_table(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is."""
-        return read_rows(self, X, y)
-
     @whole_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y.
@@ -188,7 +184,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         with self.running(X, y) as run:
-            X, y = self.read_table(X, y)
+            X, y = read_rows(self, X, y)
             targets = self._targets(self.read_labels(y))
             plan = run.plan_for(X.shape[0], X.shape[1], len(targets))
             self._check_table(X, plan)
@@ -266,7 +262,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             charge=charge,
         )
 
-    def public_sizes(self, plan: PlanLike) -> str:
+    def public_sizes(self, plan: Plan | SearchPlan) -> str:
         """Return what a receipt says of the public size of the table."""
         given = "n_public" if self.n_public is not None else "n_samples"
         return f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names"
@@ -286,8 +282,3 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any, Final
 
 import numpy as np
@@ -18,12 +19,20 @@ from sklearn.utils.validation import (
 
 from sottovoce._validation import refuse_masked
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._memory_map import refuse_copy_of_map
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["UnreadTable", "check_columns", "check_public_sizes", "products", "public_size", "read_rows"]
+__all__ = [
+    "UnreadTable",
+    "check_columns",
+    "check_public_sizes",
+    "products",
+    "public_size",
+    "read_rows",
+    "refuse_copy_of_map",
+]
 
 _ROWS: Final = 8192  # multiplied at a time
+_SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +95,38 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return (_canonical(X) if sp.issparse(X) else X), y
+
+
+def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
+    """Raise a DataError if X is a large memory map that cannot be used without a copy of the whole.
+
+    Parameters
+    ----------
+    X : object
+        Anything; only arrays backed by a memory map are looked at.
+    row_by_row : bool
+        Whether rows must lie one after another in memory (C order), as the kernels need them.
+    """
+    if not _is_mapped(X) or X.size * max(X.itemsize, 4) <= _SMALL:
+        return
+    is_float = X.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    if is_float and (X.flags.c_contiguous or not row_by_row):
+        return
+    layout = "" if X.flags.c_contiguous else " in Fortran order" if X.flags.f_contiguous else " with gaps"
+    raise DataError(
+        f"X is a memory map of {X.dtype.name} ({X.dtype.str}){layout} with {X.size:,} entries: using it would copy all "
+        "of it into memory. Write it once as float32 or float64 in C order, piece by piece, into "
+        'numpy.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=X.shape), and give '
+        'numpy.load(path, mmap_mode="r").'
+    )
+
+
+def _is_mapped(X: Any) -> bool:
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
 
 
 def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:

@@ -30,10 +30,6 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
     coef_: NDArray[np.float64] = attribute("ndarray of shape (n_features,)")
     intercept_: float = attribute("float")
 
-    def known_models(self) -> int:
-        """Return 1."""
-        return 1
-
     def _make_loss(self) -> Loss:
         return Squared()
 

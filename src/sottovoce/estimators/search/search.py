@@ -1,6 +1,5 @@
 """Hyper-parameter search with one receipt: a random, secret number of trials, the best by a noisy score."""
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,10 +19,11 @@ from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
+from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.reading import read_rows
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.estimators.search.scores import release_sum, row_losses, score_mechanism, scoring_for
 from sottovoce.estimators.search.space import check_space, combinations, draw
@@ -34,9 +34,11 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
-from sottovoce.randomness import Purpose
+from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPSearchCV", "search_receipt"]
+
+_Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 
 def _best_has(name: str) -> Callable[["DPSearchCV"], bool]:
@@ -58,15 +60,6 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
     The name ends in CV as in scikit-learn, but this is **not** cross-validation: one random split serves all trials,
     and the best model is not trained again on all rows (both would cost more budget). The defaults of the estimators
     need no tuning; when a search pays is measured in ``docs/guide/search.md``.
-
-    Raises
-    ------
-    ParameterError
-        From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
-    DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
-    AccountingError
-        From `fit`, before anything is released: a trial cost more than planned.
 
     Notes
     -----
@@ -220,105 +213,80 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             Private.
         y : array of shape (n_samples,)
-            Private. Class labels, or numbers within ``label_bounds``.
+            Private. Class labels, or numbers, clipped to ``label_bounds``.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
+        AccountingError
+            Before anything is released: a trial cost more than planned.
         """
         with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
-            prototype, X, y, targets = self._read(X, y)
+            prototype, X, y, numbers = self._read(X, y)
             plan = run.plan_for(X.shape[0], X.shape[1], prototype.planned_models())
             steps = run.begin(plan)
-            held_out = _split(X.shape[0], plan.validation_size, run.streams.generator(Purpose.SHUFFLING))
+            # each row by its own coin, whatever the data are
+            held_out = run.streams.generator(Purpose.SHUFFLING).random(X.shape[0]) < plan.validation_size
             if held_out.all() or not held_out.any():
                 raise DataError(
                     f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
                     "random coin a row, all or none were held out. Change validation_size or search on more rows."
                 )
-            self._search(plan, prototype, X, y, targets, held_out, run, steps)
+            # The ledger hears its last word before the first trial: an entry after the last one, and be it without a
+            # time, would tell by its place among other people's entries how long the trials took, and so how many.
+            event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
+            run.charge.commit(event)
+            train, scored = (X[~held_out], y[~held_out]), (X[held_out], numbers[held_out])
+            trials = self._trials(prototype, plan, run.streams)
+            noisy, params, best = _best_of(trials, plan, train, scored, run.streams.generator(Purpose.NOISE))
+            n_scored = len(scored[1]) if prototype.n_public is None else plan.n_samples * plan.validation_size
+            middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
+            self.best_score_ = middle + 0.5 * plan.score_bound * noisy / n_scored
+            self.best_params_, self.best_estimator_ = params, best
+            self.charge_ = best.charge_ = run.charge.charge
+            # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
+            for name in ("classes", "n_public", "random_state", "verbose"):
+                if hasattr(self.estimator, name):
+                    setattr(best, name, getattr(self.estimator, name))
+            if hasattr(prototype, "feature_names_in_"):
+                self.feature_names_in_ = best.feature_names_in_ = prototype.feature_names_in_
+            self.n_features_in_ = plan.n_features
+            seeded, trial = run.streams.seeded, best.guarantee_
+            receipt = search_receipt(plan, best, trial, event, seeded, steps=steps, charge=self.charge_)
+            self.guarantee_ = best.guarantee_ = replace(receipt, model=model_digest(best))
         return self
 
     def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, NDArray[np.float64]]:
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
-        X, y = prototype.read_table(X, y)
+        X, y = read_rows(prototype, X, y)
         names = list(prototype.feature_names_in_) if hasattr(prototype, "feature_names_in_") else None
-        targets = prototype.read_labels(y)
+        numbers = prototype.read_labels(y)
         if isinstance(prototype, DPLinearClassifier):
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
-            targets = np.searchsorted(prototype.classes_, y).astype(np.float64)
+            numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
         with team() as threads:
             make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
-        return prototype, X, y, targets
+        return prototype, X, y, numbers
 
-    def _search(
-        self,
-        plan: SearchPlan,
-        prototype: DPLinearEstimator,
-        X: Any,
-        y: Any,
-        targets: NDArray[np.float64],
-        held_out: NDArray[np.bool_],
-        run: Run[SearchPlan],
-        steps: Sequence[str],
-    ) -> None:
-        """Run the trials and keep the best one; what the others were leaves this function in no way.
-
-        The ledger hears its last word before the first trial: an entry after the last one, and be it without a time,
-        would tell by its place among other people's entries how long the trials took, and so how many there were.
-        """
-        event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
-        run.charge.commit(event)
-        chance, noise = run.streams.generator(Purpose.SAMPLING), run.streams.generator(Purpose.NOISE)
-        n_trials = TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)
-        trials, n_models = [], prototype.planned_models()
-        for _ in range(n_trials):  # all are drawn and checked before the first one is trained
+    def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:
+        """Draw and check all trials, before the first one is trained."""
+        chance, n_models = streams.generator(Purpose.SAMPLING), prototype.planned_models()
+        trials = []
+        for _ in range(TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)):
             params = draw(self.param_distributions, chance)
-            seed = int(chance.integers(2**63)) if run.streams.seeded else None
+            seed = int(chance.integers(2**63)) if streams.seeded else None
             trials.append((params, _trial(prototype, params, plan, n_models, seed)))
-        X_train, y_train = X[~held_out], y[~held_out]
-        X_held_out, y_held_out = X[held_out], targets[held_out]
-        best, best_sum, best_params = None, -math.inf, {}
-        with warnings.catch_warnings(), uncounted_fits():
-            warnings.simplefilter("ignore")  # one warning a trial would count them
-            for params, trial in trials:
-                trial.fit(X_train, y_train)
-                losses = row_losses(plan.scoring, plan.score_bound, trial, X_held_out, y_held_out)
-                noisy, spent = release_sum(
-                    losses, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier,
-                    noise=noise,
-                )  # fmt: skip
-                # a row is in one of the two parts, so a trial costs the larger of the two
-                for part in (trial.guarantee_.event, spent):
-                    if not plan.keeps_budget(part):
-                        raise AccountingError(
-                            f"a trial cost more than the mu={plan.mu!r} of the plan ({part!r}); nothing was released."
-                        )
-                if noisy > best_sum:
-                    best, best_sum, best_params = trial, noisy, params
-        assert best is not None
-        self.charge_ = best.charge_ = run.charge.charge
-        n_scored = len(y_held_out) if prototype.n_public is None else plan.n_samples * plan.validation_size
-        middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
-        self.best_score_ = middle + 0.5 * plan.score_bound * best_sum / n_scored
-        self.best_params_ = best_params
-        # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
-        for name in ("classes", "n_public", "random_state", "verbose"):
-            if hasattr(self.estimator, name):
-                setattr(best, name, getattr(self.estimator, name))
-        if hasattr(prototype, "feature_names_in_"):
-            best.feature_names_in_ = prototype.feature_names_in_
-            self.feature_names_in_ = prototype.feature_names_in_
-        receipt = search_receipt(
-            plan, best, best.guarantee_, event, run.streams.seeded, steps=steps, charge=self.charge_
-        )
-        self.guarantee_ = replace(receipt, model=model_digest(best))
-        best.guarantee_ = self.guarantee_
-        self.best_estimator_ = best
-        self.n_features_in_ = plan.n_features
+        return trials
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -431,9 +399,32 @@ def search_receipt(
     )
 
 
-def _split(n_samples: int, share: float, coins: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which rows are held out, each with probability ``share`` by its own coin, whatever the data are."""
-    return coins.random(n_samples) < share
+def _best_of(
+    trials: Sequence[_Trial],
+    plan: SearchPlan,
+    train: tuple[Any, Any],
+    scored: tuple[Any, NDArray[np.float64]],
+    noise: np.random.Generator,
+) -> tuple[float, dict[str, Any], DPLinearEstimator]:
+    """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
+    best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
+    with warnings.catch_warnings(), uncounted_fits():
+        warnings.simplefilter("ignore")  # one warning a trial would count them
+        for params, trial in trials:
+            losses = row_losses(plan.scoring, plan.score_bound, trial.fit(*train), *scored)
+            noisy, spent = release_sum(
+                losses, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier, noise=noise
+            )
+            # a row is in one of the two parts, so a trial costs the larger of the two
+            for part in (trial.guarantee_.event, spent):
+                if not plan.keeps_budget(part):
+                    raise AccountingError(
+                        f"a trial cost more than the mu={plan.mu!r} of the plan ({part!r}); nothing was released."
+                    )
+            if best is None or noisy > best[0]:
+                best = noisy, params, trial
+    assert best is not None
+    return best
 
 
 def _trial(
