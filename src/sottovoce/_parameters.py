@@ -73,7 +73,7 @@ class _Declared:
         own = {
             depth: vars(base)["__dataclass_fields__"][self.name]
             for depth, base in enumerate(cls.__mro__)
-            if self.name in inspect.get_annotations(base)
+            if self.name in inspect.get_annotations(base) and "__dataclass_fields__" in vars(base)
         }  # the class's own declaration first, that of the first base last
         if next(iter(own.values())).default is not field.default:  # dataclasses look at bases in another order
             raise TypeError(f"{cls.__name__}: the base that says what {self.name} is must come first.")

@@ -3,7 +3,7 @@
 from typing import overload
 
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import DPSearchCV
 from sottovoce.exceptions import ParameterError

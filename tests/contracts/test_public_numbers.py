@@ -253,6 +253,6 @@ def test_every_number_of_an_estimator_is_drawn():
 def test_the_contract_can_fail(monkeypatch):
     """A range that is not checked, and a sensitivity of 0.7 times the clip."""
     numbers = SOLVERS[0]
-    monkeypatch.setattr("sottovoce.estimators._base.magnitude", lambda name, value, **_: value)
+    monkeypatch.setattr("sottovoce.estimators.penalised.magnitude", lambda name, value, **_: value)
     rng = np.random.default_rng(0)
     assert any(trial(numbers, "add-remove", rng, seed)[0] for seed in range(60))

@@ -156,6 +156,17 @@ def test_texts_follow_the_order_of_the_bases():
     assert "n_iter_ : int\n    Steps." in Both.__doc__
 
 
+def test_a_base_that_is_not_decorated_may_say_what_it_reads():
+    class Reader:
+        tol: float
+
+    @estimator
+    class Both(Reader, Last):
+        """Both."""
+
+    assert Both().tol == Last().tol
+
+
 def test_a_class_without_a_docstring_stays_without():
     class Bare:
         tol: float = parameter("float", default=1.0, text="When to stop.")

@@ -10,8 +10,8 @@ import numpy as np
 from sottovoce._validation import bounds
 from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._l1_ball import DPBallEstimator
+from sottovoce.estimators.l1_ball import DPBallEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
@@ -43,7 +43,7 @@ def make_estimator(
     label_bounds: tuple[float, float] | None,
     options: Mapping[str, Any],
 ) -> DPLinearEstimator:
-    """Return the estimator of a kind, with every parameter checked; no data are read.
+    """Return the estimator of a kind; its numbers are checked when it plans, before any data are read.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def make_estimator(
     Raises
     ------
     ParameterError
-        If the kind does not suit the labels, has no such parameter, or one is missing or out of range.
+        If the kind does not suit the labels, has no such parameter, or lacks one that it needs.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if is_sparse(kind):
@@ -69,7 +69,6 @@ def make_estimator(
     else:
         foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
     refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
-    estimator: DPLinearEstimator
     if kind in _REGRESSIONS:
         if label_bounds is None:
             raise ParameterError(
@@ -77,17 +76,14 @@ def make_estimator(
                 '"numeric" with bounds = [low, high]; without one, --label-bounds LOW,HIGH. For classes use --model '
                 "logistic, sparse-logistic or svm."
             )
-        estimator = _ESTIMATORS[kind](label_bounds=label_bounds, **given)
-    else:
-        if classes is None:
-            raise ParameterError(
-                f"--model {kind} predicts a class, and needs the public list of classes: with a schema, a target of "
-                'type = "categorical" with categories = [...]; without one, --classes A,B. For a number use --model '
-                "ridge or lasso."
-            )
-        estimator = _ESTIMATORS[kind](classes=list(classes), **given)
-    estimator.plan(1, 1)
-    return estimator
+        return _ESTIMATORS[kind](label_bounds=label_bounds, **given)
+    if classes is None:
+        raise ParameterError(
+            f"--model {kind} predicts a class, and needs the public list of classes: with a schema, a target of "
+            'type = "categorical" with categories = [...]; without one, --classes A,B. For a number use --model '
+            "ridge or lasso."
+        )
+    return _ESTIMATORS[kind](classes=list(classes), **given)
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import typer
 
 from sottovoce.cli._options import Reading
-from sottovoce.estimators._unread import UnreadTable
+from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import Encoder, LibsvmTable, LibsvmText, Schema, Table, read_libsvm
 

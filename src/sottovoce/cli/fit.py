@@ -162,6 +162,7 @@ def fit(
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
     )
+    estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     estimator.fit(reader.open(table))  # values are read after the charge

@@ -17,7 +17,7 @@ from sottovoce._files import write_whole
 from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, with_groups
 from sottovoce.cli._output import check_output
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
-from sottovoce.estimators._base import DPLinearEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 

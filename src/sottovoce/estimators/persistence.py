@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import decode, encode
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
+from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.lasso import DPLasso
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
+from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
@@ -193,25 +195,20 @@ def _decode_parameters(kind: type[DPLinearEstimator], parameters: Mapping[str, A
 def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None:
     """Set the fitted attributes, after a check that their shapes agree."""
     n_features = int(fitted["n_features_in_"])
-    coef = np.array(decode(fitted["coef_"]), dtype=np.float64)
-    intercept = decode(fitted["intercept_"])
-    if isinstance(estimator, DPRidge | DPLasso):
-        wanted: tuple[int, ...] = (n_features,)
-        intercept = float(intercept)
-        if isinstance(estimator, DPRidge):
-            _set_intervals(estimator, fitted, n_features)
-    else:
+    if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(fitted["classes_"])
-        intercept = np.array(intercept, dtype=np.float64)
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
-        wanted = (n_models, n_features)
-        if intercept.shape != (n_models,):
-            raise ModelFormatError(
-                f"intercept_ has the shape {intercept.shape} instead of {(n_models,)}: damaged file."
-            )
-    if coef.shape != wanted:
-        raise ModelFormatError(f"coef_ has the shape {coef.shape} instead of {wanted}: damaged file.")
-    estimator.coef_, estimator.intercept_ = coef, intercept
+        estimator.intercept_ = _array(fitted, "intercept_", (n_models,))
+        estimator.coef_ = _array(fitted, "coef_", (n_models, n_features))
+    else:
+        estimator.intercept_ = float(decode(fitted["intercept_"]))
+        estimator.coef_ = _array(fitted, "coef_", (n_features,))
+    if isinstance(estimator, DPRidge):
+        estimator.least_squares_ = estimator.standard_errors_ = None
+        if "standard_errors_" in fitted:  # files of other solvers, and older ones, have none of it
+            wanted = (n_features + bool(estimator.fit_intercept),)
+            estimator.least_squares_ = _array(fitted, "least_squares_", wanted)
+            estimator.standard_errors_ = _array(fitted, "standard_errors_", wanted)
     estimator.n_features_in_ = n_features
     estimator.n_iter_ = int(fitted["n_iter_"])
     if "feature_names_in_" in fitted:
@@ -222,19 +219,11 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             )
 
 
-def _set_intervals(estimator: DPRidge, fitted: Mapping[str, Any], n_features: int) -> None:
-    """Set what confidence intervals are made of; files of other solvers, and older ones, have none of it."""
-    estimator.least_squares_ = estimator.standard_errors_ = None
-    if "standard_errors_" not in fitted:
-        return
-    both = [np.array(decode(fitted[name]), dtype=np.float64) for name in ("least_squares_", "standard_errors_")]
-    wanted = (n_features + bool(estimator.fit_intercept),)
-    for values in both:
-        if values.shape != wanted:
-            raise ModelFormatError(
-                f"least_squares_ or standard_errors_ has the shape {values.shape} instead of {wanted}: damaged file."
-            )
-    estimator.least_squares_, estimator.standard_errors_ = both
+def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    values = np.array(decode(fitted[name]), dtype=np.float64)
+    if values.shape != shape:
+        raise ModelFormatError(f"{name} has the shape {values.shape} instead of {shape}: damaged file.")
+    return values
 
 
 def _refuse_constant(text: str) -> None:

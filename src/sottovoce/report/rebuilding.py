@@ -19,11 +19,11 @@ from sottovoce._plain_data import canonical_text, decode
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators._classifier import DPLinearClassifier
-from sottovoce.estimators._ties import decode_classes
+from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import search_receipt
+from sottovoce.estimators.ties import decode_classes
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import ComposedEvent, Event, NothingReleased, RepeatedEvent
@@ -92,7 +92,7 @@ def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 def _central(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     estimator = _estimator(parameters)
-    plan = estimator._plan(parameters["n_samples"], parameters["n_features"], parameters["models"])
+    plan = estimator.plan_for(parameters["n_samples"], parameters["n_features"], parameters["models"])
     return _of_plan(estimator, plan, receipt, parameters)
 
 
@@ -100,10 +100,10 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
     estimator = _made(_CENTRAL[parameters["estimator"]], {**_arguments(parameters), **changed})
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(parameters["classes"])
-        given = estimator._public_classes()
+        given = estimator.public_classes()
         if given is not None and list(given) != list(estimator.classes_):
             raise ParameterError("the list of classes is not the one that was given.")
-    if estimator._n_models() != parameters["models"]:
+    if estimator.planned_models() != parameters["models"]:
         raise ParameterError(f"{parameters['models']!r} models do not go with the labels.")
     return estimator
 
@@ -111,7 +111,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     event, chosen = plan.run(parameters)
     run = Solution(np.zeros((plan.n_models, 0)), 0, event, chosen)
-    return estimator._receipt(plan, run, receipt.seeded, steps=_steps(parameters))
+    return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters))
 
 
 def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
@@ -121,7 +121,7 @@ def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     trial = _estimator(parameters, n_public=plan.n_train)
     if (trial.epsilon, trial.delta) != (plan.trial_epsilon, plan.trial_delta):
         raise ParameterError("the budget of the best trial is not the one that the search gives to a trial.")
-    trial_plan = trial._plan(plan.n_train, plan.n_features, parameters["models"])
+    trial_plan = trial.plan_for(plan.n_train, plan.n_features, parameters["models"])
     if not plan.keeps_budget(trial_plan.event):
         raise ParameterError("the best trial costs more than the search gives to a trial.")
     seen = _of_plan(trial, trial_plan, receipt, parameters)

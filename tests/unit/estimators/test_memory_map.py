@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.estimators import _memory_map
+from sottovoce.estimators import reading
 from sottovoce.exceptions import DataError
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "solver_options": {"n_passes": 2}}
@@ -16,7 +16,7 @@ PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "s
 
 @pytest.fixture
 def every_map_is_large(monkeypatch):
-    monkeypatch.setattr(_memory_map, "_SMALL", 0)
+    monkeypatch.setattr(reading, "_SMALL", 0)
 
 
 def saved(path, array):

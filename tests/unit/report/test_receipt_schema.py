@@ -47,7 +47,7 @@ def central(estimator, n_samples=2000):
     if hasattr(estimator, "classes"):
         estimator.classes_ = np.array(estimator.classes or [])
     plan = estimator.plan(n_samples, 5)
-    return estimator._receipt(plan, Solution(np.zeros((1, plan.n_weights)), 1, plan.event, {}), False)
+    return estimator.receipt(plan, Solution(np.zeros((1, plan.n_weights)), 1, plan.event, {}), False)
 
 
 def search():

@@ -65,6 +65,15 @@ class SearchPlan:
         return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
 
     @property
+    def is_private(self) -> bool:
+        """True: there is no search without noise."""
+        return True
+
+    def settle(self) -> None:
+        """Compute the noise, or refuse a budget that none can meet."""
+        _ = self.event
+
+    @property
     def mu(self) -> float:
         """Gaussian-DP parameter that no trial may exceed, neither in training nor in scoring."""
         return _EXACT.mu(GaussianEvent(self.noise_multiplier))

@@ -15,8 +15,8 @@ from sottovoce._validation import choice, magnitude
 from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import Rows
-from sottovoce.estimators._base import DPLinearEstimator
-from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
@@ -38,7 +38,7 @@ def scoring_for(
     ParameterError
         If the score does not fit the estimator, or the bound the score.
     """
-    offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPRidge) else _CLASSIFICATION
+    offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPLinearRegressor) else _CLASSIFICATION
     if not hasattr(estimator, "predict_proba"):
         offered = tuple(name for name in offered if name != "neg_log_loss")
     name = offered[0] if scoring is None else choice("scoring", scoring, offered)
@@ -48,8 +48,8 @@ def scoring_for(
         return name, 1.0
     if score_bound is not None:
         return name, magnitude("score_bound", score_bound)
-    if isinstance(estimator, DPRidge):
-        low, high = estimator._bounds()
+    if isinstance(estimator, DPLinearRegressor):
+        low, high = estimator.label_range()
         return name, 0.25 * (high - low) ** 2
     return name, 2.0 * math.log(n_classes)
 
@@ -71,8 +71,8 @@ def row_losses(
     """
     margins = _margins(model, X)
     if name == "neg_mean_squared_error":
-        assert isinstance(model, DPRidge)
-        loss = (np.clip(margins[:, 0], *model._bounds()) - y) ** 2
+        assert isinstance(model, DPLinearRegressor)
+        loss = (np.clip(margins[:, 0], *model.label_range()) - y) ** 2
     elif name == "accuracy":
         winners = (margins[:, 0] > 0.0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
         loss = (winners != y).astype(np.float64)

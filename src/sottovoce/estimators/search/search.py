@@ -1,55 +1,44 @@
 """Hyper-parameter search with one receipt: a random, secret number of trials, the best by a noisy score."""
 
-import itertools
-import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
-from sottovoce.estimators._base import (
-    NOT_COVERED,
-    DPLinearEstimator,
-    check_public_sizes,
-    public_size,
-    warn_if_classes_were_read,
-)
-from sottovoce.estimators._classifier import DPLinearClassifier
-from sottovoce.estimators._l1_ball import DPBallEstimator
-from sottovoce.estimators._labels import bounded_labels
-from sottovoce.estimators._pipelines import fitted_before, fitted_steps, warn_of_fitted_steps
-from sottovoce.estimators._repeats import fit_without_ledger, uncounted_fits
-from sottovoce.estimators._ties import arguments_of, model_digest
-from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._repeats import uncounted_fits
+from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator
+from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.reading import read_rows
 from sottovoce.estimators.search.plan import DISTRIBUTIONS, SearchPlan
 from sottovoce.estimators.search.scores import release_sum, row_losses, score_mechanism, scoring_for
+from sottovoce.estimators.search.space import check_space, combinations, draw
+from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
-from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPSearchCV", "search_receipt"]
 
-# What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
-SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
-_MOST_CHECKED: Final = 4096  # combinations of listed values that are checked before the data are read
+_Trial = tuple[dict[str, Any], DPLinearEstimator]
 
 
 def _best_has(name: str) -> Callable[["DPSearchCV"], bool]:
@@ -60,7 +49,8 @@ def _best_has(name: str) -> Callable[["DPSearchCV"], bool]:
     return check
 
 
-class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+@estimator
+class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ignore[misc]
     r"""Random search over hyper-parameters with differential privacy, one budget and one receipt for all of it.
 
     Each trial draws hyper-parameters at random, trains on one part of the rows with a part of the budget, and scores
@@ -70,70 +60,6 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     The name ends in CV as in scikit-learn, but this is **not** cross-validation: one random split serves all trials,
     and the best model is not trained again on all rows (both would cost more budget). The defaults of the estimators
     need no tuning; when a search pays is measured in ``docs/guide/search.md``.
-
-    Parameters
-    ----------
-    estimator : DPRidge, DPLogisticRegression or DPLinearSVC
-        Its ``epsilon`` and ``delta`` must be None: the search sets them. Its solver must be one without sampling;
-        ``"auto"`` means ``"scd"`` here.
-    param_distributions : dict
-        From names of parameters to lists (drawn uniformly) or distributions with an ``rvs`` method, as in scipy.stats.
-        Public, chosen without the data. Of the parameters ``alpha``, ``data_norm``, ``fit_intercept``,
-        ``intercept_scaling``, ``solver`` and ``solver_options`` can be searched.
-    epsilon : float, > 0
-        Privacy budget of the whole search.
-    delta : float, in (0, 1)
-        Probability with which the guarantee may fail; choose it well below 1 / n_samples.
-    n_iter : float, in [1, 1e6], default 10
-        Expected number of trials. The actual one is random, at least 1, and not told.
-    distribution : {"geometric", "logarithmic", "poisson"}, default "geometric"
-        Law of the number of trials. Geometric varies a lot; logarithmic varies more and costs less; Poisson (given at
-        least one) varies least and costs most.
-    scoring : {None, "accuracy", "neg_log_loss", "neg_mean_squared_error"}, default None
-        What to maximise on the held-out rows. None is accuracy for classifiers and the squared error for regressors.
-    score_bound : float or None, default None
-        Public bound on the loss of one row; larger losses count as this much. None takes 2 log(n_classes) for the log
-        loss and a quarter of the squared width of ``label_bounds`` for the squared error (predictions are moved into
-        these bounds first).
-    validation_size : float, in (0, 1), default 0.2
-        Probability with which a row is held out for scoring, each by its own coin.
-    random_state : None, int or numpy generator
-        None is the private choice. A seed makes the search repeatable, and not private against whoever knows it.
-    ledger : None, str or Ledger, default None
-        Privacy budget on disk that `fit` charges, once for the whole search, before it reads the data
-        (`sottovoce.Ledger`, or its address).
-    dataset : str or None, default None
-        Name of the data set in that ledger.
-    accept_delta : float or None, default None
-        The same number as ``delta``, said again, where that is 1 / sqrt(n) or more; it is refused otherwise.
-
-    Attributes
-    ----------
-    best_estimator_ : estimator
-        The trained model of the best trial, with the receipt of the whole search. Its ``epsilon`` and ``delta`` are the
-        budget of that one trial.
-    best_params_ : dict
-        Its hyper-parameters.
-    best_score_ : float
-        Its noisy score on the held-out rows; larger is better. Biased upward, as the best of several.
-    classes_ : ndarray of shape (n_classes,)
-        For classifiers.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only when X has column names.
-    guarantee_ : Guarantee
-        The receipt.
-    charge_ : Charge or None
-        Entry of the ledger about this search.
-
-    Raises
-    ------
-    ParameterError
-        From `fit`, before any work: a parameter is missing, out of range or does not fit another one.
-    DataError
-        From `fit`, before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
-    AccountingError
-        From `fit`, before anything is released: a trial cost more than planned.
 
     Notes
     -----
@@ -163,77 +89,101 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     1.0
     """
 
-    best_estimator_: DPLinearEstimator
-    best_params_: dict[str, Any]
-    best_score_: float
-    n_features_in_: int
-    guarantee_: Guarantee
-    charge_: Charge | None
+    estimator: Any = parameter(
+        "DPRidge, DPLogisticRegression or DPLinearSVC",
+        kw_only=False,
+        text="""Its ``epsilon`` and ``delta`` must be None: the search sets them. Its solver must be one without
+        sampling; ``"auto"`` means ``"scd"`` here.""",
+    )
+    param_distributions: Any = parameter(
+        "dict",
+        kw_only=False,
+        text="""From names of parameters to lists (drawn uniformly) or distributions with an ``rvs`` method, as in
+        scipy.stats. Public, chosen without the data. Of the parameters ``alpha``, ``data_norm``, ``fit_intercept``,
+        ``intercept_scaling``, ``solver`` and ``solver_options`` can be searched.""",
+    )
+    epsilon: float | None = parameter("float, > 0", default=None, text="Privacy budget of the whole search.")
+    n_iter: float = parameter(
+        "float, in [1, 1e6]",
+        default=10,
+        text="Expected number of trials. The actual one is random, at least 1, and not told.",
+    )
+    distribution: str = parameter(
+        '{"geometric", "logarithmic", "poisson"}',
+        default="geometric",
+        text="""Law of the number of trials. Geometric varies a lot; logarithmic varies more and costs less; Poisson
+        (given at least one) varies least and costs most.""",
+    )
+    scoring: str | None = parameter(
+        '{None, "accuracy", "neg_log_loss", "neg_mean_squared_error"}',
+        default=None,
+        text="""What to maximise on the held-out rows. None is accuracy for classifiers and the squared error for
+        regressors.""",
+    )
+    score_bound: float | None = parameter(
+        "float or None",
+        default=None,
+        text="""Public bound on the loss of one row; larger losses count as this much. None takes 2 log(n_classes) for
+        the log loss and a quarter of the squared width of ``label_bounds`` for the squared error (predictions are moved
+        into these bounds first).""",
+    )
+    validation_size: float = parameter(
+        "float, in (0, 1)",
+        default=0.2,
+        text="Probability with which a row is held out for scoring, each by its own coin.",
+    )
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        n_iter: float = 10,
-        distribution: str = "geometric",
-        scoring: str | None = None,
-        score_bound: float | None = None,
-        validation_size: float = 0.2,
-        random_state: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        accept_delta: float | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_iter = n_iter
-        self.distribution = distribution
-        self.scoring = scoring
-        self.score_bound = score_bound
-        self.validation_size = validation_size
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.accept_delta = accept_delta
+    best_estimator_: DPLinearEstimator = attribute(
+        "estimator",
+        """The trained model of the best trial, with the receipt of the whole search. Its ``epsilon`` and ``delta`` are
+        the budget of that one trial.""",
+    )
+    best_params_: dict[str, Any] = attribute("dict", "Its hyper-parameters.")
+    best_score_: float = attribute(
+        "float", "Its noisy score on the held-out rows; larger is better. Biased upward, as the best of several."
+    )
 
-    def plan(self, n_samples: int, n_features: int) -> SearchPlan:
-        """Return the frozen plan for a table of public size, before any data are read.
+    def _checked(self) -> DPLinearEstimator:
+        """Return the estimator, if it is one that can be searched."""
+        if not isinstance(self.estimator, DPLinearEstimator):
+            raise ParameterError(
+                f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
+                f"{type(self.estimator).__name__}."
+            )
+        if not isinstance(self.estimator, DPPenalisedEstimator):
+            raise ParameterError(
+                f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
+                "cover yet. Choose radius from public knowledge."
+            )
+        for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
+            value = getattr(self.estimator, name)
+            if value is not None:
+                raise ParameterError(
+                    f"{name} of the estimator must be None, because the search sets it; got {value!r}. Give {name} to "
+                    "DPSearchCV."
+                )
+        return self.estimator
 
-        Parameters
-        ----------
-        n_samples : int
-            Public number of rows (replaced by the estimator's ``n_public`` where that is set).
-        n_features : int
+    def known_models(self) -> int | None:
+        """Return the number of models of a trial from constructor parameters alone, or None."""
+        return self._checked().known_models()
 
-        Returns
-        -------
-        SearchPlan
+    def planned_models(self) -> int:
+        """Return the number of models of a trial that is known from parameters or an earlier fit of the estimator."""
+        return self._checked().planned_models()
 
-        Raises
-        ------
-        ParameterError
-            If a parameter is missing, out of range or does not fit another one.
-        """
-        self._check_estimator()
-        plan = self._plan(self.estimator, n_samples, n_features)
-        warn_of_large_delta(plan.delta, plan.n_samples)
-        return plan
-
-    def _plan(self, prototype: DPLinearEstimator, n_samples: int, n_features: int) -> SearchPlan:
+    def plan_for(self, n_samples: int, n_features: int, n_models: int) -> SearchPlan:
+        """Return the frozen plan for public facts; every parameter is checked."""
+        prototype = self._checked()
         epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
         delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
         n_iter = number("n_iter", self.n_iter, at_least=1.0, at_most=MOST_TRIALS)
         distribution = choice("distribution", self.distribution, tuple(DISTRIBUTIONS))
         validation_size = number("validation_size", self.validation_size, above=0.0, below=1.0)
-        _check_space(self.param_distributions)
+        check_space(self.param_distributions)
         # the estimator's own parameters: adjacency, n_public and the like
         own = clone(prototype).set_params(epsilon=epsilon, delta=delta, accept_delta=self.accept_delta)
-        facts = own._plan(n_samples, n_features, own._n_models())
+        facts = own.plan_for(n_samples, n_features, n_models)
         scoring, bound = scoring_for(prototype, self.scoring, self.score_bound, max(2, facts.n_models))
         plan = SearchPlan(
             epsilon=epsilon,
@@ -247,28 +197,12 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_samples=facts.n_samples,
             n_features=n_features,
         )
-        for params in itertools.islice(_combinations(self.param_distributions), _MOST_CHECKED):
-            _trial(prototype, params, plan)
+        for params in combinations(self.param_distributions):
+            _trial(prototype, params, plan, n_models)
         return plan
 
-    def _check_estimator(self) -> None:
-        if not isinstance(self.estimator, DPLinearEstimator):
-            raise ParameterError(
-                f"estimator must be one of sottovoce's estimators; got {self.estimator!r} of type "
-                f"{type(self.estimator).__name__}."
-            )
-        if isinstance(self.estimator, DPBallEstimator):
-            raise ParameterError(
-                f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
-                "cover yet. Choose radius from public knowledge."
-            )
-        for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
-            value = getattr(self.estimator, name)
-            if value is not None:
-                raise ParameterError(
-                    f"{name} of the estimator must be None, because the search sets it; got {value!r}. Give {name} to "
-                    "DPSearchCV."
-                )
+    def _charged_as(self) -> dict[str, object]:
+        return {"of": type(self.estimator).__name__}
 
     @whole_fit
     def fit(self, X: Any, y: Any) -> Self:
@@ -279,133 +213,80 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             Private.
         y : array of shape (n_samples,)
-            Private. Class labels, or numbers within ``label_bounds``.
+            Private. Class labels, or numbers, clipped to ``label_bounds``.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``.
+        AccountingError
+            Before anything is released: a trial cost more than planned.
         """
-        self._check_estimator()
-        self._plan(self.estimator, 1, 1)  # every parameter is checked before the data are looked at
-        is_charged(self.ledger, self.dataset)
-        streams = Streams(self.random_state)
-        with self._charged(X, y, streams) as charge:
+        with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
-            prototype, X, y, targets = self._read(X, y)
-            plan = self._plan(prototype, X.shape[0], X.shape[1])
-            charge.check_plan(plan.event)
-            steps = fitted_steps()
-            warn_of_fitted_steps(steps)
-            warn_of_large_delta(plan.delta, plan.n_samples)
-            held_out = _split(X.shape[0], plan.validation_size, streams.generator(Purpose.SHUFFLING))
+            prototype, X, y, numbers = self._read(X, y)
+            plan = run.plan_for(X.shape[0], X.shape[1], prototype.planned_models())
+            steps = run.begin(plan)
+            # each row by its own coin, whatever the data are
+            held_out = run.streams.generator(Purpose.SHUFFLING).random(X.shape[0]) < plan.validation_size
             if held_out.all() or not held_out.any():
                 raise DataError(
                     f"n_samples={X.shape[0]} rows are too few for validation_size={plan.validation_size:g}: with one "
                     "random coin a row, all or none were held out. Change validation_size or search on more rows."
                 )
-            self._search(plan, prototype, X, y, targets, held_out, streams, charge, steps)
+            # The ledger hears its last word before the first trial: an entry after the last one, and be it without a
+            # time, would tell by its place among other people's entries how long the trials took, and so how many.
+            event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
+            run.charge.commit(event)
+            train, scored = (X[~held_out], y[~held_out]), (X[held_out], numbers[held_out])
+            trials = self._trials(prototype, plan, run.streams)
+            noisy, params, best = _best_of(trials, plan, train, scored, run.streams.generator(Purpose.NOISE))
+            n_scored = len(scored[1]) if prototype.n_public is None else plan.n_samples * plan.validation_size
+            middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
+            self.best_score_ = middle + 0.5 * plan.score_bound * noisy / n_scored
+            self.best_params_, self.best_estimator_ = params, best
+            self.charge_ = best.charge_ = run.charge.charge
+            # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
+            for name in ("classes", "n_public", "random_state", "verbose"):
+                if hasattr(self.estimator, name):
+                    setattr(best, name, getattr(self.estimator, name))
+            if hasattr(prototype, "feature_names_in_"):
+                self.feature_names_in_ = best.feature_names_in_ = prototype.feature_names_in_
+            self.n_features_in_ = plan.n_features
+            seeded, trial = run.streams.seeded, best.guarantee_
+            receipt = search_receipt(plan, best, trial, event, seeded, steps=steps, charge=self.charge_)
+            self.guarantee_ = best.guarantee_ = replace(receipt, model=model_digest(best))
         return self
-
-    @contextmanager
-    def _charged(self, X: Any, y: Any, streams: Streams) -> Iterator[OpenCharge]:
-        """Charge the ledger, where there is one, from public sizes; the values of X and y are read in the block."""
-        if not is_charged(self.ledger, self.dataset):
-            with fit_without_ledger(X, lambda: streams.opened):
-                yield OpenCharge()
-            return
-        self.estimator._n_models_without_data()  # the classes must be public
-        plan = self._plan(self.estimator, *public_size(X))
-        check_public_sizes(X, y)
-        with charging(
-            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-            plan={"estimator": type(self).__name__, "of": type(self.estimator).__name__, **plan.summary()},
-        ) as charge:  # fmt: skip
-            charge.looking()
-            yield charge
 
     def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, NDArray[np.float64]]:
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
-        X, y = prototype._read_rows(X, y)
+        X, y = read_rows(prototype, X, y)
         names = list(prototype.feature_names_in_) if hasattr(prototype, "feature_names_in_") else None
+        numbers = prototype.read_labels(y)
         if isinstance(prototype, DPLinearClassifier):
-            known = prototype._class_list(y)
             if prototype.classes is None:
-                warn_if_classes_were_read(known)
-                prototype.classes = list(known)
-            prototype.classes_ = known
-            targets = np.searchsorted(known, y).astype(np.float64)
-        else:
-            assert isinstance(prototype, DPRidge)
-            targets = bounded_labels(y, prototype._bounds(), "DPRidge")
+                prototype.classes = list(prototype.classes_)
+            numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
         with team() as threads:
             make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
-        return prototype, X, y, targets
+        return prototype, X, y, numbers
 
-    def _search(
-        self,
-        plan: SearchPlan,
-        prototype: DPLinearEstimator,
-        X: Any,
-        y: Any,
-        targets: NDArray[np.float64],
-        held_out: NDArray[np.bool_],
-        streams: Streams,
-        charge: OpenCharge,
-        steps: Sequence[str],
-    ) -> None:
-        """Run the trials and keep the best one; what the others were leaves this function in no way.
-
-        The ledger hears its last word before the first trial: an entry after the last one, and be it without a time,
-        would tell by its place among other people's entries how long the trials took, and so how many there were.
-        """
-        event = plan.event_of(score_mechanism(plan.adjacency, plan.noise_multiplier).event)
-        charge.commit(event)
-        chance, noise = streams.generator(Purpose.SAMPLING), streams.generator(Purpose.NOISE)
-        n_trials = TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)
+    def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:
+        """Draw and check all trials, before the first one is trained."""
+        chance, n_models = streams.generator(Purpose.SAMPLING), prototype.planned_models()
         trials = []
-        for _ in range(n_trials):  # all are drawn and checked before the first one is trained
-            params = _draw(self.param_distributions, chance)
+        for _ in range(TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)):
+            params = draw(self.param_distributions, chance)
             seed = int(chance.integers(2**63)) if streams.seeded else None
-            trials.append((params, _trial(prototype, params, plan, seed)))
-        X_train, y_train = X[~held_out], y[~held_out]
-        X_held_out, y_held_out = X[held_out], targets[held_out]
-        best, best_sum, best_params = None, -math.inf, {}
-        with warnings.catch_warnings(), uncounted_fits():
-            warnings.simplefilter("ignore")  # one warning a trial would count them
-            for params, trial in trials:
-                trial.fit(X_train, y_train)
-                losses = row_losses(plan.scoring, plan.score_bound, trial, X_held_out, y_held_out)
-                noisy, spent = release_sum(
-                    losses, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier,
-                    noise=noise,
-                )  # fmt: skip
-                # a row is in one of the two parts, so a trial costs the larger of the two
-                for part in (trial.guarantee_.event, spent):
-                    if not plan.keeps_budget(part):
-                        raise AccountingError(
-                            f"a trial cost more than the mu={plan.mu!r} of the plan ({part!r}); nothing was released."
-                        )
-                if noisy > best_sum:
-                    best, best_sum, best_params = trial, noisy, params
-        assert best is not None
-        self.charge_ = best.charge_ = charge.charge
-        n_scored = len(y_held_out) if prototype.n_public is None else plan.n_samples * plan.validation_size
-        middle = 0.5 if plan.scoring == "accuracy" else -0.5 * plan.score_bound
-        self.best_score_ = middle + 0.5 * plan.score_bound * best_sum / n_scored
-        self.best_params_ = best_params
-        # what the search had set, back to what the user gave; epsilon and delta stay as the model was trained
-        for name in ("classes", "n_public", "random_state", "verbose"):
-            if hasattr(self.estimator, name):
-                setattr(best, name, getattr(self.estimator, name))
-        if hasattr(prototype, "feature_names_in_"):
-            best.feature_names_in_ = prototype.feature_names_in_
-            self.feature_names_in_ = prototype.feature_names_in_
-        receipt = search_receipt(plan, best, best.guarantee_, event, streams.seeded, steps=steps, charge=charge.charge)
-        self.guarantee_ = replace(receipt, model=model_digest(best))
-        best.guarantee_ = self.guarantee_
-        self.best_estimator_ = best
-        self.n_features_in_ = plan.n_features
+            trials.append((params, _trial(prototype, params, plan, n_models, seed)))
+        return trials
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -451,7 +332,6 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             own.estimator_type, own.classifier_tags, own.regressor_tags,
         )  # fmt: skip
         tags.input_tags.sparse = own.input_tags.sparse
-        tags.non_deterministic = self.random_state is None
         return tags
 
 
@@ -480,7 +360,6 @@ def search_receipt(
         Fitted steps before the search in its pipeline.
     charge : Charge or None
     """
-    given = "n_public" if best.n_public is not None else "n_samples"
     return make_receipt(
         epsilon=plan.epsilon,
         delta=plan.delta,
@@ -496,10 +375,10 @@ def search_receipt(
         ),
         event=event,
         assumptions=(
-            f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names",
+            best.public_sizes(plan),
             "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
             "the data",
-            *best._assumptions(),
+            *best.assumptions(),
         ),
         not_covered=(
             *fitted_before(steps),
@@ -520,47 +399,36 @@ def search_receipt(
     )
 
 
-def _split(n_samples: int, share: float, coins: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which rows are held out, each with probability ``share`` by its own coin, whatever the data are."""
-    return coins.random(n_samples) < share
-
-
-def _check_space(space: object) -> None:
-    if not isinstance(space, Mapping) or not space:
-        raise ParameterError(
-            f"param_distributions must be a dict from names to lists or distributions, not empty; got {space!r}."
-        )
-    for name, values in space.items():
-        choice("param_distributions", name, SEARCHABLE, remedy="Others are the same in every trial.")
-        listed = isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim == 1)
-        if not hasattr(values, "rvs") and not (listed and len(values)):
-            raise ParameterError(
-                f"param_distributions[{name!r}] must be a list, not empty, or have a method rvs; got {values!r}."
+def _best_of(
+    trials: Sequence[_Trial],
+    plan: SearchPlan,
+    train: tuple[Any, Any],
+    scored: tuple[Any, NDArray[np.float64]],
+    noise: np.random.Generator,
+) -> tuple[float, dict[str, Any], DPLinearEstimator]:
+    """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
+    best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
+    with warnings.catch_warnings(), uncounted_fits():
+        warnings.simplefilter("ignore")  # one warning a trial would count them
+        for params, trial in trials:
+            losses = row_losses(plan.scoring, plan.score_bound, trial.fit(*train), *scored)
+            noisy, spent = release_sum(
+                losses, plan.score_bound, adjacency=plan.adjacency, noise_multiplier=plan.noise_multiplier, noise=noise
             )
-
-
-def _combinations(space: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Go through the listed values; those with a distribution stay as the estimator has them."""
-    listed = {name: values for name, values in space.items() if not hasattr(values, "rvs")}
-    for chosen in itertools.product(*listed.values()):
-        yield {name: _plain(value) for name, value in zip(listed, chosen, strict=True)}
-
-
-def _draw(space: Mapping[str, Any], chance: np.random.Generator) -> dict[str, Any]:
-    """Draw each parameter by itself, with replacement: trials have to be independent and alike."""
-    drawn = {}
-    for name, values in space.items():
-        listed = not hasattr(values, "rvs")
-        drawn[name] = _plain(values[chance.integers(len(values))] if listed else values.rvs(random_state=chance))
-    return drawn
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+            # a row is in one of the two parts, so a trial costs the larger of the two
+            for part in (trial.guarantee_.event, spent):
+                if not plan.keeps_budget(part):
+                    raise AccountingError(
+                        f"a trial cost more than the mu={plan.mu!r} of the plan ({part!r}); nothing was released."
+                    )
+            if best is None or noisy > best[0]:
+                best = noisy, params, trial
+    assert best is not None
+    return best
 
 
 def _trial(
-    prototype: DPLinearEstimator, params: dict[str, Any], plan: SearchPlan, seed: int | None = None
+    prototype: DPLinearEstimator, params: dict[str, Any], plan: SearchPlan, n_models: int, seed: int | None = None
 ) -> DPLinearEstimator:
     """Return the estimator of a trial, whose plan is within the budget of a trial."""
     budget = {
@@ -569,11 +437,11 @@ def _trial(
         "accept_delta": plan.trial_delta,  # that of the search was looked at; this one is never larger
         "n_public": plan.n_train,
     }
-    trial: DPLinearEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
+    trial: DPPenalisedEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
     if trial.solver == "auto":  # the one that can be searched
         trial.solver = "scd"
     try:
-        event = trial._plan(plan.n_train, plan.n_features, trial._n_models()).event
+        event = trial.plan_for(plan.n_train, plan.n_features, n_models).event
     except ParameterError as error:
         raise ParameterError(f"a trial with {params!r} cannot run: {error}") from None
     try:

@@ -1,0 +1,167 @@
+"""What every estimator here shares, a search too: the budget, one plan, one charge, and warnings before any noise."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce.central.plan import Plan
+from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
+from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators.reading import check_public_sizes, public_size
+from sottovoce.estimators.search.plan import SearchPlan
+from sottovoce.exceptions import ParameterError
+from sottovoce.ledger.charging import OpenCharge, charging, is_charged
+from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import warn_of_large_delta
+from sottovoce.randomness import Streams
+
+__all__ = ["NOT_COVERED", "PrivateEstimator", "Run"]
+
+NOT_COVERED: Final = (
+    "timing, memory and other side channels of the machine that trains, and whether the fit failed",
+    "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
+    "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
+    "how exactly floating-point Gaussians follow their law, where any are drawn",
+)
+
+
+PlanT = TypeVar("PlanT", Plan, SearchPlan)
+
+
+@dataclass(frozen=True)
+class Run(Generic[PlanT]):
+    """One fit: its random streams, its charge, and its plan, which is made again only for other public facts."""
+
+    streams: Streams
+    charge: OpenCharge
+    plan_for: Callable[[int, int, int], PlanT]
+
+    def begin(self, plan: PlanT) -> tuple[str, ...]:
+        """Refuse a plan that is not the one that was charged, and warn of what weakens the promise, before any noise.
+
+        Returns
+        -------
+        tuple of str
+            The fitted steps before the model in its pipeline.
+        """
+        self.charge.check_plan(plan.event)
+        if not plan.is_private:
+            return ()
+        steps = fitted_steps()
+        warn_of_fitted_steps(steps)
+        warn_of_large_delta(plan.delta, plan.n_samples)
+        return steps
+
+
+@estimator
+class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc]
+    """Base of the estimators; constructor parameters are public facts and are never written by `fit`.
+
+    Methods without an underscore that the user's guide does not name serve the search, model files and the check of
+    receipts.
+    """
+
+    n_features_in_: int = attribute("int")
+    feature_names_in_: NDArray[np.object_] = attribute(
+        "ndarray of shape (n_features,)", "Only when X has column names."
+    )
+    guarantee_: Guarantee = attribute("Guarantee", "The receipt.")
+    charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
+
+    def plan(self, n_samples: int, n_features: int) -> PlanT:
+        """Return the frozen plan for a table of public size, before any data are read.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of rows (replaced by ``n_public`` where that is set).
+        n_features : int
+
+        Returns
+        -------
+        Plan or SearchPlan
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is missing, out of range or does not fit another one.
+        """
+        plan = self.plan_for(n_samples, n_features, self.planned_models())
+        if plan.is_private:
+            warn_of_large_delta(plan.delta, plan.n_samples)
+        return plan
+
+    @abstractmethod
+    def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PlanT:
+        """Return the frozen plan for public facts; every parameter is checked."""
+
+    def known_models(self) -> int | None:
+        """Return the number of binary models from constructor parameters alone, or None where the labels tell it."""
+        return 1
+
+    def planned_models(self) -> int:
+        """Return the number of binary models from constructor parameters or an earlier fit."""
+        return self.known_models() or 1
+
+    def _check_table(self, X: Any, plan: PlanT) -> None:
+        """Refuse a table on which the plan cannot be followed, before anything is charged."""
+
+    @contextmanager
+    def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
+        """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
+        models, size = self.known_models(), _size_before_reading(X)
+        plan_for = cache(self.plan_for)
+        plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
+        charged = is_charged(self.ledger, self.dataset)
+        streams = Streams(self.random_state)
+        self._check_table(X, plan)
+        if not charged:
+            if plan.is_private and size and models:
+                plan.settle()  # refuses what no noise can meet
+            with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext():
+                yield Run(streams, OpenCharge(), plan_for)
+            return
+        if models is None:
+            raise ParameterError(
+                "classes is missing: a fit is charged to a ledger before y is read, and the list of classes decides "
+                "what it costs. Give classes=[...]."
+            )
+        plan = plan_for(*public_size(X), models)
+        plan.settle()
+        check_public_sizes(X, y)
+        with charging(
+            self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
+            plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},
+        ) as charge:  # fmt: skip
+            charge.looking()
+            yield Run(streams, charge, plan_for)
+
+    def _charged_as(self) -> dict[str, object]:
+        """Return what the ledger is told beside the plan."""
+        return {}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # a private model may differ between two fits on the same data, and is noise on a dozen rows
+        tags.non_deterministic = self.random_state is None and self.epsilon != math.inf
+        return tags
+
+
+def _size_before_reading(X: Any) -> tuple[int, int] | None:
+    """Return the public size; None for what is no table or has no rows, which is refused in words where it is read."""
+    try:
+        size = public_size(X)
+    except (TypeError, ValueError):
+        return None
+    return size if min(size) > 0 else None

@@ -1,0 +1,181 @@
+"""What the linear classifiers share: the public class list, one-vs-rest, predictions, probabilities."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._warnings import warn_of_privacy
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.losses import Logistic, Loss
+
+__all__ = ["DPLinearClassifier", "LogisticClassifier"]
+
+
+@estimator
+class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[misc]
+    """Base of the classifiers; more than two classes are trained one-vs-rest with the budget split equally."""
+
+    classes: Any = parameter(
+        "list or None",
+        default=None,
+        text="""Public list of the classes. A label outside it is an error; a class that is absent from the data is
+        fine. None reads the list from y, with a warning, and the receipt says so.""",
+    )
+
+    coef_: NDArray[np.float64] = attribute("ndarray of shape (1, n_features) or (n_classes, n_features)")
+    intercept_: NDArray[np.float64] = attribute("ndarray of shape (1,) or (n_classes,)")
+    classes_: NDArray[Any] = attribute("ndarray of shape (n_classes,)")
+
+    def public_classes(self) -> NDArray[Any] | None:
+        """Return the list that was given, checked and sorted, or None."""
+        if self.classes is None:
+            return None
+        try:
+            given = list(self.classes) if not isinstance(self.classes, str) else [self.classes]
+            listed = np.unique(np.asarray(given))
+        except (TypeError, ValueError):
+            raise ParameterError(f"classes must be a list of texts or of numbers; got {self.classes!r}.") from None
+        if len(listed) != len(given):
+            raise ParameterError(f"classes must not repeat a class; got {given!r}.")
+        if len(listed) < 2:
+            raise ParameterError(f"classes must list at least two classes; got {given!r}.")
+        return listed
+
+    def known_models(self) -> int | None:
+        """Return the number of models, one for two classes, or None where no list was given."""
+        known = self.public_classes()
+        return None if known is None else _n_models(known)
+
+    def planned_models(self) -> int:
+        """Return the number of models for the list that was given, or that an earlier fit has read."""
+        return self.known_models() or _n_models(getattr(self, "classes_", ()))
+
+    def read_labels(self, y: Any) -> NDArray[Any]:
+        """Return the labels, each in the list of classes, which is kept; where none was given it is read from y."""
+        check_classification_targets(y)
+        known = self.public_classes()
+        if known is not None:
+            _refuse_unknown(y, known)
+        else:
+            known = np.unique(y)
+            if len(known) < 2:
+                raise DataError(
+                    f"y has one class only ({known[0]!r}): a classifier needs two. If the other class exists and is "
+                    "absent by chance, state the public list: classes=[...]."
+                )
+            if self.epsilon != math.inf:
+                warn_of_privacy(
+                    f"classes were read from y ({list(known)!r}) and are taken to be public knowledge; the receipt "
+                    "says so. Give classes=[...] to state them."
+                )
+        self.classes_ = known
+        labels: NDArray[Any] = y
+        return labels
+
+    def _targets(self, labels: NDArray[Any]) -> list[NDArray[np.float64]]:
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [np.where(labels == name, 1.0, -1.0) for name in positive]
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the list of classes and of one-vs-rest."""
+        origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
+        lines = [f"the list of classes, {origin}: {', '.join(str(name) for name in self.classes_)}"]
+        if len(self.classes_) > 2:
+            lines.append(
+                f"one-vs-rest: each of the {len(self.classes_)} models spends an equal part (mu / sqrt(models)) of the "
+                "budget for training"
+            )
+        return tuple(lines)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of each row: (n_samples,) for two classes, else (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        winners = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[winners]
+        return predicted
+
+
+@estimator
+class LogisticClassifier(DPLinearClassifier):
+    """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
+
+    def _make_loss(self) -> Loss:
+        return Logistic()
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class (columns in the order of ``classes_``).
+
+        With more than two classes the one-vs-rest probabilities are scaled to sum to one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            positive = expit(scores)
+            return np.column_stack([1.0 - positive, positive])
+        each = expit(scores)
+        total = each.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+def _n_models(classes: Any) -> int:
+    return len(classes) if len(classes) > 2 else 1
+
+
+def _refuse_unknown(y: NDArray[Any], known: NDArray[Any]) -> None:
+    bad = np.flatnonzero(~np.isin(y, known))
+    if bad.size:
+        raise DataError(
+            f"y holds the label {y[bad[0]]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not in classes="
+            f"{list(known)!r}. Add it to the public list, or drop or relabel those rows before fit."
+        )

@@ -1,0 +1,285 @@
+"""What the linear estimators share: checks of public facts, the fit, the receipt, scores of rows."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce._whole_fit import whole_fit
+from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.parallel import Team, team
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.rows import Rows
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._progress import progress_bar
+from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
+from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
+from sottovoce.estimators.search.plan import SearchPlan
+from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
+from sottovoce.exceptions import ParameterError
+from sottovoce.ledger.ledger import Charge
+from sottovoce.losses import Loss
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta
+from sottovoce.privacy.receipts import make_receipt
+
+__all__ = ["DPLinearEstimator"]
+
+_MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
+
+
+@estimator
+class DPLinearEstimator(PrivateEstimator[Plan]):
+    """Base of the linear estimators: one subclass says what labels are, another one how the weights are bounded."""
+
+    fit_intercept: bool = parameter("bool", default=True, text="Add a constant column.")
+    adjacency: str = parameter(
+        '{"zero-out", "add-remove", "replace-one"}',
+        default="zero-out",
+        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
+    )
+    n_public: int | None = parameter(
+        "int or None",
+        default=None,
+        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
+    )
+    max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
+    tol: float = parameter(
+        "float", default=1e-7, text="Relative duality gap at which a run with ``epsilon=inf`` stops."
+    )
+    verbose: int = parameter("int", default=0, text="1 shows a progress bar on stderr.")
+
+    coef_: NDArray[np.float64] = attribute("ndarray")
+    intercept_: Any = attribute("float or ndarray")
+    n_iter_: int = attribute("int")
+
+    # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier` and their subclasses
+
+    @abstractmethod
+    def _make_loss(self) -> Loss: ...
+
+    def _label_bound(self) -> float | None:
+        return None
+
+    @abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the public facts about the labels."""
+
+    @abstractmethod
+    def read_labels(self, y: Any) -> Any:
+        """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
+
+    @abstractmethod
+    def _targets(self, labels: Any) -> list[NDArray[np.float64]]:
+        """Return what each binary model is trained on."""
+
+    # --- how the weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
+
+    @abstractmethod
+    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
+        """Return the L2 penalty and the value of the intercept's column, or 0, in units of the bound on a row."""
+
+    @abstractmethod
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
+
+    @abstractmethod
+    def _bound_assumption(self) -> str:
+        """Return what the receipt says of the public bound on the rows."""
+
+    @abstractmethod
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        """Return what the receipt says of the penalty or constraint."""
+
+    @abstractmethod
+    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows: ...
+
+    @abstractmethod
+    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
+
+    # --- the same for all
+
+    def plan_for(self, n_samples: int, n_features: int, n_models: int) -> Plan:
+        """Return the frozen plan for public facts; every parameter is checked."""
+        whole_number("n_samples", n_samples, at_least=1, at_most=_MOST_ROWS)
+        whole_number("n_features", n_features, at_least=1)
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        private = math.isfinite(epsilon)
+        adjacency, n_samples = self._neighbours(int(n_samples), private=private)
+        if private:
+            refuse_large_delta(delta, n_samples, self.accept_delta)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
+        alpha, constant = self._alpha_and_constant(n_samples, private=private)
+        facts = TrainingFacts(
+            loss=self._make_loss(),
+            n_samples=n_samples,
+            n_features=int(n_features),
+            n_models=n_models,
+            alpha=alpha,
+            constant=constant,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            label_bound=self._label_bound(),
+        )
+        tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
+        return self._make_plan(facts, tol=tol, max_iter=max_iter)
+
+    def _neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
+        """Return the adjacency and the public number of rows, checked."""
+        adjacency = Adjacency.parse(self.adjacency)
+        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
+            raise ParameterError(
+                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
+                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
+            )
+        if self.n_public is not None:
+            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
+        return adjacency, int(n_samples)
+
+    def _check_table(self, X: Any, plan: Plan) -> None:
+        if isinstance(X, StreamedTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
+                "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
+                "the memory map that it returns serves every solver."
+            )
+
+    @whole_fit
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X and y.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+            Private. float32 and float64 are used as they are, without a copy, unless entries have to be clipped to
+            ``data_bound``. The models with a ``radius`` take no ParquetTable.
+        y : array of shape (n_samples,)
+            Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
+            ParquetTable that names its target.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``, one class only.
+        """
+        if not isinstance(self.verbose, (int, np.integer, np.bool_)):
+            raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
+        with self.running(X, y) as run:
+            X, y = read_rows(self, X, y)
+            targets = self._targets(self.read_labels(y))
+            plan = run.plan_for(X.shape[0], X.shape[1], len(targets))
+            self._check_table(X, plan)
+            solution = self._train(X, targets, plan, run)
+        self._take(plan, solution)
+        self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
+        return self
+
+    def _train(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, run: Run[Plan]) -> Solution:
+        steps = run.begin(plan)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
+            rows = self._scaled_rows(X, plan, names, threads)
+            solution = plan.solve(rows, targets, run.streams, threads, progress)
+        run.charge.commit(solution.event)
+        self.charge_ = run.charge.charge
+        self.n_iter_ = solution.n_steps
+        self.guarantee_ = self.receipt(plan, solution, run.streams.seeded, steps=steps, charge=self.charge_)
+        return solution
+
+    def _take(self, plan: Plan, solution: Solution) -> None:
+        """Set what predictions are made of."""
+        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
+
+    def receipt(
+        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
+    ) -> Guarantee:
+        """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
+
+        Parameters
+        ----------
+        plan : Plan
+        solution : Solution
+            Its event and what rules chose are told; the weights are not looked at.
+        seeded : bool
+        steps : sequence of str
+            Fitted steps before the model in its pipeline.
+        charge : Charge or None
+        """
+        private = math.isfinite(plan.epsilon)
+        return make_receipt(
+            epsilon=plan.promised_epsilon,
+            delta=plan.delta,
+            adjacency=plan.adjacency,
+            unit="one row of the table, label included",
+            mechanism=plan.mechanism,
+            releases=plan.releases,
+            event=solution.event,
+            assumptions=(
+                self.public_sizes(plan),
+                self._bound_assumption(),
+                "all constructor parameters, chosen without looking at the data",
+                *self.assumptions(),
+                *plan.assumptions,
+            ),
+            not_covered=(*fitted_before(steps), *NOT_COVERED) if private else (),
+            parameters={
+                "estimator": type(self).__name__,
+                "solver": plan.solver,
+                **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
+                "loss": plan.loss.name,
+                **self._penalty(plan),
+                "models": plan.n_models,
+                **plan.details(),
+                **solution.chosen,
+                "n_samples": plan.n_samples,
+                "n_features": plan.n_features,
+                **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
+                **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+                "arguments": arguments_of(self),
+            },
+            seeded=seeded,
+            private=private,
+            proof=plan.proof,
+            charge=charge,
+        )
+
+    def public_sizes(self, plan: Plan | SearchPlan) -> str:
+        """Return what a receipt says of the public size of the table."""
+        given = "n_public" if self.n_public is not None else "n_samples"
+        return f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names"
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of each row by each binary model."""
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.coef_).T
+        if isinstance(X, StreamedTable):
+            check_columns(self, X, reset=False)
+            scores = np.empty((X.shape[0], weights.shape[1]))
+            with closing(X.finite_blocks()) as blocks:
+                for place, block in blocks:
+                    scores[place] = products(block, weights)
+            return np.asarray(scores + self.intercept_)
+        refuse_copy_of_map(X, row_by_row=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
+        return np.asarray(scores + self.intercept_)

@@ -1,0 +1,160 @@
+"""Tables as fits take them: public sizes first, values when the fit has paid for them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from mmap import mmap
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import (
+    _num_features,
+    _num_samples,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from sottovoce._validation import refuse_masked
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = [
+    "UnreadTable",
+    "check_columns",
+    "check_public_sizes",
+    "products",
+    "public_size",
+    "read_rows",
+    "refuse_copy_of_map",
+]
+
+_ROWS: Final = 8192  # multiplied at a time
+_SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
+
+
+@dataclass(frozen=True, eq=False)
+class UnreadTable:
+    """What a fit takes in place of X and y where reading can fail over a value of the data.
+
+    Such a failure is an answer about the data, so it may come only after the charge.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Public numbers of rows and of columns.
+    read : callable
+        Returns X and y.
+    """
+
+    shape: tuple[int, int]
+    read: Callable[[], tuple[Any, Any]]
+
+
+def public_size(X: Any) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a table whose values are not looked at."""
+    return _num_samples(X), _num_features(X)
+
+
+def check_public_sizes(X: Any, y: Any) -> None:
+    """Refuse, before anything is charged or read, labels that are missing or that do not fit the number of rows."""
+    refuse_copy_of_map(X, row_by_row=True)
+    if y is None:
+        if isinstance(X, StreamedTable) and not X.has_labels:
+            X.labels()  # says that there are none
+        if not isinstance(X, (StreamedTable, UnreadTable)):
+            raise ParameterError("y is missing: give the labels, one for each row of X.")
+        return
+    if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
+        raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
+    check_consistent_length(X, y)
+
+
+def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is.
+
+    The estimator is told number and names of the columns.
+    """
+    # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
+    checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+    if isinstance(X, UnreadTable):
+        X, y = X.read()
+    if isinstance(X, StreamedTable):
+        check_columns(estimator, X, reset=True)
+        y = column_or_1d(X.labels() if y is None else y, warn=True)
+        check_consistent_length(X, y)
+        return X, y
+    refuse_copy_of_map(X, row_by_row=True)
+    refuse_masked("X", X)
+    refuse_masked("y", y)
+    if y is None:
+        validate_data(estimator, X, y, **checks)  # says that y is missing
+    X = validate_data(estimator, X, **checks)
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return (_canonical(X) if sp.issparse(X) else X), y
+
+
+def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
+    """Raise a DataError if X is a large memory map that cannot be used without a copy of the whole.
+
+    Parameters
+    ----------
+    X : object
+        Anything; only arrays backed by a memory map are looked at.
+    row_by_row : bool
+        Whether rows must lie one after another in memory (C order), as the kernels need them.
+    """
+    if not _is_mapped(X) or X.size * max(X.itemsize, 4) <= _SMALL:
+        return
+    is_float = X.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    if is_float and (X.flags.c_contiguous or not row_by_row):
+        return
+    layout = "" if X.flags.c_contiguous else " in Fortran order" if X.flags.f_contiguous else " with gaps"
+    raise DataError(
+        f"X is a memory map of {X.dtype.name} ({X.dtype.str}){layout} with {X.size:,} entries: using it would copy all "
+        "of it into memory. Write it once as float32 or float64 in C order, piece by piece, into "
+        'numpy.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=X.shape), and give '
+        'numpy.load(path, mmap_mode="r").'
+    )
+
+
+def _is_mapped(X: Any) -> bool:
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
+
+
+def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:
+    """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
+    header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names))
+    validate_data(estimator, header, reset=reset, ensure_min_samples=0)
+
+
+def products(X: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix."""
+    out = np.empty((len(X), weights.shape[1]))
+    for lo in range(0, len(X), _ROWS):
+        np.matmul(X[lo : lo + _ROWS], weights, out=out[lo : lo + _ROWS])
+    return out
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR matrix without duplicate entries; a copy only where there are some.
+
+    Two entries in one place count twice in a product but not in a norm: left alone they would break the bound on a row.
+    A fresh object is made, because cached flags of the user's may be out of date.
+    """
+    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    try:
+        fresh.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"X is not a valid CSR matrix: {error}.") from error
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        fresh.sum_duplicates()
+    return fresh

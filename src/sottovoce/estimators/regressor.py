@@ -1,0 +1,91 @@
+"""What the regressions share: public bounds on the labels, to which they are clipped, and predictions."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import encode
+from sottovoce._validation import bounds
+from sottovoce.central.plan import Plan, Solution
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.exceptions import DataError
+from sottovoce.losses import Loss, Squared
+
+__all__ = ["DPLinearRegressor"]
+
+
+@estimator
+class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc]
+    """Base of the regressions, with the squared loss."""
+
+    label_bounds: tuple[float, float] | None = parameter(
+        "(float, float)",
+        default=None,
+        text="Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.",
+    )
+
+    coef_: NDArray[np.float64] = attribute("ndarray of shape (n_features,)")
+    intercept_: float = attribute("float")
+
+    def _make_loss(self) -> Loss:
+        return Squared()
+
+    def label_range(self) -> tuple[float, float]:
+        """Return the public bounds on the labels, checked."""
+        return bounds(
+            "label_bounds", self.label_bounds,
+            remedy="They are public bounds on the labels; never compute them from the data.",
+        )  # fmt: skip
+
+    def _middle(self) -> float:
+        low, high = self.label_range()
+        return 0.5 * (low + high) if self.fit_intercept else 0.0
+
+    def _label_bound(self) -> float:
+        low, high = self.label_range()
+        return max(high - self._middle(), self._middle() - low)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the bounds on the labels."""
+        return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
+
+    def read_labels(self, y: Any) -> NDArray[np.float64]:
+        """Return the labels as doubles, those outside the bounds clipped to them; NaN and infinity are refused.
+
+        A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
+        """
+        try:
+            values = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"y must hold numbers for {type(self).__name__}: {error}.") from error
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            what = "NaN" if np.isnan(values[bad[0]]) else "infinity"
+            raise DataError(
+                f"Input y contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing labels by a "
+                "public constant, or drop those rows, before fit."
+            )
+        return np.clip(values, *self.label_range())
+
+    def _targets(self, labels: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        return [labels - self._middle()]
+
+    def _take(self, plan: Plan, solution: Solution) -> None:
+        coef, intercept = self._unscaled(plan, solution.weights)
+        self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predict the label of each row.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._scores(X)[:, 0]

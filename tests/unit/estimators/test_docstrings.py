@@ -1,0 +1,109 @@
+"""What `help` shows of the estimators: every parameter, and one text for what several of them share."""
+
+import ast
+import inspect
+import itertools
+import pydoc
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import sottovoce
+from sottovoce import vertical
+from sottovoce._parameters import Budgeted
+
+CENTRAL = [getattr(sottovoce, name) for name in sottovoce.__all__ if name.startswith("DP")]
+VERTICAL = [getattr(vertical, name) for name in vertical.__all__ if name.startswith("Vertical")]
+# those that still write their parameters by hand say "as for" another one
+DECLARED = [kind for kind in (*CENTRAL, *VERTICAL) if issubclass(kind, Budgeted)]
+SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
+ENTRY = re.compile(r"^(\w+) : (.+?)(?:, default (.+))?\n((?: {4}.+\n?)*)", re.MULTILINE)
+ORDER = ["Parameters", "Attributes", "Raises", "Notes", "References", "Examples"]
+# how many texts a name has among the central estimators, where they mean different things by it
+SEVERAL = {
+    "epsilon": 2,  # of one fit, of a whole search
+    "fit_intercept": 2,  # a constant column of a size that can be chosen, or of the size of the bound on entries
+    "max_iter": 2,
+    "tol": 2,
+    "solver": 3,
+    "solver_options": 3,
+    "coef_": 2,  # of one model, of one for each class
+    "intercept_": 2,
+    "n_iter_": 2,
+}
+
+
+def sections(kind):
+    title, *parts = SECTION.split(inspect.getdoc(kind))
+    return {"": title, **dict(zip(parts[::2], parts[1::2], strict=True))}
+
+
+def entries(kind, section):
+    return {name: (what, " ".join(text.split())) for name, what, _, text in ENTRY.findall(sections(kind)[section])}
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_help_shows_every_parameter_with_its_default_and_a_text(kind):
+    shown = pydoc.render_doc(kind, renderer=pydoc.plaintext)
+    signature = inspect.signature(kind).parameters
+    documented = entries(kind, "Parameters")
+    assert list(documented) == list(signature)
+    assert list(signature)[:2] == ["estimator", "param_distributions"] or next(iter(signature)) == "epsilon"
+    for name, (what, text) in documented.items():
+        assert f" |  {name} : {what}" in shown
+        assert text.endswith((".", ").")), (name, text)
+        default = signature[name].default
+        if default not in (inspect.Parameter.empty, None):
+            assert f" |  {name} : {what}, default {str(default) if not isinstance(default, str) else ''}" in shown
+    for name, (_, text) in entries(kind, "Attributes").items():
+        assert f" |  {name} : " in shown
+        assert name.endswith("_") and (not text or text.endswith("."))
+    found = [name for name in sections(kind) if name]
+    assert found == sorted(found, key=ORDER.index) and found[:2] == ORDER[:2]
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_parameters_are_those_of_scikit_learn(kind):
+    arguments = {"estimator": None, "param_distributions": {}} if kind is sottovoce.DPSearchCV else {}
+    made = kind(**arguments)
+    assert set(made.get_params(deep=False)) == set(inspect.signature(kind).parameters)
+    assert vars(made) == made.get_params(deep=False)
+
+
+@pytest.mark.parametrize("section", ["Parameters", "Attributes"])
+def test_what_central_estimators_share_has_one_text(section):
+    texts = defaultdict(set)
+    for kind in CENTRAL:
+        for name, said in entries(kind, section).items():
+            texts[name].add(said)
+    several = {name: len(found) for name, found in texts.items() if len(found) > 1}
+    assert several == {name: count for name, count in SEVERAL.items() if name in texts}
+    assert len(texts) > 8
+
+
+def test_every_budget_is_described_alike():
+    for name in ("delta", "dataset", "accept_delta"):
+        assert len({entries(kind, "Parameters")[name] for kind in DECLARED}) == 1
+
+
+def docstrings():
+    for path in sorted(Path(sottovoce.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+                yield f"{path.name}: {getattr(node, 'name', 'module')}", text
+
+
+def test_references_are_whole():
+    """A line that was broken once more than its neighbours stands further to the right, and ends too early."""
+    found = 0
+    for place, text in docstrings():
+        lines = text.splitlines()
+        for start in (number for number, line in enumerate(lines) if line.startswith(".. [")):
+            found += 1
+            rest = list(itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :]))
+            assert {len(line) - len(line.lstrip()) for line in rest} <= {3}, (place, rest)
+            assert all(len(line) > 60 for line in lines[start : start + len(rest)]), (place, rest)
+            assert " ".join(lines[start : start + 1 + len(rest)]).endswith("."), (place, rest)
+    assert found > 20
