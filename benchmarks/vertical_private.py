@@ -23,7 +23,7 @@ import numpy as np
 from _common import ROOT, blogfeedback, data_folder, keep, show, write_tables
 from _vertical_data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.estimators.dense import MECHANISMS
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.wire import Done, Keep
 

@@ -192,6 +192,9 @@ class VerticalPlan(ABC):
     delta: float
     labels_public: bool = False
 
+    # whether the parties' scores are added up with weights that labelled people can teach
+    weighs_parties: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def event(self) -> Event:

@@ -59,6 +59,7 @@ class LocalModelsPlan(VerticalPlan):
     """
 
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
+    weighs_parties: ClassVar[bool] = True
 
     label_share: float = 0.75
     combination: float = 0.6
