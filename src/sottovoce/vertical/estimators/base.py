@@ -3,14 +3,13 @@
 import math
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
-from sottovoce._validation import choice, privacy_budget
+from sottovoce._validation import privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
@@ -36,15 +35,11 @@ __all__ = ["VerticalEstimator"]
 class VerticalEstimator(Predicting, WithReceipts, Budgeted):
     """Base of the vertical estimators; constructor parameters are public facts and are never written by `fit`."""
 
-    _mechanisms: ClassVar[Collection[str]]
-
     epsilon: float | None = parameter(
         "float, > 0",
         default=None,
         text="Privacy budget for one person's rows at all parties together; ``inf`` trains without noise.",
     )
-    mechanism: str = parameter("str", default="", text="How to train with a finite epsilon.")
-    mechanism_options: Mapping[str, Any] | None = parameter("dict or None", default=None, text="Of that mechanism.")
     labels_public: bool = parameter(
         "bool", default=False, text="The labels are no secret; the statement does not cover them then."
     )
@@ -60,7 +55,6 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         the label holder keeps it.""",
     )
     max_iter: int = parameter("int", default=200, text="Rounds at most, without noise.")
-    tol: float = parameter("float, > 0", default=1e-6, text="When to stop, without noise.")
     random_state: Any = parameter(
         "None, int or numpy generator",
         default=None,
@@ -145,9 +139,8 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
                 )
         if math.isfinite(epsilon):
             refuse_large_delta(delta, n, self.accept_delta)
-        own = self._own_facts(n)
         return self._make_plan(
-            **own,
+            **self._own_facts(n),
             facts=PublicFacts(
                 n_samples=n, descriptions=descriptions, label_holder=holder, label_bounds=self._label_bounds()
             ),
@@ -159,8 +152,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         )
 
     def _check_parameters(self) -> None:
-        """Refuse what is wrong whoever the parties are."""
-        choice("mechanism", self.mechanism, self._mechanisms)
+        """Refuse what is wrong whoever the parties are; a subclass refuses more."""
         for name in ("labels_public", "fit_intercept"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,8 +34,6 @@ MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
 @estimator
 class _PenalisedEstimator(VerticalEstimator):
     """Base of all three: a penalty, solvers without noise, mechanisms with noise."""
-
-    _mechanisms: ClassVar = MECHANISMS
 
     mechanism: str = parameter(
         '{"local-models", "noisy-features", "noisy-admm", "paper"}',
@@ -83,6 +81,7 @@ class _PenalisedEstimator(VerticalEstimator):
     )
 
     def _check_parameters(self) -> None:
+        choice("mechanism", self.mechanism, MECHANISMS)
         super()._check_parameters()
         number("l1_ratio", self.l1_ratio, at_least=0.0, at_most=1.0)
 

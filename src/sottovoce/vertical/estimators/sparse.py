@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,8 +32,6 @@ MECHANISMS: Final = ("frank-wolfe", "paper")
 @estimator
 class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""
-
-    _mechanisms: ClassVar = MECHANISMS
 
     aggregation: str = parameter(
         '{"local", "product", "global"}',
@@ -104,6 +102,7 @@ class _BallEstimator(VerticalEstimator):
 
     def _check_parameters(self) -> None:
         choice("aggregation", self.aggregation, AGGREGATIONS)
+        choice("mechanism", self.mechanism, MECHANISMS)
         super()._check_parameters()
         self._radius()
         self._published()
