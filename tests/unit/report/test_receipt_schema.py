@@ -34,7 +34,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import receipt_page
 from sottovoce.vertical import VerticalLogisticRegression, VerticalSparseLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.mechanisms import MECHANISMS
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/receipt.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)

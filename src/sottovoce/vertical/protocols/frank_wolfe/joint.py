@@ -19,7 +19,7 @@ Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,8 @@ class JointBallPlan(PrivateBallPlan):
     sketch_seed : int
         Public.
     """
+
+    options: ClassVar[tuple[str, ...]] = ("sharing_share", "sketch", "sketch_rows", "sketch_seed")
 
     aggregation: str = "global"
     sharing_share: float = 0.85

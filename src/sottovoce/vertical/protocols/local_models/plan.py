@@ -58,8 +58,10 @@ class LocalModelsPlan(LabelsOncePlan):
     """
 
     name: ClassVar[str] = "local-models"
+    about: ClassVar[str] = "the labels by randomised response once, then a private model at each other party"
     proof: ClassVar[str] = "docs/privacy/vertical_local_models.md"
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
+    weighs_parties: ClassVar[bool] = True
 
     combination: float = 0.6
     budget_shares: Mapping[str, float] | None = None

@@ -85,6 +85,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
     """
 
     name: ClassVar[str] = "noisy-admm"
+    about: ClassVar[str] = "clipped, noisy scores"
     proof: ClassVar[str] = "docs/privacy/vertical_noisy_admm.md"
     options: ClassVar[tuple[str, ...]] = (
         "budget_shares",
