@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
+from sottovoce.local.fits.surrogate import last_points
 from sottovoce.published.bernstein.smoothing import hinge_half
 
 __all__ = ["GENERAL_LOSSES", "GeneralLoss"]
@@ -68,13 +69,7 @@ class GeneralLoss(NamedTuple):
     def thresholds(self, shares: Array) -> Array:
         """Return s for U = f'(-1) + D ``shares``, shares in (0, 1): the largest point with f'(s) <= U, by bisection."""
         low_slope, high_slope = self.ends
-        slopes = low_slope + (high_slope - low_slope) * shares
-        low, high = np.full(slopes.shape, -1.0), np.full(slopes.shape, 1.0)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            below = self.derivative(middle) <= slopes
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return low
+        return last_points(self.derivative, low_slope + (high_slope - low_slope) * shares, 1.0, _BISECTIONS)
 
 
 def _logistic(u: Array) -> Array:
