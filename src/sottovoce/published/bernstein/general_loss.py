@@ -72,32 +72,11 @@ class GeneralLoss(NamedTuple):
         return last_points(self.derivative, low_slope + (high_slope - low_slope) * shares, 1.0, _BISECTIONS)
 
 
-def _logistic(u: Array) -> Array:
-    return np.logaddexp(0.0, -u)
-
-
-def _logistic_derivative(u: Array) -> Array:
-    slope: Array = -expit(-u)
-    return slope
-
-
-def _hinge_half_derivative(u: Array) -> Array:
-    return np.where(u < 0.5, -1.0, 0.0)
-
-
-def _absolute_half(u: Array) -> Array:
-    return np.abs(0.5 - u)
-
-
-def _absolute_half_derivative(u: Array) -> Array:
-    return np.where(u < 0.5, -1.0, 1.0)
-
-
 GENERAL_LOSSES = {
     loss.name: loss
     for loss in (
-        GeneralLoss("logistic", _logistic, _logistic_derivative),
-        GeneralLoss("hinge by mixture", hinge_half, _hinge_half_derivative),
-        GeneralLoss("absolute", _absolute_half, _absolute_half_derivative),
+        GeneralLoss("logistic", lambda u: np.logaddexp(0.0, -u), lambda u: -expit(-u)),
+        GeneralLoss("hinge by mixture", hinge_half, lambda u: np.where(u < 0.5, -1.0, 0.0)),
+        GeneralLoss("absolute", lambda u: np.abs(0.5 - u), lambda u: np.where(u < 0.5, -1.0, 1.0)),
     )
 }
