@@ -204,11 +204,11 @@ def event_from_dict(data: object) -> Event:
         If a number of the event is out of range.
     """
     kind = data.get("kind") if isinstance(data, Mapping) else None
-    if not isinstance(data, Mapping) or not isinstance(kind, str) or kind not in _KINDS:
-        known = ", ".join(sorted(_KINDS))
+    if not isinstance(data, Mapping) or not isinstance(kind, str) or kind not in KINDS:
+        known = ", ".join(sorted(KINDS))
         raise AccountingError(f"not an event of a known kind ({known}): {data!r}.")
     try:
-        return _KINDS[kind].from_dict(data)
+        return KINDS[kind].from_dict(data)
     except KeyError as error:
         raise AccountingError(f"a stored event of kind {kind!r} is incomplete: it has no {error}.") from error
     except RecursionError:
@@ -354,4 +354,4 @@ def describe(event: Event) -> str:
     return event.describe()
 
 
-_KINDS: dict[str, type[Event]] = {kind.kind: kind for kind in Event.__subclasses__()}
+KINDS: dict[str, type[Event]] = {kind.kind: kind for kind in Event.__subclasses__()}
