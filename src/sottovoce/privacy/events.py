@@ -13,7 +13,7 @@ the adjacency, the event does not need to.
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Real
@@ -24,6 +24,7 @@ from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
+    "KINDS",
     "BoundedRangeEvent",
     "ComposedEvent",
     "Event",
@@ -39,6 +40,7 @@ __all__ = [
     "compose",
     "describe",
     "event_from_dict",
+    "releases_of",
 ]
 
 
@@ -349,9 +351,25 @@ def compose(*events: Event) -> Event:
     return kept[0] if len(kept) == 1 else ComposedEvent(kept)
 
 
+def releases_of(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
+    """Yield what an event is composed of, in order, and how often it happens; a search is one release."""
+    match event:
+        case NothingReleased():
+            return
+        case ComposedEvent():
+            for part in event.events:
+                yield from releases_of(part, times)
+        case RepeatedEvent():
+            if event.count:
+                yield from releases_of(event.event, times * event.count)
+        case _:
+            yield event, times
+
+
 def describe(event: Event) -> str:
     """Return the event in words, one line a release."""
     return event.describe()
 
 
+# a closed list: nothing is imported by name
 KINDS: dict[str, type[Event]] = {kind.kind: kind for kind in Event.__subclasses__()}
