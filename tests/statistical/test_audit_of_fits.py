@@ -18,6 +18,7 @@ import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.losses import Logistic, dual_step
 from sottovoce.privacy.mechanisms import gaussian
+from support.noise import Scaled
 
 # an audit has more power at a large delta; the tables are made up
 pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
@@ -36,17 +37,8 @@ class Recorder:
         original = gaussian.GridGaussian.release
         recorder = self
 
-        class Scaled:
-            """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-            def __init__(self, noise):
-                self.noise = noise
-
-            def standard_normal(self, shape):
-                return recorder.factor * self.noise.standard_normal(shape)
-
         def release(self, ticks, noise):
-            value, event = original(self, ticks, Scaled(noise))
+            value, event = original(self, ticks, Scaled(noise, recorder.factor))
             recorder.releases.append((value, self.noise_std, self.l2_sensitivity))
             return value, event
 

@@ -1,12 +1,13 @@
-"""What a test uses to show that no mechanism drew noise, whichever mechanism it was."""
+"""Noise in tests: forbidden, so that a refusal comes before it, or scaled, so that a wrong scale is seen."""
 
 import pytest
 
 from sottovoce.local.device import randomizer as one_bit
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.published.bernstein import randomizer as bernstein
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["NoiseOpenedError", "forbid_noise"]
+__all__ = ["NoiseOpenedError", "Scaled", "forbid_noise", "scale_gaussians"]
 
 
 class NoiseOpenedError(BaseException):
@@ -28,3 +29,21 @@ def forbid_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Streams, "generator", without_noise)
     monkeypatch.setattr(one_bit.Randomizer, "_whole", refuse)
     monkeypatch.setattr(bernstein, "standard_normals", refuse)
+
+
+class Scaled:
+    """A stream of noise times a factor: what a wrong scale of the noise looks like to the rest of the code."""
+
+    def __init__(self, noise, factor):
+        self.noise, self.factor = noise, factor
+
+    def standard_normal(self, shape):
+        return self.factor * self.noise.standard_normal(shape)
+
+
+def scale_gaussians(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Scale the noise of every Gaussian release from here on."""
+    original = GridGaussian.release
+    monkeypatch.setattr(
+        GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise, factor))
+    )
