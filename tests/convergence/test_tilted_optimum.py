@@ -12,9 +12,9 @@ from sottovoce.central.rows import make_rows
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from support.noise import switch_off_gaussians
 
 SCALING, ALPHA = 0.5, 1e-2
 RESPONSE = RandomizedResponse(1.0)
@@ -48,9 +48,7 @@ def fitted(solver, loss, X, y, options, epsilon):
     ids=["without privacy", "accelerated", "minibatch"],
 )
 def test_the_solvers_reach_the_optimum_of_the_tilted_loss(solver, options, slack, monkeypatch):
-    monkeypatch.setattr(
-        GridGaussian, "release", lambda self, ticks, noise: (ticks.astype(np.float64) * self.tick, self.event)
-    )
+    switch_off_gaussians(monkeypatch)
     X, true = table(400, 12)
     y, _ = RESPONSE.release(true, Streams(1).generator(Purpose.NOISE))
     loss = TiltedLogistic(RESPONSE.tilt)
