@@ -127,13 +127,11 @@ class PublishedBallStartHandler(Handler[PublishedBallStart]):
     request = PublishedBallStart
 
     def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
-        """Check the numbers."""
         self._bound = check_ball(facts, request)
         within("column_noise", request.column_noise, *NOISES)
         return start_event(request, facts.n_rows)
 
     def run(self, desk: Desk, request: PublishedBallStart) -> Done:
-        """Make the worker."""
         desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
         return Done()
 
@@ -144,12 +142,10 @@ class PublishedBallStepHandler(Step[PublishedBallStep]):
     request, worker = PublishedBallStep, PublishedBallWorker
 
     def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
-        """Ask the worker."""
         super().plan(facts, training, request)
         reason = training.open(PublishedBallWorker, request).why_not(request)
         if reason:
             raise RefusalError(reason)
 
     def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
-        """Take it."""
         return desk.training.open(PublishedBallWorker, request).step(request)

@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from sottovoce._validation import number, whole_number
 from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
-from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, compose
 from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
@@ -106,7 +105,7 @@ class PublishedBallPlan(PrivateBallPlan):
             fewest = min(self.n_columns(name) for name in self.facts.names)
             remedy = f"The smallest party has {fewest} columns."
             whole_number("sampled_columns", self.sampled_columns, at_least=1, at_most=fewest, remedy=remedy)
-        if self.sketch_rows is not None and isinstance(self.loss, Logistic):
+        if self.sketch_rows is not None and self.loss.is_classification:
             raise ParameterError(
                 "sketch_rows is for squared loss: logistic loss needs the prediction of every record, so columns are "
                 "shared raw."
@@ -128,7 +127,7 @@ class PublishedBallPlan(PrivateBallPlan):
     @cached_property
     def public_sketch(self) -> Sketch | None:
         """J; None for raw columns."""
-        if isinstance(self.loss, Logistic):
+        if self.loss.is_classification:
             return None
         rows = self.sketch_rows
         if rows is None:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import choice, magnitude, number
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
-from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
@@ -86,7 +85,7 @@ class JointBallPlan(PrivateBallPlan):
         number("sharing_share", self.sharing_share, above=0.0, below=1.0)
         if self.sketch is not None:
             choice("sketch", self.sketch, KINDS)
-            if isinstance(self.loss, Logistic):
+            if self.loss.is_classification:
                 raise ParameterError(
                     "sketch is for squared loss, whose slopes are linear in the predictions: logistic loss needs the "
                     "prediction of every record. Use sketch=None, which shares raw columns, or aggregation='local'."
@@ -180,7 +179,7 @@ class JointBallPlan(PrivateBallPlan):
     def slope_bound(self, name: str) -> float:
         """Return the bound on a record's slope: wider where the predictions of the others are noisy."""
         exact = super().slope_bound(name)
-        if isinstance(self.loss, Logistic) or not self.n_shared:
+        if self.loss.is_classification or not self.n_shared:
             return exact
         steps = [self.ball(other) / self.n_steps for other in self.facts.names]
         length = (

@@ -112,12 +112,10 @@ class SendFeaturesHandler(Handler[SendFeatures]):
     request = SendFeatures
 
     def plan(self, facts: PartyFacts, training: Training, request: SendFeatures) -> Event:
-        """Make the release from the party's declared bounds."""
         self._row_bound = facts.row_bound
         self._release = FeatureRelease(within("mu", request.mu, SMALLEST_MU, LARGEST_MU), facts.nonnegative)
         self._release.check()
         return self._release.event
 
     def run(self, desk: Desk, request: SendFeatures) -> Features:
-        """Release."""
         return self._release.release(desk.table, self._row_bound, desk.noise())
