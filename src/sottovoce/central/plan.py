@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import Vector
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
@@ -15,7 +15,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.randomness import Streams
 
-__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows", "one_vs_rest"]
+__all__ = ["LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows", "one_vs_rest"]
 
 Progress = Callable[[int, int], None]  # steps done of all models, and their number
 Report = Callable[[int], None]  # steps done of one model

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import Event
@@ -29,8 +29,6 @@ __all__ = [
     "selection_epsilon",
     "start_event",
 ]
-
-Vector = NDArray[np.float64]
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
 

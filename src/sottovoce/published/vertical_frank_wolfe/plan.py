@@ -32,10 +32,9 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, compose
@@ -58,8 +57,6 @@ from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.wire import Done
 
 __all__ = ["PublishedBallPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
@@ -26,8 +26,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
 __all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
-
-Vector = NDArray[np.float64]
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py

@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.privacy.calibration import least_scale
@@ -46,8 +46,6 @@ from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
 from sottovoce.vertical.wire import Done
 
 __all__ = ["JointBallPlan"]
-
-Vector = NDArray[np.float64]
 
 _MOST: Final = {"product": 6, "global": 12}
 _SCORES: Final = 0.05  # of what is not for columns, for the scores of choices

@@ -23,8 +23,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
@@ -43,8 +43,6 @@ from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 from sottovoce.vertical.wire import Done
 
 __all__ = ["LocalModelsPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

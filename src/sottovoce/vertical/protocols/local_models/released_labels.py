@@ -31,13 +31,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, Solution
-from sottovoce.central.rows import PIECE, Rows
+from sottovoce.central.plan import Solution
+from sottovoce.central.rows import Rows
 from sottovoce.central.scales import gram
 from sottovoce.central.solvers.sufficient_statistics import release_moments
 from sottovoce.exceptions import DataError, ParameterError
@@ -47,8 +47,6 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["SPENT", "ReleasedLabelsPlan", "Vector"]
-
-Vector = NDArray[np.float64]
 
 _MIN_MU: Final = 1e-9
 _MAX_MU: Final = 1e4

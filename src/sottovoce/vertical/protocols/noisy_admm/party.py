@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 
+from sottovoce._numerics import PIECE, ROUNDING_SLACK
 from sottovoce._validation import magnitude, number
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.table.bounded import PIECE, bounded_pieces
+from sottovoce.vertical.table.bounded import bounded_pieces
 from sottovoce.vertical.wire import Done, Vector
 
 __all__ = ["NoisyAdmmWorker", "NoisyStartHandler", "NoisyStepHandler", "ScoreRelease", "score_release"]

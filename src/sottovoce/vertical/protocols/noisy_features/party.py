@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
