@@ -11,7 +11,17 @@ SOURCE = Path(sottovoce.__file__).parent
 
 # each layer may import itself and what stands above it
 LAYERS = [
-    ["exceptions", "_validation", "_files", "_plain_data", "_warnings", "_database", "_whole_fit", "_compiling"],
+    [
+        "exceptions",
+        "_validation",
+        "_files",
+        "_plain_data",
+        "_warnings",
+        "_database",
+        "_whole_fit",
+        "_compiling",
+        "_numerics",
+    ],
     ["losses", "randomness"],
     ["privacy"],
     ["ledger"],
