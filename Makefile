@@ -56,7 +56,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run_all.py --quick
+	$(BIN)/python -m benchmarks --quick
 
 # pinned versions of everything, then the package itself in place
 $(READY): requirements-dev.lock pyproject.toml

@@ -22,11 +22,12 @@ from typing import Any
 import dp_accounting
 import numpy as np
 from dp_accounting import pld
-from job import load, run, with_constant
 from numba import njit
 from scipy.optimize import brentq
 from scipy.stats import norm
-from tuning import Setting
+
+from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.tuning import Setting
 
 SPACE: dict[str, tuple[Any, ...]] = {
     "batches": (1, 2, 5, 10, 20, 50, 100),
@@ -120,7 +121,7 @@ def noise_multiplier(epsilon: float, delta: float, batches: int, steps: int) -> 
     return high
 
 
-NOISE = Path(__file__).parent.parent / "results" / "peers" / "noise.json"
+NOISE = Path(__file__).parents[1] / "results" / "peers" / "noise.json"
 
 
 @lru_cache(maxsize=1)

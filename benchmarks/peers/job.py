@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from tuning import Setting, search
+
+from benchmarks.peers.tuning import Setting, search
 
 __all__ = ["Split", "load", "run", "with_constant"]
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
-from job import load, run
-from tuning import Setting
+
+from benchmarks.peers.job import load, run
+from benchmarks.peers.tuning import Setting
 
 
 @lru_cache(maxsize=1)

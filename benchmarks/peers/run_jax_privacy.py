@@ -14,8 +14,9 @@ import optax
 from dp_accounting import NeighboringRelation, pld
 from jax_privacy import batch_selection
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
-from job import load, run, with_constant
-from tuning import Setting
+
+from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.tuning import Setting
 
 
 @lru_cache(maxsize=2)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from job import load, run, with_constant
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Dataset, TensorDataset
-from tuning import Setting
+
+from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.tuning import Setting
 
 torch.set_num_threads(1)
 

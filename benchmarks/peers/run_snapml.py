@@ -8,9 +8,10 @@ import math
 from typing import Any
 
 import numpy as np
-from job import load, run, with_constant
 from snapml import LinearRegression, LogisticRegression
-from tuning import Setting
+
+from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.tuning import Setting
 
 
 def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:

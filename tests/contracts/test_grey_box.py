@@ -2,7 +2,7 @@
 
 Coins and released values are those of the first run. The exact values that go into the mechanisms may differ by what
 each mechanism was told, and by no more; mechanisms and their order may not differ; nor may anything that is shown.
-``benchmarks/grey_box.py`` does the same with many more pairs.
+``benchmarks/audit/grey_box.py`` does the same with many more pairs.
 """
 
 import math

@@ -24,43 +24,31 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.published.vertical_admm.messages import PublishedStart
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical import wire as protocol
 from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.party.answers import ANSWERS, PRIVATE
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
+from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.party.sessions import MOST_OPEN
-from sottovoce.vertical.wire import (
-    Afford,
+from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart, Spectrum
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
     BallStart,
     BallStep,
-    Close,
-    Describe,
-    Description,
-    Done,
-    Features,
-    Keep,
     KeepWeights,
-    NoisyScores,
-    NoisyStart,
-    NoisyStep,
-    Prepare,
-    Refused,
-    Score,
-    Scores,
-    SendFeatures,
     ShareColumn,
     SharedColumn,
-    ShowColumn,
-    ShowFeatures,
-    Trained,
     TrainOnBall,
-    TrainOnLabels,
-    decode,
 )
-from support.party import Line, request
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
+from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn, ShowFeatures
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line, decode, request
 
 INF = math.inf
 PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
@@ -354,8 +342,8 @@ def test_nobody_goes_on_with_what_was_begun_at_home():
     line = Line(party)
     with party.at_home():
         line.ask(PREPARE)
-        assert isinstance(line.ask(protocol.LbfgsStart(5, 1)), Done)
-    gradient = protocol.LbfgsGradient(0.0, np.ones(200), [1.0])
+        assert isinstance(line.ask(LbfgsStart(5, 1)), Done)
+    gradient = LbfgsGradient(0.0, np.ones(200), [1.0])
     assert "the organisation's own" in line.ask(gradient).reason
     assert party.spent == NothingReleased()
 
@@ -367,8 +355,8 @@ EACH = {
     "noisy-features": SendFeatures(0.05),
     "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
     "frank-wolfe": ball_start(200),
-    "exact": protocol.Spectrum(),
-    "published": protocol.PublishedStart(1.0, 1e-6, 1.0, 2),
+    "exact": Spectrum(),
+    "published": PublishedStart(1.0, 1e-6, 1.0, 2),
     "score": Score("m"),
     "columns": ShowFeatures(),
     "foreign-weights": KeepWeights("other", [0.0], [1.0]),
@@ -392,15 +380,13 @@ def test_a_party_answers_what_its_owner_allows(allowed):
 
 
 def test_every_request_has_a_name_or_is_public():
-    from sottovoce.vertical.party import answers, party
-
-    assert set(answers._NAMES) == set(party._OPERATIONS)
-    assert {name for names in answers._NAMES.values() for name in names} == ANSWERS == set(EACH)
-    assert {kind.__name__ for kind, names in answers._NAMES.items() if not names} == {"Describe", "Afford", "Close"}
+    assert set(ANSWERS) == set(EACH)
+    assert {answer.name for names in ANSWERS_TO.values() for answer in names} == set(ANSWERS)
+    assert {kind.__name__ for kind, names in ANSWERS_TO.items() if not names} == {"Describe", "Afford", "Close"}
 
 
 def test_defaults_and_wrong_names():
-    assert Party(SECRET, name="clinic").answers == ANSWERS
+    assert Party(SECRET, name="clinic").answers == set(ANSWERS)
     assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE
     assert Party(SECRET, name="clinic", answers={"score"}).take([1, 0]).answers == {"score"}
     with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'scores' among them"):
@@ -455,7 +441,7 @@ def test_weights_that_a_party_did_not_train_are_not_kept():
         ([], []),
     ):
         reply = line.ask(KeepWeights("m", np.array(columns, float), weights))
-        assert "weights that it did not train is part of 'foreign-weights'" in reply.reason
+        assert "KeepWeights, which is part of 'foreign-weights'" in reply.reason
     assert isinstance(line.ask(KeepWeights("m", [float(column)], [3.0 * own])), Done)
     assert party.part("m").coef[column] == pytest.approx(3.0 * own)
     assert isinstance(line.ask(Score("m")), Scores)
@@ -600,7 +586,7 @@ def test_a_training_that_fails_leaves_nothing_behind():
 
     class Broken(Party):
         def handle(self, raw):
-            if isinstance(Frame.read(raw).message, NoisyStart):
+            if isinstance(decode(Frame.read(raw).body), NoisyStart):
                 raise RuntimeError("the machine stopped")
             return super().handle(raw)
 
@@ -618,7 +604,7 @@ def test_a_training_that_fails_leaves_nothing_behind():
 def test_a_farewell_that_is_not_answered_hides_no_error():
     class Silent(Party):
         def handle(self, raw):
-            if isinstance(Frame.read(raw).message, Close):
+            if isinstance(decode(Frame.read(raw).body), Close):
                 raise RuntimeError
             return super().handle(raw)
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps, score_mechanism, selection_mechanism
-from sottovoce.vertical.wire import BallStart
 
 WILD = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, width=32), st.floats(-3, 3, width=32), st.sampled_from([-2.0, 2.0])

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmWorker, score_release
-from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker, score_release
+from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 from sottovoce.vertical.table.bounded import bounded_pieces
-from sottovoce.vertical.wire import NoisyStart, NoisyStep
 
 wild = st.floats(allow_nan=False, allow_infinity=False)
 

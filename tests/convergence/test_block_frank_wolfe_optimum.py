@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 from sklearn.linear_model import Lasso, LogisticRegression
 
-import sottovoce.optimize as bfw
+from sottovoce import optimize as bfw
 from sottovoce.losses import Logistic
+from sottovoce.optimize import theory
 
 D, HALF = 8, 0.5
 BOXES = bfw.ProductDomain.intervals(-HALF, HALF, n_blocks=D)
@@ -112,11 +113,11 @@ def test_theorem_1(name, step, error):
     sampling = samplings()[name]
     A, y, best = regression()
     objective, x0 = bfw.LeastSquares(A, y), np.full(D, 0.9 * HALF)
-    C = bfw.expected_curvature(objective, BOXES, sampling)
-    rho = bfw.inexactness(sampling, BOXES, gradient_error=error, oracle_error=error)
+    C = theory.expected_curvature(objective, BOXES, sampling)
+    rho = theory.inexactness(sampling, BOXES, gradient_error=error, oracle_error=error)
     options = {} if error == 0.0 else {
-        "inexact_gradient": bfw.AdversarialGradient(BOXES, error, C),
-        "inexact_oracle": bfw.AdversarialOracle(BOXES, error, C),
+        "inexact_gradient": theory.AdversarialGradient(BOXES, error, C),
+        "inexact_oracle": theory.AdversarialOracle(BOXES, error, C),
     }  # fmt: skip
     n_runs = 1 if name == "elementary" else RUNS
     above, gaps = np.zeros((2, n_runs, STEPS + 1))
@@ -130,8 +131,8 @@ def test_theorem_1(name, step, error):
         bfw.block_frank_wolfe(objective, BOXES, sampling, x0=x0, step=step, max_iter=STEPS, tol=0.0, gap_every=STEPS,
             callback=look, random_state=r, **options)  # fmt: skip
     facts = {"start": above[0, 0], "curvature": C, "p_min": sampling.p_min, "inexactness": rho}
-    bounds = np.array([bfw.sharp_bound(t, **facts) for t in range(STEPS + 1)])
-    gap_bounds = np.array([bfw.gap_bound(t, **facts) for t in range(STEPS + 1)])
+    bounds = np.array([theory.sharp_bound(t, **facts) for t in range(STEPS + 1)])
+    gap_bounds = np.array([theory.gap_bound(t, **facts) for t in range(STEPS + 1)])
     assert (above.mean(axis=0) <= bounds + 1e-12).all()  # never above theorem_1_bound
     assert (np.minimum.accumulate(gaps.mean(axis=0)) <= gap_bounds).all()
     assert (above <= gaps + 1e-12).all()
@@ -141,11 +142,11 @@ def test_the_adversary_bites():
     """A run with the hostile pair ends far above an exact one: the test above is one of inexact runs."""
     A, y, best = regression()
     objective, sampling = bfw.LeastSquares(A, y), bfw.NiceSampling(D, 2)
-    C = bfw.expected_curvature(objective, BOXES, sampling)
+    C = theory.expected_curvature(objective, BOXES, sampling)
 
     def end(error):
         return bfw.block_frank_wolfe(objective, BOXES, sampling, max_iter=400, tol=0.0, gap_every=400, random_state=0,
-            inexact_gradient=bfw.AdversarialGradient(BOXES, error, C),
-            inexact_oracle=bfw.AdversarialOracle(BOXES, error, C)).value - best  # fmt: skip
+            inexact_gradient=theory.AdversarialGradient(BOXES, error, C),
+            inexact_oracle=theory.AdversarialOracle(BOXES, error, C)).value - best  # fmt: skip
 
     assert end(0.5) > 3 * end(0.0)

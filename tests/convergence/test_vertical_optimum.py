@@ -15,9 +15,10 @@ from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import Done, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
 each_split = pytest.mark.parametrize("split", WIDTHS)

@@ -1,6 +1,6 @@
 """Processes that charge one ledger at once, and processes that are killed at any moment: nothing is lost or overspent.
 
-The full trial (1,000 kills, 50 processes) is ``benchmarks/ledger_crashes.py``.
+The full trial (1,000 kills, 50 processes) is ``benchmarks/ledger/crashes.py``.
 """
 
 import random

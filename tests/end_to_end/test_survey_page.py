@@ -18,7 +18,7 @@ from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
 from support.browser import browser
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 from sottovoce.local.collector.storage import ReportStore
 
 PROTOCOL = Protocol(

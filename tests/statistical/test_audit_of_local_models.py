@@ -15,7 +15,7 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.local_models import plan as local_models
-from sottovoce.vertical.wire import TrainOnLabels
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from support.transcript import Transcript
 
 DELTA = 0.05

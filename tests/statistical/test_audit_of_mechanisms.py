@@ -27,7 +27,7 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
-from sottovoce.vertical.wire import AdmmReply
+from sottovoce.vertical.protocols.exact.messages import AdmmReply
 from support.transcript import Scaled
 
 DELTA = 0.05

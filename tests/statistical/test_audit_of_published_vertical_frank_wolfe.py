@@ -14,11 +14,11 @@ from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.published.vertical_frank_wolfe.attacks import identify_entry, least_error, success_at_most
-from sottovoce.published.vertical_frank_wolfe.worker import PublishedBallWorker
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallStart, PublishedBallStep
+from sottovoce.published.vertical_frank_wolfe.party import PublishedBallWorker
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import VerticalLasso, split_columns
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.wire import PublishedBallStart, PublishedBallStep
 
 N, CLAIM, DELTA, PERSON = 2000, 1.0, 1e-5, 123
 COLUMN = np.random.default_rng(1).choice([-1.0, 1.0], (N, 1))

@@ -16,8 +16,9 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
-from sottovoce.vertical.wire import NoisyStart, NoisyStep, Prepare
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 from support.party import request, training_of, worker_of
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000

@@ -18,9 +18,9 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
-from sottovoce.vertical.wire import BallStart
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 2500
 FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
@@ -80,7 +80,7 @@ def test_choices(factor, monkeypatch, record_property):
     least = float(beta.ppf(1e-3, right, 2 * draws - right + 1))
     one = RandomizedResponseEvent(math.log(least / (1.0 - least)))
     bound = GaussianAccountant().epsilon(RepeatedEvent(one, steps), DELTA)
-    record_property("epsilon at least", (bound, draws))  # for benchmarks/audit_table.py
+    record_property("epsilon at least", (bound, draws))  # for benchmarks/audit/table.py
     judge(bound, factor, "choices")
 
 

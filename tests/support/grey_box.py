@@ -1,6 +1,6 @@
 """Pairs of neighbouring tables, and the fits that are recorded on the one and replayed on the other.
 
-Shared by the grey-box tests and by ``benchmarks/grey_box.py``.
+Shared by the grey-box tests and by ``benchmarks/audit/grey_box.py``.
 """
 
 import math

@@ -2,8 +2,16 @@
 
 import weakref
 
+from sottovoce.vertical import (
+    mechanisms,  # noqa: F401  every message is known then
+    wire,
+)
 from sottovoce.vertical.frames import Frame, new_session
-from sottovoce.vertical.wire import decode
+
+
+def decode(raw):
+    """Return a message of any kind."""
+    return wire.decode(raw, wire.Message.__subclasses__())
 
 
 class Line:
@@ -47,7 +55,7 @@ def training_of(party):
 
 def asked(raw):
     """Return the request in a frame."""
-    return Frame.read(raw).message
+    return decode(Frame.read(raw).body)
 
 
 def instead(raw, message):

@@ -27,11 +27,11 @@ from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer
 from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_libsvm, read_table
-from sottovoce.vertical import wire as messages
-from sottovoce.vertical.wire import Count, Message, Vector, decode
+from sottovoce.vertical.wire import Count, Message, Vector
 from support.collector import new_token
 from support.collector import report as device_report
 from support.mutations import Mutate, change_bytes, change_json, change_json_lines, change_text
+from support.party import decode
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="sottovoce-fuzz-")
 _RNG = np.random.default_rng(0)
@@ -174,13 +174,11 @@ def _read_parquet(path: Path) -> None:
 
 @cache
 def _messages() -> list[bytes]:
-    kinds = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
     values = {int: 3, float: 0.5, str: "größe", Vector: [1.5, -2.0, 0.0], Count: 300, bytes: b"\0\x80\xff"}
     out = []
-    for kind in kinds:
-        if kind is not Message:
-            hints = get_type_hints(kind, include_extras=True)
-            out.append(kind(*(values[hints[field.name]] for field in fields(kind))).encode())
+    for kind in Message.__subclasses__():
+        hints = get_type_hints(kind, include_extras=True)
+        out.append(kind(*(values[hints[field.name]] for field in fields(kind))).encode())
     return out
 
 

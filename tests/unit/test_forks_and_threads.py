@@ -19,25 +19,15 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.party.budget import PartyBudget
-from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmWorker
-from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
-from sottovoce.vertical.wire import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    Describe,
-    Description,
-    Done,
-    Features,
-    NoisyScores,
-    NoisyStart,
-    NoisyStep,
-    Prepare,
-    SendFeatures,
-    decode,
-)
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallSelect, BallStart
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
+from sottovoce.vertical.protocols.noisy_admm.party import NoisyAdmmWorker
+from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
+from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
+from sottovoce.vertical.wire import Done
 from support.forked import in_child, needs_fork
-from support.party import Line, worker_of
+from support.party import Line, decode, worker_of
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (80, 4))

@@ -1,6 +1,6 @@
 """Every reader of files and messages: whatever the bytes, an error of ours or an answer, and little memory.
 
-The same readers run for long in ``benchmarks/fuzz.py``.
+The same readers run for long in ``benchmarks/audit/fuzz.py``.
 """
 
 import contextlib

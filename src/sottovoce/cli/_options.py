@@ -1,46 +1,56 @@
-"""Options that several commands share."""
+"""Options of the command line: each is declared once, and groups of them reach a command as one object."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from sottovoce.cli._parse import parse_alpha
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import Layout
+    from sottovoce.tables import Layout, Table
 
 __all__ = [
-    "AcceptDeltaOption",
-    "AdjacencyOption",
-    "AlphaOption",
-    "DataBoundOption",
-    "DelimiterOption",
-    "DeltaOption",
-    "EpsilonOption",
+    "ACCEPT_DELTA",
+    "ALPHA",
+    "DELTA",
+    "EPSILON",
+    "INTERCEPT",
+    "LEDGER",
+    "MODEL",
+    "MODEL_CARD",
+    "N_STEPS",
+    "RADIUS",
+    "RANDOM_STATE",
+    "REQUIRED",
+    "TABLE",
+    "TARGET",
+    "TRAINING",
     "ForceOption",
     "Format",
-    "FormatOption",
-    "HeaderOption",
-    "InterceptOption",
     "ModelKind",
-    "ModelCardOption",
-    "ModelOption",
-    "NPublicOption",
-    "NStepsOption",
-    "RadiusOption",
-    "SkipRowsOption",
-    "SolverOption",
-    "TableArgument",
-    "layout_with",
+    "Reading",
+    "Training",
+    "argument",
+    "flag",
+    "option",
+    "refuse_fields",
     "refuse_options",
+    "require",
+    "with_groups",
 ]
 
+_T = TypeVar("_T")
+
+REQUIRED: Any = ...
 READING = "How the table is written"
 TRAINING = "Training"
 
@@ -63,123 +73,168 @@ class Format(StrEnum):
     LIBSVM = "libsvm"
 
 
-TableArgument = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or LIBSVM text; text also as .gz or .bz2.")
-]
+# ------------------------------------------------------------------ how options are declared
+
+
+def option(
+    name: str, text: str | None = None, panel: str | None = None, *, default: Any = None, **settings: Any
+) -> Any:
+    """Return the declaration of an option: the default of a command's parameter, or of a field of a group.
+
+    Parameters
+    ----------
+    name : str
+        As it is given: ``"--out"``, ``"--header/--no-header"``.
+    text, panel : str or None
+        What the help says, and under which heading.
+    default
+        `REQUIRED` where there is none.
+    **settings
+        Of `typer.Option`.
+    """
+    return typer.Option(default, name, help=text, rich_help_panel=panel, **settings)
+
+
+def flag(name: str, text: str, panel: str | None = None) -> Any:
+    """Return the declaration of an option without a value."""
+    return option(name, text, panel, default=False)
+
+
+def argument(metavar: str | None, text: str) -> Any:
+    """Return the declaration of an argument, which must be given."""
+    return typer.Argument(REQUIRED, metavar=metavar, help=text)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with an option for each field of its groups: the parameters that are dataclasses."""
+    hints = get_type_hints(command, include_extras=True)
+    del hints["return"]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in hints.items()})
+
+    defaults = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
+    flat = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, kind, default in _flat(hints, defaults)
+    ]
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return run
+
+
+def _flat(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name, kind in hints.items():
+        if is_dataclass(kind):
+            yield from _flat(get_type_hints(kind), {field.name: field.default for field in fields(kind)})
+        else:
+            yield name, kind, defaults[name]
+
+
+def _gathered(group: Any, given: Mapping[str, Any]) -> Any:
+    hints = get_type_hints(group)
+    return group(
+        **{name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in hints.items()}
+    )
+
+
+# ------------------------------------------------------------------ what several commands have
+
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+TABLE: Any = argument("TABLE", "CSV, Parquet or LIBSVM text; text also as .gz or .bz2.")
+TARGET: Any = option("--target", "The column to predict. Default: that of the schema.")
+MODEL_CARD: Any = option(
+    "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
+)
+LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
-ModelCardOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--model-card",
-        help="What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
-    ),
-]
+MODEL: Any = option(
+    "--model",
+    "ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso and "
+    "sparse-logistic have few coefficients and need --radius.",
+    default=REQUIRED,
+)
+EPSILON: Any = option("--epsilon", "Privacy budget, > 0; inf trains without privacy.", default=REQUIRED)
+DELTA: Any = option("--delta", "Probability with which the guarantee may fail; well below 1 / number of rows.")
+ACCEPT_DELTA: Any = option("--accept-delta", "The same number again, for a delta of 1 / sqrt(number of rows) or more.")
+ALPHA: Any = option(
+    "--alpha", "Strength of the L2 penalty, or auto: by the number of rows. Default: the estimator's.", TRAINING
+)
+RADIUS: Any = option(
+    "--radius",
+    "lasso, sparse-logistic: bound on the sum of the absolute coefficients, public; small is sparse.",
+    TRAINING,
+)
+N_STEPS: Any = option(
+    "--n-steps", "lasso, sparse-logistic: steps of a model, one coefficient each. Default: by a public rule.", TRAINING
+)
+INTERCEPT: Any = option("--intercept/--no-intercept", "Whether the model has an intercept.", TRAINING, default=True)
+RANDOM_STATE: Any = option(
+    "--random-state", "A seed: makes the run repeatable, and not private against whoever knows it.", TRAINING
+)
 
-ModelOption = Annotated[
-    ModelKind,
-    typer.Option(
-        "--model",
-        help="ridge and lasso predict a number; logistic, sparse-logistic and svm a class, svm no probability. lasso "
-        "and sparse-logistic have few coefficients and need --radius.",
-    ),
-]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0; inf trains without privacy.")]
-DeltaOption = Annotated[
-    float | None,
-    typer.Option("--delta", help="Probability with which the guarantee may fail; well below 1 / number of rows."),
-]
-AcceptDeltaOption = Annotated[
-    float | None,
-    typer.Option("--accept-delta", help="The same number again, for a delta of 1 / sqrt(number of rows) or more."),
-]
 
-AlphaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--alpha",
-        help="Strength of the L2 penalty, or auto: by the number of rows. Default: the estimator's.",
-        rich_help_panel=TRAINING,
-    ),
-]
-SolverOption = Annotated[str | None, typer.Option("--solver", help="Default: auto.", rich_help_panel=TRAINING)]
-AdjacencyOption = Annotated[
-    str | None,
-    typer.Option(
+@dataclass(frozen=True)
+class Training:
+    """Parameters of a training on one table."""
+
+    alpha: str | None = ALPHA
+    solver: str | None = option("--solver", "Default: auto.", TRAINING)
+    radius: float | None = RADIUS
+    n_steps: int | None = N_STEPS
+    adjacency: str | None = option(
         "--adjacency",
-        help="Which tables are neighbours: zero-out, add-remove or replace-one. Default: zero-out.",
-        rich_help_panel=TRAINING,
-    ),
-]
-RadiusOption = Annotated[
-    float | None,
-    typer.Option(
-        "--radius",
-        help="lasso, sparse-logistic: bound on the sum of the absolute coefficients, public; small is sparse.",
-        rich_help_panel=TRAINING,
-    ),
-]
-NStepsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--n-steps",
-        help="lasso, sparse-logistic: steps of a model, one coefficient each. Default: by a public rule.",
-        rich_help_panel=TRAINING,
-    ),
-]
-DataBoundOption = Annotated[
-    float | None,
-    typer.Option(
-        "--data-bound",
-        help="lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. A "
-        "schema gives its own, 1.",
-        rich_help_panel="Public facts, for LIBSVM text",
-    ),
-]
-NPublicOption = Annotated[
-    int | None,
-    typer.Option(
-        "--n-public",
-        help="Public stand-in for the number of rows, where that is secret (add-remove).",
-        rich_help_panel=TRAINING,
-    ),
-]
-InterceptOption = Annotated[
-    bool,
-    typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.", rich_help_panel=TRAINING),
-]
+        "Which tables are neighbours: zero-out, add-remove or replace-one. Default: zero-out.",
+        TRAINING,
+    )
+    n_public: int | None = option(
+        "--n-public", "Public stand-in for the number of rows, where that is secret (add-remove).", TRAINING
+    )
+    fit_intercept: bool = INTERCEPT
 
-FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="Default: by the name of the file.", rich_help_panel=READING)
-]
-HeaderOption = Annotated[
-    bool | None,
-    typer.Option(
+    def parameters(self) -> dict[str, Any]:
+        """Return them as an estimator takes them; None where nothing was given."""
+        return {**vars(self), "alpha": parse_alpha("--alpha", self.alpha)}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is written; what the command line does not say is left to the schema and the file's name."""
+
+    format: Format | None = option("--format", "Default: by the name of the file.", READING)
+    header: bool | None = option(
         "--header/--no-header",
-        help="Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
-        rich_help_panel=READING,
-    ),
-]
-DelimiterOption = Annotated[
-    str | None,
-    typer.Option(
+        "Whether a CSV file starts with the names of its columns. Default: as the schema says, else yes.",
+        READING,
+    )
+    delimiter: str | None = option(
         "--delimiter",
-        help="What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
-        rich_help_panel=READING,
-    ),
-]
-SkipRowsOption = Annotated[
-    int, typer.Option("--skip-rows", min=0, help="Lines to skip at the start of a text file.", rich_help_panel=READING)
-]
+        "What separates the cells of a CSV file. Default: as the schema says, else a comma (.tsv: a tab).",
+        READING,
+    )
+    skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", READING, default=0, min=0)
 
+    def is_libsvm(self, path: Path) -> bool:
+        """Tell whether a file is LIBSVM text, which has no named columns."""
+        from sottovoce.tables import file_format
 
-def layout_with(layout: Layout, header: bool | None, delimiter: str | None) -> Layout:
-    """Return ``layout`` with what the command line says otherwise."""
-    if header is not None:
-        layout = replace(layout, header=header)
-    if delimiter is not None:
-        layout = replace(layout, delimiter="\t" if delimiter == r"\t" else delimiter)
-    return layout
+        return file_format(path, chosen=self.format) == Format.LIBSVM
+
+    def layout(self, layout: Layout) -> Layout:
+        """Return the layout of a schema with what was said otherwise."""
+        if self.header is not None:
+            layout = replace(layout, header=self.header)
+        if self.delimiter is not None:
+            layout = replace(layout, delimiter="\t" if self.delimiter == r"\t" else self.delimiter)
+        return layout
+
+    def table(self, path: Path, layout: Layout, **settings: Any) -> Table:
+        """Return the table in a file whose schema has a layout; ``settings`` are those of `read_table`."""
+        from sottovoce.tables import read_table
+
+        layout = self.layout(layout)
+        return read_table(path, layout=layout, format=self.format, skip_rows=self.skip_rows, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:
@@ -193,3 +248,15 @@ def refuse_options(why: str, options: Mapping[str, object]) -> None:
     for option, value in options.items():
         if value is not None and value is not False and value != []:
             raise ParameterError(f"{option} {why}.")
+
+
+def require(option: str, value: _T | None, why: str) -> _T:
+    """Return what was given, or refuse that nothing was: "OPTION is missing: WHY"."""
+    if value is None:
+        raise ParameterError(f"{option} is missing: {why}")
+    return value
+
+
+def refuse_fields(why: str, group: Any, *names: str) -> None:
+    """Refuse the options of a group, by the names of its fields, that were given."""
+    refuse_options(why, {f"--{name.replace('_', '-')}": getattr(group, name) for name in names})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["parse_alpha", "parse_bounds", "parse_by_party", "parse_classes", "parse_numbers", "parse_sizes"]
+
+_T = TypeVar("_T")
 
 
 def parse_alpha(option: str, text: str | None) -> float | str | None:
@@ -26,33 +29,28 @@ def parse_alpha(option: str, text: str | None) -> float | str | None:
         raise ParameterError(f"{option} must be a number or auto; got {text!r}.") from None
 
 
-def parse_classes(option: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers of ``-1,1``.
+def parse_classes(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Return the whole numbers of ``-1,1``, or None where nothing was given.
 
     Raises
     ------
     ParameterError
         If an item is not a whole number.
     """
-    try:
-        return tuple(int(item) for item in text.split(","))
-    except ValueError:
-        raise ParameterError(f"{option} must be whole numbers with commas between them; got {text!r}.") from None
+    return None if text is None else _items(option, text, int, "whole numbers with commas between them")
 
 
-def parse_bounds(option: str, text: str) -> tuple[float, float]:
-    """Return the pair of ``0,100``.
+def parse_bounds(option: str, text: str | None) -> tuple[float, float] | None:
+    """Return the pair of ``0,100``, or None where nothing was given.
 
     Raises
     ------
     ParameterError
         If these are not two finite numbers, the lower one first.
     """
-    try:
-        values = [float(item) for item in text.split(",")]
-    except ValueError:
-        raise ParameterError(f"{option} must be two numbers with a comma between them; got {text!r}.") from None
-    return bounds(option, values)
+    return (
+        None if text is None else bounds(option, _items(option, text, float, "two numbers with a comma between them"))
+    )
 
 
 def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
@@ -63,10 +61,7 @@ def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
     ParameterError
         If an item is not a number, one comes twice, or there are more than ``at_most``.
     """
-    try:
-        values = tuple(float(item) for item in text.split(","))
-    except ValueError:
-        raise ParameterError(f"{option} must be numbers with commas between them; got {text!r}.") from None
+    values = _items(option, text, float, "numbers with commas between them")
     if len(values) > at_most or len(set(values)) < len(values):
         raise ParameterError(f"{option} must be at most {at_most} different numbers; got {text!r}.")
     return values
@@ -80,13 +75,18 @@ def parse_sizes(option: str, text: str) -> tuple[int, ...]:
     ParameterError
         If an item is not a whole number above 0.
     """
-    try:
-        sizes = tuple(int(item) for item in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise ParameterError(f"{option} must be whole numbers >= 1 with commas between them; got {text!r}.")
+    wanted = "whole numbers >= 1 with commas between them"
+    sizes = _items(option, text, int, wanted)
+    if min(sizes) < 1:
+        raise ParameterError(f"{option} must be {wanted}; got {text!r}.")
     return sizes
+
+
+def _items(option: str, text: str, kind: Callable[[str], _T], wanted: str) -> tuple[_T, ...]:
+    try:
+        return tuple(kind(item) for item in text.split(","))
+    except ValueError:
+        raise ParameterError(f"{option} must be {wanted}; got {text!r}.") from None
 
 
 def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, str]:

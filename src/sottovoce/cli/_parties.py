@@ -11,16 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from sottovoce._validation import number
-from sottovoce.cli._options import layout_with
+from sottovoce.cli._options import Reading
 from sottovoce.cli._parse import parse_by_party
 from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.tables import Encoder, IgnoredColumn, Layout, Schema, read_table
+from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
 from sottovoce.vertical.alignment.align import AlignmentReport
 
@@ -29,7 +29,6 @@ __all__ = [
     "GivenBounds",
     "PartyFacts",
     "PartySource",
-    "Reading",
     "SeveralTables",
     "SplitSparseTable",
     "SplitTable",
@@ -109,70 +108,44 @@ class Gathered:
         return [party.take(rows) for party in self.parties]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How the command line says that tables are written; None leaves it to the schema and the file's name."""
+@dataclass(frozen=True, kw_only=True)
+class PartySource:
+    """What turns files into parties, by public facts alone.
 
-    format: str | None
-    header: bool | None
-    delimiter: str | None
-    skip_rows: int
+    Attributes
+    ----------
+    facts : tuple of PartyFacts
+        The parties, in order.
+    label_holder : str
+        The party with the labels.
+    reading : Reading
+        How files are written.
+    classes, label_bounds : tuple or None
+        The public list of classes, for a classifier; the public bounds of the labels, for a regression.
+    """
 
-    def layout(self, layout: Layout) -> Layout:
-        """Return the layout of a schema with what was said otherwise."""
-        return layout_with(layout, self.header, self.delimiter)
-
-
-class PartySource(Protocol):
-    """What turns files into parties, by public facts alone."""
-
-    @property
-    def facts(self) -> tuple[PartyFacts, ...]:
-        """The parties, in order."""
-
-    @property
-    def label_holder(self) -> str:
-        """The party with the labels."""
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The public list of classes, for a classifier."""
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the labels, for a regression."""
+    facts: tuple[PartyFacts, ...]
+    label_holder: str
+    reading: Reading
+    classes: tuple[Any, ...] | None
+    label_bounds: tuple[float, float] | None
 
     def read(self, paths: Sequence[Path]) -> Gathered:
-        """Return the parties with their rows and the labels."""
+        """Return the parties of these files, with their rows and the labels."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class SplitTable:
+@dataclass(frozen=True, kw_only=True)
+class SplitTable(PartySource):
     """One CSV or Parquet table; each party has some of its columns, described by one schema."""
 
     schema: Schema
     encoders: Mapping[str, Encoder]
-    facts: tuple[PartyFacts, ...]
-    label_holder: str
-    reading: Reading
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The categories of the target."""
-        return self.schema.classes
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The bounds of the target."""
-        return self.schema.label_bounds
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         """Return the parties of one file."""
         (path,) = paths
-        table = read_table(
-            path, layout=self.reading.layout(self.schema.layout), format=self.reading.format,
-            names=self.schema.column_names, skip_rows=self.reading.skip_rows,
-        )  # fmt: skip
+        table = self.reading.table(path, self.schema.layout, names=self.schema.column_names)
         y = self.encoders[self.label_holder].labels(table)
         parties = [
             facts.make(self.encoders[facts.name].features(table), y=y if facts.name == self.label_holder else None)
@@ -182,23 +155,11 @@ class SplitTable:
         return Gathered(parties)
 
 
-@dataclass(frozen=True, slots=True)
-class SplitSparseTable:
+@dataclass(frozen=True, kw_only=True)
+class SplitSparseTable(PartySource):
     """One LIBSVM text; each party has some consecutive features."""
 
     rows: SparseRows
-    facts: tuple[PartyFacts, ...]
-    label_holder: str
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The classes as they were given."""
-        return self.rows.classes
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The bounds as they were given."""
-        return self.rows.label_bounds
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         """Return the parties of one file."""
@@ -212,27 +173,14 @@ class SplitSparseTable:
         ])  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SeveralTables:
+@dataclass(frozen=True, kw_only=True)
+class SeveralTables(PartySource):
     """One CSV or Parquet table a party, each with a schema of its own, aligned by identifiers."""
 
     encoders: Mapping[str, Encoder]
-    facts: tuple[PartyFacts, ...]
-    label_holder: str
     id_columns: Mapping[str, str]
     method: str
     duplicates: str
-    reading: Reading
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The categories of the target."""
-        return self.encoders[self.label_holder].schema.classes
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The bounds of the target."""
-        return self.encoders[self.label_holder].schema.label_bounds
 
     def read(self, paths: Sequence[Path]) -> Gathered:
         """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
@@ -246,10 +194,7 @@ class SeveralTables:
     def _read_party(self, facts: PartyFacts, path: Path) -> Party:
         encoder, id_column = self.encoders[facts.name], self.id_columns[facts.name]
         schema = encoder.schema
-        table = read_table(
-            path, layout=self.reading.layout(schema.layout), format=self.reading.format, names=schema.column_names,
-            skip_rows=self.reading.skip_rows,
-        )  # fmt: skip
+        table = self.reading.table(path, schema.layout, names=schema.column_names)
         party = facts.make(
             encoder.features(table),
             ids=table.cells(id_column).identifiers(schema.layout.missing),
@@ -317,8 +262,10 @@ def split_schema(
         name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
         for name, held in columns.items()
     }
-    holder = _label_holder(label_holder, list(columns))
-    return SplitTable(schema, encoders, _facts_of(encoders, bounds), holder, reading)
+    return SplitTable(
+        facts=_facts_of(encoders, bounds), label_holder=_label_holder(label_holder, list(columns)), reading=reading,
+        classes=schema.classes, label_bounds=schema.label_bounds, schema=schema, encoders=encoders,
+    )  # fmt: skip
 
 
 def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:
@@ -401,7 +348,10 @@ def split_features(
         )
         for name, (start, end) in zip(names, pairwise(ends), strict=True)
     )  # fmt: skip
-    return SplitSparseTable(rows, facts, _label_holder(label_holder, names))
+    return SplitSparseTable(
+        facts=facts, label_holder=_label_holder(label_holder, names), reading=rows.reading, classes=rows.classes,
+        label_bounds=rows.label_bounds, rows=rows,
+    )  # fmt: skip
 
 
 def find_schema(table: Path, given: str | None, target: str | None = None, *, option: str) -> Schema:
@@ -470,8 +420,11 @@ def several_tables(
                 '"ignore" for it, or leave it out of the schema.'
             )
         encoders[name] = Encoder(labelled, labelled=name == holder)
+    labelled = encoders[holder].schema
     return SeveralTables(
-        encoders, _facts_of(encoders, bounds), holder, id_columns, method, duplicates, reading
+        facts=_facts_of(encoders, bounds), label_holder=holder, reading=reading, classes=labelled.classes,
+        label_bounds=labelled.label_bounds, encoders=encoders, id_columns=id_columns, method=method,
+        duplicates=duplicates,
     )  # fmt: skip
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import typer
 
+from sottovoce.cli._options import Reading
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table, read_libsvm, read_table
+from sottovoce.tables import Encoder, LibsvmTable, LibsvmText, Schema, Table, read_libsvm
 
 __all__ = ["Labels", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
 
@@ -22,81 +23,59 @@ Labels = npt.NDArray[Any]
 _NAMED = 8
 
 
-class RowReader(Protocol):
-    """What turns a file into rows and labels, by public facts alone."""
+@dataclass(frozen=True, kw_only=True)
+class RowReader:
+    """What turns a file into rows and labels, by public facts alone.
 
-    @property
-    def n_features(self) -> int:
-        """The number of features of a row."""
+    Attributes
+    ----------
+    n_features : int
+        Of a row.
+    reading : Reading
+        How files are written.
+    data_norm, data_bound : float or None
+        Public bounds on the Euclidean norm of a row and on the absolute value of an entry; prediction needs none.
+    schema : Schema or None
+        What a model must remember to read such files again.
+    classes, label_bounds : tuple or None
+        The public list of classes, for a classifier; the public bounds of the labels, for a regression.
+    """
 
-    @property
-    def data_norm(self) -> float | None:
-        """The public bound on the Euclidean norm of a row; None at prediction, which needs none."""
-
-    @property
-    def data_bound(self) -> float | None:
-        """The public bound on the absolute value of an entry; None at prediction, which needs none."""
-
-    @property
-    def schema(self) -> Schema | None:
-        """What a model must remember to read such files again."""
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The public list of classes, for a classifier."""
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the labels, for a regression."""
+    n_features: int
+    reading: Reading
+    data_norm: float | None = None
+    data_bound: float | None = None
+    schema: Schema | None = None
+    classes: tuple[Any, ...] | None = None
+    label_bounds: tuple[float, float] | None = None
 
     def open(self, path: Path) -> UnreadTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value."""
+        raise NotImplementedError
 
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
+        return self.open(path).read()
 
     def read_features(self, path: Path) -> Any:
         """Return the rows of a file, which may lack the labels."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRows:
-    """Reads CSV and Parquet through a schema."""
+@dataclass(frozen=True, kw_only=True)
+class SchemaRows(RowReader):
+    """Reads CSV and Parquet through a schema: numbers are in [-1, 1], bins and categories 0 or 1."""
 
     encoder: Encoder
-    layout: Layout
-    format: str
-    skip_rows: int
 
-    @property
-    def n_features(self) -> int:
-        """The number of features of an encoded row."""
-        return self.encoder.n_features
-
-    @property
-    def data_norm(self) -> float:
-        """The public bound on the norm of an encoded row."""
-        return self.encoder.data_norm
-
-    @property
-    def data_bound(self) -> float:
-        """The public bound on an encoded entry: numbers are in [-1, 1], bins and categories 0 or 1."""
-        return 1.0
-
-    @property
-    def schema(self) -> Schema:
-        """The schema that describes the columns."""
-        return self.encoder.schema
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The categories of the target."""
-        return self.encoder.schema.classes
-
-    @property
-    def label_bounds(self) -> tuple[float, float] | None:
-        """The bounds of the target."""
-        return self.encoder.schema.label_bounds
+    @classmethod
+    def of(cls, schema: Schema, reading: Reading) -> SchemaRows:
+        """Return the reader of tables that a schema describes."""
+        encoder = Encoder(schema)
+        return cls(
+            n_features=encoder.n_features, reading=reading, data_norm=encoder.data_norm, data_bound=1.0, schema=schema,
+            classes=schema.classes, label_bounds=schema.label_bounds, encoder=encoder,
+        )  # fmt: skip
 
     def open(self, path: Path) -> UnreadTable:
         """Return the table in a file; its columns are there."""
@@ -108,10 +87,6 @@ class SchemaRows:
             (table.n_rows, self.n_features), lambda: (self.encoder.features(table), self.encoder.labels(table))
         )
 
-    def read(self, path: Path) -> tuple[Any, Labels]:
-        """Return encoded rows, and labels."""
-        return self.open(path).read()
-
     def read_features(self, path: Path) -> Any:
         """Return encoded rows."""
         table = self._open(path, may_lack=self.encoder.schema.target)
@@ -120,54 +95,36 @@ class SchemaRows:
         return X
 
     def _open(self, path: Path, may_lack: str | None) -> Table:
-        names = self.encoder.schema.column_names
-        return read_table(
-            path, layout=self.layout, format=self.format, names=names, may_lack=may_lack, skip_rows=self.skip_rows
-        )
+        schema = self.encoder.schema
+        return self.reading.table(path, schema.layout, names=schema.column_names, may_lack=may_lack)
 
 
-@dataclass(frozen=True, slots=True)
-class SparseRows:
-    """Reads LIBSVM text."""
-
-    n_features: int
-    data_norm: float | None
-    data_bound: float | None
-    classes: tuple[Any, ...] | None
-    label_bounds: tuple[float, float] | None
-    skip_rows: int
-
-    @property
-    def schema(self) -> None:
-        """None: there are no columns to describe."""
-        return
+@dataclass(frozen=True, kw_only=True)
+class SparseRows(RowReader):
+    """Reads LIBSVM text, in which there are no columns to describe."""
 
     def open(self, path: Path) -> UnreadTable:
-        """Return the table in a file."""
-        text = LibsvmText.open(path, skip_rows=self.skip_rows)
+        """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
+        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
         return UnreadTable((text.n_rows, self.n_features), lambda: self._read(text))
-
-    def read(self, path: Path) -> tuple[Any, Labels]:
-        """Return rows as CSR, and labels: the classes as they were given, or numbers."""
-        return self.open(path).read()
 
     def read_features(self, path: Path) -> Any:
         """Return rows as CSR."""
-        return read_libsvm(path, n_features=self.n_features, skip_rows=self.skip_rows).X
+        return read_libsvm(path, n_features=self.n_features, skip_rows=self.reading.skip_rows).X
 
     def _read(self, text: LibsvmText) -> tuple[Any, Labels]:
         table = text.table(self.n_features)
         return table.X, self._labels(table)
 
     def _labels(self, table: LibsvmTable) -> Labels:
-        if self.classes is not None:
-            classes = np.asarray(self.classes)
-            order = np.argsort(classes)
-            places = np.minimum(np.searchsorted(classes, table.y, sorter=order), len(classes) - 1)
-            labels = classes[order[places]]
-            _refuse(table, labels != table.y, f"is not among the classes {', '.join(map(str, self.classes))}")
-            return labels
-        return table.y
+        if self.classes is None:
+            return table.y
+        classes = np.asarray(self.classes)
+        order = np.argsort(classes)
+        places = np.minimum(np.searchsorted(classes, table.y, sorter=order), len(classes) - 1)
+        labels = classes[order[places]]
+        _refuse(table, labels != table.y, f"is not among the classes {', '.join(map(str, self.classes))}")
+        return labels
 
 
 def note_unused(table: Table, known: Collection[str]) -> None:

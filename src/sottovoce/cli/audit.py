@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
+from sottovoce.cli._options import REQUIRED, flag, option
 from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
@@ -31,45 +32,30 @@ def _audit() -> None:
 
 @audit.command()
 def model(
-    estimator: Annotated[
-        str, typer.Option("--estimator", help="Its class, as package.module.Class; scikit-learn's fit and get_params.")
-    ],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The epsilon that it claims.")],
-    delta: Annotated[float, typer.Option("--delta", help="The delta that it claims; 0 for pure privacy.")] = 0.0,
-    parameters: Annotated[
-        str, typer.Option("--parameters", help="Of its constructor, as JSON. A random_state is changed in every run.")
-    ] = "{}",
-    python: Annotated[
-        Path | None, typer.Option("--python", help="Interpreter of the environment it lives in. Default: this one.")
-    ] = None,
-    data_norm: Annotated[
-        float | None, typer.Option("--data-norm", help="Its bound on the norm of a row.", rich_help_panel=_TABLES)
-    ] = None,
-    data_bound: Annotated[
-        float | None, typer.Option("--data-bound", help="Its bound on every entry.", rich_help_panel=_TABLES)
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option("--classes", help="Its two classes, such as -1,1.", rich_help_panel=_TABLES)
-    ] = None,
-    label_bounds: Annotated[
-        str | None, typer.Option("--label-bounds", help="Its bounds of a number to predict.", rich_help_panel=_TABLES)
-    ] = None,
-    n_rows: Annotated[int, typer.Option("--n-rows", help="Rows of a table.", rich_help_panel=_TABLES)] = 8,
-    n_features: Annotated[int, typer.Option("--n-features", help="Columns.", rich_help_panel=_TABLES)] = 24,
-    adjacency: Annotated[
-        str, typer.Option("--adjacency", help="replace-one or add-remove.", rich_help_panel=_TABLES)
-    ] = "replace-one",
-    runs: Annotated[int, typer.Option("--runs", help="Main runs on each table.", rich_help_panel=_EFFORT)] = 2000,
-    pilot: Annotated[int, typer.Option("--pilot", help="Runs to choose the tables.", rich_help_panel=_EFFORT)] = 300,
-    confidence: Annotated[float, typer.Option("--confidence", rich_help_panel=_EFFORT)] = 0.999,
-    gaussian: Annotated[
-        bool,
-        typer.Option("--gaussian", help="Suppose a Gaussian mechanism: more from fewer runs.", rich_help_panel=_EFFORT),
-    ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes at the same time.", rich_help_panel=_EFFORT)] = 1,
-    out: Annotated[Path | None, typer.Option("--out", help="Where to write the report (JSON).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    estimator: str = option(
+        "--estimator", "Its class, as package.module.Class; scikit-learn's fit and get_params.", default=REQUIRED
+    ),
+    epsilon: float = option("--epsilon", "The epsilon that it claims.", default=REQUIRED),
+    delta: float = option("--delta", "The delta that it claims; 0 for pure privacy.", default=0.0),
+    parameters: str = option(
+        "--parameters", "Of its constructor, as JSON. A random_state is changed in every run.", default="{}"
+    ),
+    python: Path | None = option("--python", "Interpreter of the environment it lives in. Default: this one."),
+    data_norm: float | None = option("--data-norm", "Its bound on the norm of a row.", _TABLES),
+    data_bound: float | None = option("--data-bound", "Its bound on every entry.", _TABLES),
+    classes: str | None = option("--classes", "Its two classes, such as -1,1.", _TABLES),
+    label_bounds: str | None = option("--label-bounds", "Its bounds of a number to predict.", _TABLES),
+    n_rows: int = option("--n-rows", "Rows of a table.", _TABLES, default=8),
+    n_features: int = option("--n-features", "Columns.", _TABLES, default=24),
+    adjacency: str = option("--adjacency", "replace-one or add-remove.", _TABLES, default="replace-one"),
+    runs: int = option("--runs", "Main runs on each table.", _EFFORT, default=2000),
+    pilot: int = option("--pilot", "Runs to choose the tables.", _EFFORT, default=300),
+    confidence: float = option("--confidence", None, _EFFORT, default=0.999),
+    gaussian: bool = flag("--gaussian", "Suppose a Gaussian mechanism: more from fewer runs.", _EFFORT),
+    jobs: int = option("--jobs", "Processes at the same time.", _EFFORT, default=1),
+    out: Path | None = option("--out", "Where to write the report (JSON)."),
+    force: bool = flag("--force", "Replace a file that exists."),
+    quiet: bool = flag("--quiet", "No progress on stderr."),
 ) -> None:
     """Fit an estimator again and again on neighbouring tables, and bound its epsilon from below.
 
@@ -82,8 +68,8 @@ def model(
         n_features=n_features,
         data_norm=data_norm,
         data_bound=data_bound,
-        classes=None if classes is None else parse_classes("--classes", classes),
-        label_bounds=None if label_bounds is None else parse_bounds("--label-bounds", label_bounds),
+        classes=parse_classes("--classes", classes),
+        label_bounds=parse_bounds("--label-bounds", label_bounds),
         adjacency=adjacency,
     )
     report = audit_estimator(

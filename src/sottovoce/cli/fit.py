@@ -4,132 +4,131 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
+    ACCEPT_DELTA,
+    DELTA,
+    EPSILON,
+    LEDGER,
+    MODEL,
+    MODEL_CARD,
+    RANDOM_STATE,
+    REQUIRED,
+    TABLE,
+    TARGET,
     TRAINING,
-    AcceptDeltaOption,
-    AdjacencyOption,
-    AlphaOption,
-    DataBoundOption,
-    DelimiterOption,
-    DeltaOption,
-    EpsilonOption,
     ForceOption,
-    Format,
-    FormatOption,
-    HeaderOption,
-    InterceptOption,
-    ModelCardOption,
     ModelKind,
-    ModelOption,
-    NPublicOption,
-    NStepsOption,
-    RadiusOption,
-    SkipRowsOption,
-    SolverOption,
-    TableArgument,
-    layout_with,
+    Reading,
+    Training,
+    flag,
+    option,
+    refuse_fields,
     refuse_options,
+    require,
+    with_groups,
 )
 from sottovoce.cli._output import check_output, print_rows, write_or_keep, write_page
-from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_classes
+from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
 from sottovoce.report import read_model_card, receipt_page
-from sottovoce.tables import Encoder, Schema, file_format
+from sottovoce.tables import Schema
 
 __all__ = ["fit"]
 
 _FACTS = "Public facts, for LIBSVM text"
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What is public about the rows of LIBSVM text; of a table with named columns the schema says it."""
+
+    n_features: int | None = option("--n-features", "Number of features.", _FACTS)
+    data_norm: float | None = option(
+        "--data-norm",
+        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own.",
+        _FACTS,
+    )
+    data_bound: float | None = option(
+        "--data-bound",
+        "lasso, sparse-logistic: bound on the absolute value of every entry; larger ones are clipped to it. A schema "
+        "gives its own, 1.",
+        _FACTS,
+    )
+    classes: str | None = option("--classes", "All labels of a classifier, such as -1,1.", _FACTS)
+    label_bounds: str | None = option(
+        "--label-bounds", "Bounds of the labels (ridge, lasso), such as 0,100; labels beyond are clipped.", _FACTS
+    )
+
+    def rows(self, model: ModelKind, reading: Reading) -> SparseRows:
+        """Return the reader of LIBSVM text; of the two bounds the model needs one."""
+        n_features = require(
+            "--n-features",
+            self.n_features,
+            "LIBSVM text needs --n-features N, the public number of features. It is never taken from the data.",
+        )
+        n_features = whole_number("--n-features", n_features, at_least=1)
+        if is_sparse(model):
+            require("--data-bound", self.data_bound, (
+                "a sparse model of LIBSVM text needs --data-bound B, a public bound on the absolute value of every "
+                "entry. Never compute it from the data; larger entries are clipped to it."
+            ))  # fmt: skip
+        else:
+            require("--data-norm", self.data_norm, (
+                "LIBSVM text needs --data-norm R, a public bound on the Euclidean norm of a row. Never compute it from "
+                "the data; longer rows are shortened to it."
+            ))  # fmt: skip
+        return SparseRows(
+            n_features=n_features,
+            reading=reading,
+            classes=parse_classes("--classes", self.classes),
+            label_bounds=parse_bounds("--label-bounds", self.label_bounds),
+        )
+
+    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | None]:
+        """Return the bound that the model needs: what was given, else the reader's; one that is not, if given."""
+        norm, bound, sparse = self.data_norm, self.data_bound, is_sparse(model)
+        return {
+            "data_norm": reader.data_norm if norm is None and not sparse else norm,
+            "data_bound": reader.data_bound if bound is None and sparse else bound,
+        }
+
+
+@with_groups
 def fit(
-    table: TableArgument,
-    model: ModelOption,
-    epsilon: EpsilonOption,
-    out: Annotated[Path, typer.Option("--out", help="Where to write the model (JSON).")],
-    delta: DeltaOption = None,
-    accept_delta: AcceptDeltaOption = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="Public facts about the columns (TOML), for CSV and Parquet.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
-    ] = None,
-    receipt: Annotated[
-        Path | None, typer.Option("--receipt", help="Where to write the receipt. Default: beside the model.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Where to write the receipt as a page (HTML). Default: nowhere.")
-    ] = None,
-    model_card: ModelCardOption = None,
+    *,
+    table: Path = TABLE,
+    model: ModelKind = MODEL,
+    epsilon: float = EPSILON,
+    out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
+    delta: float | None = DELTA,
+    accept_delta: float | None = ACCEPT_DELTA,
+    schema: Path | None = option("--schema", "Public facts about the columns (TOML), for CSV and Parquet."),
+    target: str | None = TARGET,
+    receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
+    report: Path | None = option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
+    model_card: Path | None = MODEL_CARD,
     force: ForceOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr, no receipt on stdout.")] = False,
-    alpha: AlphaOption = None,
-    solver: SolverOption = None,
-    radius: RadiusOption = None,
-    n_steps: NStepsOption = None,
-    adjacency: AdjacencyOption = None,
-    n_public: NPublicOption = None,
-    intercept: InterceptOption = True,
-    random_state: Annotated[
-        int | None,
-        typer.Option(
-            "--random-state",
-            help="A seed: makes the run repeatable, and not private against whoever knows it.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            envvar="SOTTOVOCE_LEDGER",
-            show_envvar=True,
-            help="Privacy budget on disk to charge: sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", help="Name of the data set in the ledger.", rich_help_panel=TRAINING),
-    ] = None,
-    n_features: Annotated[
-        int | None, typer.Option("--n-features", help="Number of features.", rich_help_panel=_FACTS)
-    ] = None,
-    data_norm: Annotated[
-        float | None,
-        typer.Option(
-            "--data-norm",
-            help="Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    data_bound: DataBoundOption = None,
-    classes: Annotated[
-        str | None, typer.Option("--classes", help="All labels of a classifier, such as -1,1.", rich_help_panel=_FACTS)
-    ] = None,
-    label_bounds: Annotated[
-        str | None,
-        typer.Option(
-            "--label-bounds",
-            help="Bounds of the labels (ridge, lasso), such as 0,100; labels beyond are clipped.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    format: FormatOption = None,  # noqa: A002
-    header: HeaderOption = None,
-    delimiter: DelimiterOption = None,
-    skip_rows: SkipRowsOption = 0,
+    quiet: bool = flag("--quiet", "No progress on stderr, no receipt on stdout."),
+    training: Training,
+    random_state: int | None = RANDOM_STATE,
+    ledger: str | None = option(
+        "--ledger",
+        "Privacy budget on disk to charge: sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
+        TRAINING,
+        **LEDGER,
+    ),
+    dataset: str | None = option("--dataset", "Name of the data set in the ledger.", TRAINING),
+    facts: _Facts,
+    reading: Reading,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
@@ -139,24 +138,14 @@ def fit(
     if report is None:
         refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
-    kind = file_format(table, chosen=format)
-    facts = {"--n-features": n_features, "--classes": classes, "--label-bounds": label_bounds}
     reader: RowReader
-    if kind == Format.LIBSVM:
+    if reading.is_libsvm(table):
         refuse_options("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
-        reader = SparseRows(
-            n_features=_given_n_features(n_features),
-            data_norm=None if is_sparse(model) else _given_data_norm(data_norm),
-            data_bound=_given_data_bound(data_bound) if is_sparse(model) else None,
-            classes=None if classes is None else parse_classes("--classes", classes),
-            label_bounds=None if label_bounds is None else parse_bounds("--label-bounds", label_bounds),
-            skip_rows=skip_rows,
-        )
+        reader = facts.rows(model, reading)
     else:
-        refuse_options("is for LIBSVM text: with named columns the schema says it", facts)
-        described = _read_schema(schema, target, table)
-        layout = layout_with(described.layout, header, delimiter)
-        reader = SchemaRows(Encoder(described), layout=layout, format=kind, skip_rows=skip_rows)
+        why = "is for LIBSVM text: with named columns the schema says it"
+        refuse_fields(why, facts, "n_features", "classes", "label_bounds")
+        reader = SchemaRows.of(_read_schema(schema, target, table), reading)
     estimator = make_estimator(
         model,
         classes=reader.classes,
@@ -165,14 +154,8 @@ def fit(
             "epsilon": epsilon,
             "delta": delta,
             "accept_delta": accept_delta,
-            **_bounds(model, reader, data_norm=data_norm, data_bound=data_bound),
-            "radius": radius,
-            "n_steps": n_steps,
-            "alpha": parse_alpha("--alpha", alpha),
-            "solver": solver,
-            "adjacency": adjacency,
-            "n_public": n_public,
-            "fit_intercept": intercept,
+            **facts.bounds(model, reader),
+            **training.parameters(),
             "random_state": random_state,
             "ledger": ledger,
             "dataset": dataset,
@@ -212,39 +195,3 @@ def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
             "confirm each line from public knowledge, and give --schema schema.toml."
         )
     return confirmed_schema(path, target)
-
-
-def _given_n_features(n_features: int | None) -> int:
-    if n_features is None:
-        raise ParameterError(
-            "--n-features is missing: LIBSVM text needs --n-features N, the public number of features. It is never "
-            "taken from the data."
-        )
-    return whole_number("--n-features", n_features, at_least=1)
-
-
-def _bounds(
-    model: ModelKind, reader: RowReader, *, data_norm: float | None, data_bound: float | None
-) -> dict[str, float | None]:
-    """Return the bound that the model needs: what was given, else what the schema says; one that is not, if given."""
-    if is_sparse(model):
-        return {"data_bound": reader.data_bound if data_bound is None else data_bound, "data_norm": data_norm}
-    return {"data_norm": reader.data_norm if data_norm is None else data_norm, "data_bound": data_bound}
-
-
-def _given_data_bound(data_bound: float | None) -> float:
-    if data_bound is None:
-        raise ParameterError(
-            "--data-bound is missing: a sparse model of LIBSVM text needs --data-bound B, a public bound on the "
-            "absolute value of every entry. Never compute it from the data; larger entries are clipped to it."
-        )
-    return data_bound
-
-
-def _given_data_norm(data_norm: float | None) -> float:
-    if data_norm is None:
-        raise ParameterError(
-            "--data-norm is missing: LIBSVM text needs --data-norm R, a public bound on the Euclidean norm of a row. "
-            "Never compute it from the data; longer rows are shortened to it."
-        )
-    return data_norm

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
 from sottovoce._files import check_writable
-from sottovoce.cli._options import ForceOption
+from sottovoce.cli._options import LEDGER, REQUIRED, ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
@@ -21,45 +21,27 @@ __all__ = ["ledger"]
 
 ledger = typer.Typer(help="Privacy budgets on disk, charged before anybody looks at the data.", no_args_is_help=True)
 
-UrlOption = Annotated[
-    str,
-    typer.Option(
-        "--ledger",
-        envvar="SOTTOVOCE_LEDGER",
-        show_envvar=True,
-        help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
-    ),
-]
-DatasetOption = Annotated[str, typer.Option("--dataset", help="Name of the data set.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-HeadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--expected-head",
-        help="Hash of an entry that was the last one at some time, kept elsewhere: shows that no end was cut off.",
-    ),
-]
+_URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", default=REQUIRED, **LEDGER)
+_DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)
+_JSON: Any = flag("--json", "Print JSON.")
 
 
 @ledger.command()
 def create(
-    url: UrlOption,
-    dataset: DatasetOption,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Budget for all fits together, > 0.")],
-    delta: Annotated[float, typer.Option("--delta", help="Of the budget; well below 1 / number of people.")],
-    adjacency: Annotated[
-        str, typer.Option("--adjacency", help="Which tables are neighbours: zero-out, add-remove or replace-one.")
-    ] = "zero-out",
-    unit: Annotated[
-        str, typer.Option("--unit", help="What one neighbouring change is about, in words.")
-    ] = "one row of the table, label included",
-    composition: Annotated[
-        str,
-        typer.Option("--composition", help="mixed takes everything; gaussian is tighter, for Gaussian releases alone."),
-    ] = "mixed",
-    allow_nonprivate: Annotated[
-        bool, typer.Option("--allow-nonprivate", help="Record runs without protection rather than refuse them.")
-    ] = False,
+    url: str = _URL,
+    dataset: str = _DATASET,
+    epsilon: float = option("--epsilon", "Budget for all fits together, > 0.", default=REQUIRED),
+    delta: float = option("--delta", "Of the budget; well below 1 / number of people.", default=REQUIRED),
+    adjacency: str = option(
+        "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
+    ),
+    unit: str = option(
+        "--unit", "What one neighbouring change is about, in words.", default="one row of the table, label included"
+    ),
+    composition: str = option(
+        "--composition", "mixed takes everything; gaussian is tighter, for Gaussian releases alone.", default="mixed"
+    ),
+    allow_nonprivate: bool = flag("--allow-nonprivate", "Record runs without protection rather than refuse them."),
 ) -> None:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
@@ -78,9 +60,7 @@ def create(
 
 @ledger.command()
 def show(
-    url: UrlOption,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Only this one. Default: all.")] = None,
-    as_json: JsonOption = False,
+    url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all."), as_json: bool = _JSON
 ) -> None:
     """Show the budgets, what is spent of them and what remains."""
     book = Ledger(url)
@@ -98,7 +78,7 @@ def show(
 
 
 @ledger.command()
-def history(url: UrlOption, dataset: DatasetOption, as_json: JsonOption = False) -> None:
+def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = _JSON) -> None:
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
     if as_json:
@@ -110,14 +90,11 @@ def history(url: UrlOption, dataset: DatasetOption, as_json: JsonOption = False)
 
 @ledger.command()
 def cancel(
-    url: UrlOption,
-    charge: Annotated[
-        str, typer.Argument(help="Number of the entry that `ledger history` shows, or the name of the charge.")
-    ],
-    reason: Annotated[
-        str,
-        typer.Option("--reason", help="For the record: why nobody learnt anything from this run. No data in it."),
-    ],
+    url: str = _URL,
+    charge: str = argument(None, "Number of the entry that `ledger history` shows, or the name of the charge."),
+    reason: str = option(
+        "--reason", "For the record: why nobody learnt anything from this run. No data in it.", default=REQUIRED
+    ),
 ) -> None:
     """Give back a charge whose run is over and told nobody anything. A decision about privacy: never automate it."""
     book = Ledger(url)
@@ -130,17 +107,11 @@ def cancel(
 
 @ledger.command("import")
 def import_(
-    url: UrlOption,
-    dataset: DatasetOption,
-    receipt: Annotated[
-        Path, typer.Argument(help="Receipt, model file or page of a run that no ledger was charged for.")
-    ],
-    same_unit: Annotated[
-        bool, typer.Option("--same-unit", help="The receipt's unit is that of the data set, in other words.")
-    ] = False,
-    another_run: Annotated[
-        bool, typer.Option("--another-run", help="An equal receipt was imported, of another run.")
-    ] = False,
+    url: str = _URL,
+    dataset: str = _DATASET,
+    receipt: Path = argument(None, "Receipt, model file or page of a run that no ledger was charged for."),
+    same_unit: bool = flag("--same-unit", "The receipt's unit is that of the data set, in other words."),
+    another_run: bool = flag("--another-run", "An equal receipt was imported, of another run."),
 ) -> None:
     """Charge a run of before by its receipt. Do so for all old receipts before the first new fit."""
     book = Ledger(url)
@@ -152,13 +123,12 @@ def import_(
 
 @ledger.command()
 def verify(
-    url: Annotated[
-        str | None, typer.Option("--ledger", envvar="SOTTOVOCE_LEDGER", show_envvar=True, help="Address of the ledger.")
-    ] = None,
-    exported: Annotated[
-        Path | None, typer.Option("--file", help="Verify this file from `ledger export` in place of a database.")
-    ] = None,
-    expected_head: HeadOption = None,
+    url: str | None = option("--ledger", "Address of the ledger.", **LEDGER),
+    exported: Path | None = option("--file", "Verify this file from `ledger export` in place of a database."),
+    expected_head: str | None = option(
+        "--expected-head",
+        "Hash of an entry that was the last one at some time, kept elsewhere: shows that no end was cut off.",
+    ),
 ) -> None:
     """Check the chain of hashes and every charge against its budget; exit code 1 if something is wrong."""
     if exported is not None:
@@ -181,8 +151,8 @@ def verify(
 
 @ledger.command()
 def export(
-    url: UrlOption,
-    out: Annotated[Path, typer.Option("--out", help="Where to write the JSON lines.")],
+    url: str = _URL,
+    out: Path = option("--out", "Where to write the JSON lines.", default=REQUIRED),
     force: ForceOption = False,
 ) -> None:
     """Write the whole ledger as JSON lines, which `ledger verify --file` checks without the database."""

@@ -5,101 +5,66 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator
 from sottovoce.cli._options import (
-    AcceptDeltaOption,
-    AdjacencyOption,
-    AlphaOption,
-    DeltaOption,
-    EpsilonOption,
-    InterceptOption,
-    ModelOption,
-    NPublicOption,
-    NStepsOption,
-    RadiusOption,
-    SolverOption,
+    ACCEPT_DELTA,
+    DELTA,
+    EPSILON,
+    MODEL,
+    REQUIRED,
+    ModelKind,
+    Training,
+    flag,
+    option,
+    refuse_options,
+    require,
+    with_groups,
 )
 from sottovoce.cli._output import print_rows
-from sottovoce.cli._parse import parse_alpha, parse_bounds
-from sottovoce.exceptions import ParameterError
+from sottovoce.cli._parse import parse_bounds
 from sottovoce.tables import Encoder, Schema
 
 __all__ = ["plan"]
 
 
+@with_groups
 def plan(
-    model: ModelOption,
-    epsilon: EpsilonOption,
-    n_samples: Annotated[int, typer.Option("--n-samples", help="Public number of rows.")],
-    delta: DeltaOption = None,
-    accept_delta: AcceptDeltaOption = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="Take features, classes and label bounds from this schema.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The column to predict. Default: the schema's.")
-    ] = None,
-    n_features: Annotated[
-        int | None, typer.Option("--n-features", help="Number of features, without a schema.")
-    ] = None,
-    n_classes: Annotated[
-        int | None, typer.Option("--n-classes", help="Number of classes, without a schema. Default: 2.")
-    ] = None,
-    label_bounds: Annotated[
-        str | None, typer.Option("--label-bounds", help="Bounds of the labels (ridge, lasso), without a schema.")
-    ] = None,
-    alpha: AlphaOption = None,
-    solver: SolverOption = None,
-    radius: RadiusOption = None,
-    n_steps: NStepsOption = None,
-    adjacency: AdjacencyOption = None,
-    n_public: NPublicOption = None,
-    intercept: InterceptOption = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    *,
+    model: ModelKind = MODEL,
+    epsilon: float = EPSILON,
+    n_samples: int = option("--n-samples", "Public number of rows.", default=REQUIRED),
+    delta: float | None = DELTA,
+    accept_delta: float | None = ACCEPT_DELTA,
+    schema: Path | None = option("--schema", "Take features, classes and label bounds from this schema."),
+    target: str | None = option("--target", "The column to predict. Default: the schema's."),
+    n_features: int | None = option("--n-features", "Number of features, without a schema."),
+    n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2."),
+    label_bounds: str | None = option("--label-bounds", "Bounds of the labels (ridge, lasso), without a schema."),
+    training: Training,
+    as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
     """Show what a fit would spend, and how much noise it would add. No data are read."""
     if schema is None:
-        if n_features is None:
-            raise ParameterError("--n-features is missing: give it, or --schema.")
-        classes: tuple[Any, ...] | None = tuple(
-            range(whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2))
-        )
-        bounds = None if label_bounds is None else parse_bounds("--label-bounds", label_bounds)
+        n_features = require("--n-features", n_features, "give it, or --schema.")
+        n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
+        classes: tuple[Any, ...] | None = tuple(range(n_classes))
+        bounds = parse_bounds("--label-bounds", label_bounds)
     else:
-        for option, value in (
-            ("--n-features", n_features),
-            ("--n-classes", n_classes),
-            ("--label-bounds", label_bounds),
-        ):
-            if value is not None:
-                raise ParameterError(f"{option} cannot be given together with --schema, which says it.")
+        refuse_options("cannot be given together with --schema, which says it", {
+            "--n-features": n_features, "--n-classes": n_classes, "--label-bounds": label_bounds,
+        })  # fmt: skip
         described = Schema.from_toml(schema)
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
-    estimator = make_estimator(
-        model,
-        classes=classes,
-        label_bounds=bounds,
-        options={
-            "epsilon": epsilon,
-            "delta": delta,
-            "accept_delta": accept_delta,
-            # the plan is made for rows in units of their bound; with --radius in those units too
-            "data_bound" if is_sparse(model) else "data_norm": 1.0,
-            "radius": radius,
-            "n_steps": n_steps,
-            "alpha": parse_alpha("--alpha", alpha),
-            "solver": solver,
-            "adjacency": adjacency,
-            "n_public": n_public,
-            "fit_intercept": intercept,
-        },
-    )
+    # the plan is made for rows in units of their bound; with --radius in those units too
+    unit = {"data_bound" if is_sparse(model) else "data_norm": 1.0}
+    options = {"epsilon": epsilon, "delta": delta, "accept_delta": accept_delta, **unit, **training.parameters()}
+    estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     if as_json:
         plain = {name: _plain(value) for name, value in summary.items()}

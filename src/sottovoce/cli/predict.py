@@ -6,65 +6,47 @@ import csv
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy.typing as npt
 import typer
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
-from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._options import (
-    DelimiterOption,
-    ForceOption,
-    Format,
-    FormatOption,
-    HeaderOption,
-    SkipRowsOption,
-    TableArgument,
-    layout_with,
-)
+from sottovoce._files import write_whole
+from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, with_groups
+from sottovoce.cli._output import check_output
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.tables import Encoder, Schema, file_format
 
 __all__ = ["predict"]
 
 
+@with_groups
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `sottovoce fit` wrote.")],
-    table: TableArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where to write the predictions (CSV). Default: stdout.")
-    ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Add the probability of each class (logistic models).")
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Compare with the labels in TABLE; the result goes to stderr.")
-    ] = False,
-    format: FormatOption = None,  # noqa: A002
-    header: HeaderOption = None,
-    delimiter: DelimiterOption = None,
-    skip_rows: SkipRowsOption = 0,
+    *,
+    model: Path = argument("MODEL", "A model that `sottovoce fit` wrote."),
+    table: Path = TABLE,
+    out: Path | None = option("--out", "Where to write the predictions (CSV). Default: stdout."),
+    proba: bool = flag("--proba", "Add the probability of each class (logistic models)."),
+    score: bool = flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
+    reading: Reading,
     force: ForceOption = False,
 ) -> None:
     """Predict each row of TABLE with MODEL, as CSV with one line a row."""
     if out is not None:
-        if out.resolve() in (model.resolve(), table.resolve()):
-            raise ParameterError(f"--out {out}: this is a file to read from. Choose another path.")
-        check_writable("--out", out, overwrite=force)
+        check_output("--out", out, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
     if proba and not hasattr(estimator, "predict_proba"):
         raise ParameterError(f"--proba: a {type(estimator).__name__} gives no probabilities; train --model logistic.")
-    reader: RowReader
-    kind = file_format(table, chosen=format)
-    if schema is None:
-        reader = _sparse_reader(estimator, kind, table, skip_rows)
-    else:
-        reader = _schema_reader(schema, kind, table, header, delimiter, skip_rows)
+    if schema is not None and reading.is_libsvm(table):
+        raise ParameterError(
+            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
+            "of its schema."
+        )
+    reader = _sparse_rows(estimator, table, reading) if schema is None else SchemaRows.of(schema, reading)
     if score:
         X, y = reader.read(table)
     else:
@@ -79,32 +61,14 @@ def predict(
         typer.echo(_score(estimator, predicted, y), err=True)
 
 
-def _schema_reader(
-    schema: Schema, kind: str, table: Path, header: bool | None, delimiter: str | None, skip_rows: int
-) -> RowReader:
-    if kind == Format.LIBSVM:
-        raise ParameterError(
-            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
-            "of its schema."
-        )
-    layout = layout_with(schema.layout, header, delimiter)
-    return SchemaRows(Encoder(schema), layout=layout, format=kind, skip_rows=skip_rows)
-
-
-def _sparse_reader(estimator: DPLinearEstimator, kind: str, table: Path, skip_rows: int) -> RowReader:
-    if kind != Format.LIBSVM:
+def _sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
+    if not reading.is_libsvm(table):
         raise ParameterError(
             f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "
             "--format libsvm if its name does not tell), or train with --schema."
         )
-    return SparseRows(
-        n_features=estimator.n_features_in_,
-        data_norm=None,
-        data_bound=None,
-        classes=tuple(estimator.classes_.tolist()) if isinstance(estimator, ClassifierMixin) else None,
-        label_bounds=None,
-        skip_rows=skip_rows,
-    )
+    classes = tuple(estimator.classes_.tolist()) if isinstance(estimator, ClassifierMixin) else None
+    return SparseRows(n_features=estimator.n_features_in_, reading=reading, classes=classes)
 
 
 def _write(columns: dict[str, npt.NDArray[Any]], out: Path | None, *, force: bool) -> None:

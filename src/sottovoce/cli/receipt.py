@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
 from sottovoce._files import write_whole
-from sottovoce.cli._options import ForceOption, refuse_options
+from sottovoce.cli._options import REQUIRED, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
@@ -37,32 +37,26 @@ def _group() -> None:
 
 @receipt.command()
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)],
-    model: Annotated[
-        Path | None, typer.Option("--model", help="A model file that the receipt should belong to.")
-    ] = None,
-    public_key: Annotated[
-        Path | None,
-        typer.Option("--public-key", help="Public key of whoever should have signed; unsigned receipts fail."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    path: Path = argument("FILE", _FILE),
+    model: Path | None = option("--model", "A model file that the receipt should belong to."),
+    public_key: Path | None = option(
+        "--public-key", "Public key of whoever should have signed; unsigned receipts fail."
+    ),
+    as_json: bool = flag("--json", "Print the outcome as JSON."),
 ) -> None:
     """Account the event in FILE again, plan the run again, and compare; say what no file can show.
 
     Exit code 0 if nothing that can be checked is wrong, 2 otherwise.
     """
     found = verify_receipt(path, model=model, public_key=public_key)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
-    else:
-        print_rows(f"Verification {path}", found.rows())
+    _print(f"Verification {path}", found, as_json)
     if not found.passed:
         raise typer.Exit(2)
 
 
 @receipt.command()
 def key(
-    out: Annotated[Path, typer.Option("--out", help="Where to write the private key; the public one: beside it, .pub")],
+    out: Path = option("--out", "Where to write the private key; the public one: beside it, .pub", default=REQUIRED),
 ) -> None:
     """Make a pair of keys to sign receipts with: the private one for its owner alone."""
     public = make_key(out)
@@ -71,8 +65,8 @@ def key(
 
 @receipt.command()
 def sign(
-    path: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt; the signature is written into it.")],
-    key: Annotated[Path, typer.Option("--key", help="A private key that `sottovoce receipt key` made.")],
+    path: Path = argument("RECEIPT", "A receipt; the signature is written into it."),
+    key: Path = option("--key", "A private key that `sottovoce receipt key` made.", default=REQUIRED),
 ) -> None:
     """Sign a receipt, after it was verified: a signature under a false one helps nobody."""
     found = verify_receipt(path)
@@ -87,28 +81,20 @@ def sign(
 
 @receipt.command("sum")
 def add(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Receipts, models or pages.")],
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="At which to state the sum. Default: the largest of the receipts.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the sum as JSON.")] = False,
+    paths: list[Path] = argument("FILE...", "Receipts, models or pages."),
+    delta: float | None = option("--delta", "At which to state the sum. Default: the largest of the receipts."),
+    as_json: bool = flag("--json", "Print the sum as JSON."),
 ) -> None:
     """Add receipts about the same people up: what all runs together promise."""
-    found = sum_receipts([read_receipt(path) for path in paths], delta=delta)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-    else:
-        print_rows("Sum", found.rows())
+    _print("Sum", sum_receipts([read_receipt(path) for path in paths], delta=delta), as_json)
 
 
 @receipt.command()
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="A", help=_FILE)],
-    second: Annotated[Path, typer.Argument(metavar="B", help=_FILE)],
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write the comparison as a page, and print nothing.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    first: Path = argument("A", _FILE),
+    second: Path = argument("B", _FILE),
+    html: Path | None = option("--html", "Write the comparison as a page, and print nothing."),
+    as_json: bool = flag("--json", "Print the comparison as JSON."),
     force: ForceOption = False,
 ) -> None:
     """Say whether the promise of B is weaker or stronger than that of A, and what else differs."""
@@ -119,8 +105,11 @@ def diff(
     if html is not None:
         write_page(html, difference_page(a, b, names=(str(first), str(second))))
         return
-    found = diff_receipts(a, b)
+    _print(f"From {first} to {second}", diff_receipts(a, b), as_json)
+
+
+def _print(title: str, found: Any, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
-        return
-    print_rows(f"From {first} to {second}", found.rows())
+    else:
+        print_rows(title, found.rows())

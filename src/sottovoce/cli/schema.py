@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._options import (
-    DelimiterOption,
-    ForceOption,
-    Format,
-    FormatOption,
-    HeaderOption,
-    SkipRowsOption,
-    TableArgument,
-    layout_with,
-)
+from sottovoce.cli._options import TABLE, ForceOption, Reading, option, with_groups
 from sottovoce.exceptions import ParameterError
-from sottovoce.tables import Layout, draft_schema, file_format, read_table
+from sottovoce.tables import Layout, draft_schema
 
 __all__ = ["schema"]
 
 
+@with_groups
 def schema(
-    table: TableArgument,
-    target: Annotated[str | None, typer.Option("--target", help="The column to predict.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where to write the draft. Default: stdout.")] = None,
-    format: FormatOption = None,  # noqa: A002
-    header: HeaderOption = None,
-    delimiter: DelimiterOption = None,
-    skip_rows: SkipRowsOption = 0,
+    *,
+    table: Path = TABLE,
+    target: str | None = option("--target", "The column to predict."),
+    out: Path | None = option("--out", "Where to write the draft. Default: stdout."),
+    reading: Reading,
     force: ForceOption = False,
 ) -> None:
     """Draft a schema from TABLE: a start, private until every line is confirmed from public knowledge.
 
     The draft is made by looking at the data. `sottovoce fit` refuses it until it says confirmed = true.
     """
-    kind = file_format(table, chosen=format)
-    if kind == Format.LIBSVM:
+    if reading.is_libsvm(table):
         raise ParameterError(
             f"{table}: LIBSVM text needs no schema: give --n-features, --data-norm, and --classes or --label-bounds to "
             "sottovoce fit."
@@ -48,10 +36,7 @@ def schema(
         if out.resolve() == table.resolve():
             raise ParameterError(f"--out {out}: this is the table itself. Choose another path.")
         check_writable("--out", out, overwrite=force)
-    layout = layout_with(Layout(), header, delimiter)
-    draft = draft_schema(
-        read_table(table, layout=layout, format=kind, skip_rows=skip_rows), target=target, layout=layout
-    )
+    draft = draft_schema(reading.table(table, Layout()), target=target, layout=reading.layout(Layout()))
     if out is None:
         typer.echo(draft, nl=False)
     else:

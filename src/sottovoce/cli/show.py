@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from sottovoce.cli._models import model_rows
-from sottovoce.cli._options import ForceOption, ModelCardOption, refuse_options
+from sottovoce.cli._options import MODEL_CARD, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.estimators.persistence import load_model
 from sottovoce.report import read_model_card, read_receipt, receipt_page
@@ -18,15 +17,10 @@ __all__ = ["show"]
 
 
 def show(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL_OR_RECEIPT", help="A file that `sottovoce fit` wrote, or the page of a receipt."),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write the receipt as a page to read, sign and print; print nothing.")
-    ] = None,
-    model_card: ModelCardOption = None,
+    path: Path = argument("MODEL_OR_RECEIPT", "A file that `sottovoce fit` wrote, or the page of a receipt."),
+    as_json: bool = flag("--json", "Print the receipt as JSON."),
+    html: Path | None = option("--html", "Write the receipt as a page to read, sign and print; print nothing."),
+    model_card: Path | None = MODEL_CARD,
     force: ForceOption = False,
 ) -> None:
     """Show the receipt of a model: what was promised, about what, and what it does not cover.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import typer
@@ -21,23 +21,26 @@ from sklearn.base import clone
 from sottovoce._files import check_writable
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.cli._options import (
+    ACCEPT_DELTA,
+    ALPHA,
+    DELTA,
+    EPSILON,
+    INTERCEPT,
+    MODEL,
+    N_STEPS,
+    RADIUS,
+    RANDOM_STATE,
+    TARGET,
     TRAINING,
-    AcceptDeltaOption,
-    AlphaOption,
-    DelimiterOption,
-    DeltaOption,
-    EpsilonOption,
     ForceOption,
-    Format,
-    FormatOption,
-    HeaderOption,
-    InterceptOption,
     ModelKind,
-    ModelOption,
-    NStepsOption,
-    RadiusOption,
-    SkipRowsOption,
-    refuse_options,
+    Reading,
+    argument,
+    flag,
+    option,
+    refuse_fields,
+    require,
+    with_groups,
 )
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_by_party, parse_classes, parse_sizes
@@ -46,7 +49,6 @@ from sottovoce.cli._parties import (
     GivenBounds,
     PartyFacts,
     PartySource,
-    Reading,
     find_schema,
     name_tables,
     several_tables,
@@ -56,7 +58,7 @@ from sottovoce.cli._parties import (
 from sottovoce.cli._rows import SparseRows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.tables import Encoder, file_format
+from sottovoce.tables import Encoder
 from sottovoce.vertical import (
     Comparison,
     Party,
@@ -92,228 +94,145 @@ _SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
 _REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 
 
+# ------------------------------------------------------------------ options
+
+
+@dataclass(frozen=True)
+class _Training:
+    """How to train."""
+
+    mechanism: str | None = option(
+        "--mechanism",
+        f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
+        "sparse-logistic have --aggregation instead.",
+        TRAINING,
+    )
+    aggregation: str | None = option(
+        "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
+    )
+    radius: float | None = RADIUS
+    n_steps: int | None = N_STEPS
+    alpha: str | None = ALPHA
+    fit_intercept: bool = INTERCEPT
+    solver: str | None = option("--solver", "With epsilon inf: lbfgs or admm. Default: auto.", TRAINING)
+    max_iter: int | None = option("--max-iter", "With epsilon inf, or a mechanism in rounds: rounds at most.", TRAINING)
+    tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
+    random_state: int | None = RANDOM_STATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What the command line says about tables, parties and training."""
+
+    tables: list[str] = argument(
+        "TABLE...", "One table whose columns are split, or one a party: FILE, named like the file, or NAME=FILE."
+    )
+    target: str | None = TARGET
+    party: list[str] = option(
+        "--party", "Columns of a party, once for each; NAME alone has all others.", _SPLIT, metavar="NAME=COL,...",
+        default=[],
+    )  # fmt: skip
+    sizes: str | None = option(
+        "--sizes",
+        "Instead: how many columns each party has, in order; they are named party1, party2, ...",
+        _SPLIT,
+        metavar="N,N,...",
+    )
+    id: list[str] = option(
+        "--id", "Column that identifies people; NAME=COL where it differs.", _SEVERAL, metavar="COL", default=[]
+    )
+    align: str | None = option("--align", f"{' or '.join(METHODS)}. Default: exact.", _SEVERAL)
+    duplicates: str | None = option(
+        "--duplicates", "Identifiers that repeat at a party: error, or drop all their rows. Default: error.", _SEVERAL
+    )
+    schema: list[str] = option(
+        "--schema",
+        "Public facts about the columns (TOML), NAME=FILE for several. Default: beside each table, ending in .toml.",
+        _FACTS,
+        metavar="FILE",
+        default=[],
+    )
+    label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
+    labels_public: bool = flag("--labels-public", "The labels are no secret.", _FACTS)
+    data_norm: list[str] = option(
+        "--data-norm",
+        "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
+        _FACTS,
+        metavar="NAME=NUMBER",
+        default=[],
+    )
+    data_bound: list[str] = option(
+        "--data-bound",
+        "lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, 1.",
+        _FACTS,
+        metavar="NAME=NUMBER",
+        default=[],
+    )
+    nonnegative: list[str] = option(
+        "--nonnegative",
+        "No entry of this party is negative (LIBSVM; a schema tells it).",
+        _FACTS,
+        metavar="NAME",
+        default=[],
+    )
+    n_features: int | None = option("--n-features", "LIBSVM: number of features. Default: by --sizes.", _FACTS)
+    classes: str | None = option("--classes", "LIBSVM: negative and positive label, such as -1,1.", _FACTS)
+    label_bounds: str | None = option(
+        "--label-bounds", "LIBSVM: bounds of the labels of ridge and lasso, such as 0,100.", _FACTS
+    )
+
+    training: _Training
+    test: list[str] = option(
+        "--test",
+        "Other people, in tables like those of the training; NAME=FILE for several.",
+        _HELD_OUT,
+        metavar="TABLE",
+        default=[],
+    )
+    reading: Reading
+
+    @property
+    def bounds(self) -> GivenBounds:
+        """The bounds on rows and entries."""
+        return GivenBounds(self.data_norm, self.data_bound)
+
+    def refuse_facts_of_libsvm(self) -> None:
+        """Refuse the options that only LIBSVM text needs."""
+        why = "is for LIBSVM text: with named columns the schema says it"
+        refuse_fields(why, self, "nonnegative", "n_features", "classes", "label_bounds")
+
+
 @vertical.callback()
 def _group() -> None:
     """Columns of the same people at several organisations."""
 
 
 @vertical.command()
+@with_groups
 def simulate(
-    tables: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TABLE...",
-            help="One table whose columns are split, or one a party: FILE, named like the file, or NAME=FILE.",
-        ),
-    ],
-    model: ModelOption,
-    epsilon: EpsilonOption,
-    delta: DeltaOption = None,
-    accept_delta: AcceptDeltaOption = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for receipts, parts of the model and the history.")
-    ] = None,
+    *,
+    model: ModelKind = MODEL,
+    epsilon: float = EPSILON,
+    delta: float | None = DELTA,
+    accept_delta: float | None = ACCEPT_DELTA,
+    given: _Given,
+    out: Path | None = option("--out", "Folder for receipts, parts of the model and the history."),
     force: ForceOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the comparison only.")] = False,
-    party: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--party",
-            metavar="NAME=COL,...",
-            help="Columns of a party, once for each; NAME alone has all others.",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--sizes",
-            metavar="N,N,...",
-            help="Instead: how many columns each party has, in order; they are named party1, party2, ...",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--id",
-            metavar="COL",
-            help="Column that identifies people; NAME=COL where it differs.",
-            rich_help_panel=_SEVERAL,
-        ),
-    ] = None,
-    align: Annotated[
-        str | None,
-        typer.Option("--align", help=f"{' or '.join(METHODS)}. Default: exact.", rich_help_panel=_SEVERAL),
-    ] = None,
-    duplicates: Annotated[
-        str | None,
-        typer.Option(
-            "--duplicates",
-            help="Identifiers that repeat at a party: error, or drop all their rows. Default: error.",
-            rich_help_panel=_SEVERAL,
-        ),
-    ] = None,
-    schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="Public facts about the columns (TOML), NAME=FILE for several. Default: beside each table, ending in "
-            ".toml.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    label_holder: Annotated[
-        str | None,
-        typer.Option("--label-holder", help="Party with the labels. Default: the first.", rich_help_panel=_FACTS),
-    ] = None,
-    labels_public: Annotated[
-        bool, typer.Option("--labels-public", help="The labels are no secret.", rich_help_panel=_FACTS)
-    ] = False,
-    data_norm: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data-norm",
-            metavar="NAME=NUMBER",
-            help="Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    data_bound: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data-bound",
-            metavar="NAME=NUMBER",
-            help="lasso, sparse-logistic: bound on a party's entries; NUMBER alone is for all. A schema gives its own, "
-            "1.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    nonnegative: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--nonnegative",
-            metavar="NAME",
-            help="No entry of this party is negative (LIBSVM; a schema tells it).",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    n_features: Annotated[
-        int | None,
-        typer.Option("--n-features", help="LIBSVM: number of features. Default: by --sizes.", rich_help_panel=_FACTS),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option("--classes", help="LIBSVM: negative and positive label, such as -1,1.", rich_help_panel=_FACTS),
-    ] = None,
-    label_bounds: Annotated[
-        str | None,
-        typer.Option(
-            "--label-bounds",
-            help="LIBSVM: bounds of the labels of ridge and lasso, such as 0,100.",
-            rich_help_panel=_FACTS,
-        ),
-    ] = None,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(
-            "--mechanism",
-            help=f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
-            "sparse-logistic have --aggregation instead.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    aggregation: Annotated[
-        str | None,
-        typer.Option(
-            "--aggregation",
-            help=f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    radius: RadiusOption = None,
-    n_steps: NStepsOption = None,
-    alpha: AlphaOption = None,
-    intercept: InterceptOption = True,
-    solver: Annotated[
-        str | None,
-        typer.Option("--solver", help="With epsilon inf: lbfgs or admm. Default: auto.", rich_help_panel=TRAINING),
-    ] = None,
-    max_iter: Annotated[
-        int | None,
-        typer.Option(
-            "--max-iter", help="With epsilon inf, or a mechanism in rounds: rounds at most.", rich_help_panel=TRAINING
-        ),
-    ] = None,
-    tol: Annotated[
-        float | None, typer.Option("--tol", help="With epsilon inf: when to stop.", rich_help_panel=TRAINING)
-    ] = None,
-    random_state: Annotated[
-        int | None,
-        typer.Option(
-            "--random-state",
-            help="A seed: makes the run repeatable, and not private against whoever knows it.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--test",
-            metavar="TABLE",
-            help="Other people, in tables like those of the training; NAME=FILE for several.",
-            rich_help_panel=_HELD_OUT,
-        ),
-    ] = None,
-    holdout: Annotated[
-        float | None,
-        typer.Option(
-            "--holdout",
-            help=f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
-            rich_help_panel=_HELD_OUT,
-        ),
-    ] = None,
-    format: FormatOption = None,  # noqa: A002
-    header: HeaderOption = None,
-    delimiter: DelimiterOption = None,
-    skip_rows: SkipRowsOption = 0,
+    quiet: bool = flag("--quiet", "Print the comparison only."),
+    holdout: float | None = option(
+        "--holdout",
+        f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.",
+        _HELD_OUT,
+    ),
 ) -> None:
     """Try vertical training on one machine: what a joint model gains over the label holder's own.
 
     One TABLE is split by columns between the parties; several are one table a party, aligned by an identifier. Always
     compares the label holder's own model with the joint one on people who took no part in the training.
     """
-    given = _Given(
-        tables, schema or [], target, party or [], sizes, ids or [], align, duplicates, label_holder,
-        GivenBounds(data_norm or [], data_bound or []), nonnegative or [], n_features, classes, label_bounds,
-        test or [], Reading(format, header, delimiter, skip_rows),
-    )  # fmt: skip
     source, paths, test_paths = _parties_of(given)
-    estimator = _make_estimator(
-        model,
-        source,
-        epsilon=epsilon,
-        options={
-            "delta": delta,
-            "accept_delta": accept_delta,
-            "mechanism": mechanism,
-            "aggregation": aggregation,
-            "radius": radius,
-            "n_steps": n_steps,
-            "labels_public": labels_public,
-            "alpha": parse_alpha("--alpha", alpha),
-            "fit_intercept": intercept,
-            "solver": solver,
-            "max_iter": max_iter,
-            "tol": tol,
-            "random_state": random_state,
-        },
-    )
-    streams = Streams(random_state)
+    estimator = _make_estimator(model, source, given, epsilon=epsilon, delta=delta, accept_delta=accept_delta)
+    streams = Streams(given.training.random_state)
     share = _share_held_out(holdout, test_paths)
     if out is not None:
         _check_folder(out, source.facts, inputs=[*paths, *test_paths], overwrite=force)
@@ -346,81 +265,40 @@ def simulate(
     _print_comparison(comparison, source.label_holder, private=math.isfinite(epsilon))
 
 
-# ------------------------------------------------------------------ options
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What the command line says about tables and parties."""
-
-    tables: Sequence[str]
-    schema: Sequence[str]
-    target: str | None
-    party: Sequence[str]
-    sizes: str | None
-    ids: Sequence[str]
-    align: str | None
-    duplicates: str | None
-    label_holder: str | None
-    bounds: GivenBounds
-    nonnegative: Sequence[str]
-    n_features: int | None
-    classes: str | None
-    label_bounds: str | None
-    test: Sequence[str]
-    reading: Reading
-
-    def is_libsvm(self, path: Path) -> bool:
-        """Tell whether a file is LIBSVM text."""
-        return file_format(path, chosen=self.reading.format) == Format.LIBSVM
-
-    def refuse_facts_of_libsvm(self) -> None:
-        """Refuse the options that only LIBSVM text needs."""
-        refuse_options("is for LIBSVM text: with named columns the schema says it", {
-            "--nonnegative": self.nonnegative, "--n-features": self.n_features, "--classes": self.classes,
-            "--label-bounds": self.label_bounds,
-        })  # fmt: skip
+# ------------------------------------------------------------------ from options to parties and estimators
 
 
 def _parties_of(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
     """Return who the parties are, the files to train on and those to test on; no table is read."""
     if len(given.tables) > 1:
         return _several_tables(given)
-    refuse_options("is for several tables, which are aligned; one table is aligned already", {
-        "--id": given.ids, "--align": given.align, "--duplicates": given.duplicates,
-    })  # fmt: skip
+    refuse_fields(
+        "is for several tables, which are aligned; one table is aligned already", given, "id", "align", "duplicates"
+    )
     if len(given.test) > 1:
         raise ParameterError(f"--test: one table is split, and so is one table of test people; got {len(given.test)}.")
     if given.party and given.sizes is not None:
         raise ParameterError("--party and --sizes both say who holds which columns. Give one of them.")
     path, tests = Path(given.tables[0]), [Path(text) for text in given.test]
     for test in tests:
-        if given.is_libsvm(test) != given.is_libsvm(path):
+        if given.reading.is_libsvm(test) != given.reading.is_libsvm(path):
             raise ParameterError(f"--test {test}: one of this and {path} is LIBSVM text, the other is not.")
-    return (_split_features if given.is_libsvm(path) else _split_table)(given, path), [path], tests
+    return (_split_features if given.reading.is_libsvm(path) else _split_table)(given, path), [path], tests
 
 
 def _split_features(given: _Given, path: Path) -> PartySource:
-    refuse_options("is for named columns, which LIBSVM text has not", {
-        "--schema": given.schema, "--target": given.target, "--party": given.party,
-    })  # fmt: skip
-    if given.sizes is None:
-        raise ParameterError(
-            f"--sizes is missing: {path} has no named columns; say how many features each party has, such as "
-            "--sizes 66,57."
-        )
-    sizes = parse_sizes("--sizes", given.sizes)
+    refuse_fields("is for named columns, which LIBSVM text has not", given, "schema", "target", "party")
+    why = f"{path} has no named columns; say how many features each party has, such as --sizes 66,57."
+    sizes = parse_sizes("--sizes", require("--sizes", given.sizes, why))
     if given.n_features is not None and whole_number("--n-features", given.n_features, at_least=1) != sum(sizes):
         raise ParameterError(
             f"--sizes must add up to --n-features {given.n_features}; got {'+'.join(map(str, sizes))} = {sum(sizes)}."
         )
     rows = SparseRows(
         n_features=sum(sizes),
-        data_norm=None,
-        data_bound=None,
-        classes=None if given.classes is None else parse_classes("--classes", given.classes),
-        label_bounds=None if given.label_bounds is None else parse_bounds("--label-bounds", given.label_bounds),
-        skip_rows=given.reading.skip_rows,
+        reading=given.reading,
+        classes=parse_classes("--classes", given.classes),
+        label_bounds=parse_bounds("--label-bounds", given.label_bounds),
     )
     return split_features(rows, sizes, given.bounds, given.nonnegative, given.label_holder)
 
@@ -441,9 +319,7 @@ def _split_table(given: _Given, path: Path) -> PartySource:
 
 
 def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]:
-    refuse_options("is for one table that is split; of several tables each is a party's", {
-        "--party": given.party, "--sizes": given.sizes,
-    })  # fmt: skip
+    refuse_fields("is for one table that is split; of several tables each is a party's", given, "party", "sizes")
     paths = name_tables(given.tables)
     tests = parse_by_party("--test", given.test, paths)
     lacking = [name for name in paths if tests and name not in tests]
@@ -452,13 +328,13 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     if len(set(tests.values())) < len(tests):
         raise ParameterError("--test: two parties have the same table. Give --test NAME=FILE for each.")
     for path in (*paths.values(), *map(Path, tests.values())):
-        if given.is_libsvm(path):
+        if given.reading.is_libsvm(path):
             raise ParameterError(f"{path}: LIBSVM text has no column of identifiers to align by. Give CSV or Parquet.")
     given.refuse_facts_of_libsvm()
     files = parse_by_party("--schema", given.schema, paths)
     schemas = {name: find_schema(path, files.get(name), option=f"--schema {name}=FILE") for name, path in paths.items()}
     source = several_tables(
-        schemas, target=given.target, label_holder=given.label_holder, ids=given.ids, bounds=given.bounds,
+        schemas, target=given.target, label_holder=given.label_holder, ids=given.id, bounds=given.bounds,
         method=choice("--align", "exact" if given.align is None else given.align, METHODS),
         duplicates=choice("--duplicates", "error" if given.duplicates is None else given.duplicates, DUPLICATES),
         reading=given.reading,
@@ -472,10 +348,7 @@ def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: 
         return
     if kind in _SPARSE:
         missing = [party.name for party in facts if party.data_bound is None]
-        option, what = (
-            "--data-bound",
-            "the absolute value of its entries",
-        )
+        option, what = "--data-bound", "the absolute value of its entries"
         clipped = "larger entries are clipped to it"
     else:
         missing = [party.name for party in facts if party.data_norm is None and party.name != label_holder]
@@ -489,10 +362,11 @@ def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: 
 
 
 def _make_estimator(
-    kind: ModelKind, source: PartySource, *, epsilon: float, options: Mapping[str, Any]
+    kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float, **budget: float | None
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
-    own = _sparse_options(kind, epsilon, options) if kind in _SPARSE else _penalty_options(kind, epsilon, options)
+    own = {**_parameters(kind, epsilon, given.training), **budget, "labels_public": given.labels_public}
+    own = {name: value for name, value in own.items() if value is not None}
     labels: dict[str, Any]
     if kind in _REGRESSIONS:
         if source.label_bounds is None:
@@ -519,44 +393,31 @@ def _make_estimator(
     return estimator
 
 
-def _penalty_options(kind: ModelKind, epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a model with an L2 penalty is made with."""
-    refuse_options(f"is for --model lasso and sparse-logistic, not for {kind}", {
-        f"--{name.replace('_', '-')}": options[name] for name in ("aggregation", "radius", "n_steps")
-    })  # fmt: skip
-    chosen = {name: value for name, value in options.items() if value is not None}
-    flags = {f"--{name.replace('_', '-')}": options[name] for name in ("mechanism", "solver", "max_iter", "tol")}
-    if epsilon == math.inf:
-        refuse_options("is for a private training, with a finite --epsilon", {"--mechanism": flags.pop("--mechanism")})
-        return chosen
-    mechanism = flags.pop("--mechanism") or next(iter(MECHANISMS))
-    if mechanism in MECHANISMS and "max_iter" in MECHANISMS[mechanism].options:
-        rounds = flags.pop("--max-iter")
-        if rounds is not None:
-            chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
-    refuse_options("is for a training without noise, --epsilon inf", flags)
-    return chosen
-
-
-def _sparse_options(kind: ModelKind, epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a model on the l1 ball is made with."""
-    refuse_options(f"is not for --model {kind}, whose coefficients are bounded by --radius", {
-        f"--{name}": options[name] for name in ("alpha", "solver", "mechanism")
-    })  # fmt: skip
-    if options["radius"] is None:
-        raise ParameterError(
-            f"--radius is missing: --model {kind} needs --radius R, a public bound on the sum of the absolute "
-            "coefficients of all parties (of features in [-1, 1], with a schema). Small is sparse, large fits closely."
-        )
-    if epsilon == math.inf:
-        refuse_options("is for a private training, with a finite --epsilon; without noise give --max-iter", {
-            "--n-steps": options["n_steps"],
-        })  # fmt: skip
+def _parameters(kind: ModelKind, epsilon: float, training: _Training) -> dict[str, Any]:
+    """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
+    chosen = {**vars(training), "alpha": parse_alpha("--alpha", training.alpha)}
+    if kind in _SPARSE:
+        why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
+        refuse_fields(why, training, "alpha", "solver", "mechanism")
+        require("--radius", training.radius, (
+            f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
+            "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+        ))  # fmt: skip
     else:
-        refuse_options("is for a training without noise, --epsilon inf", {
-            "--max-iter": options["max_iter"], "--tol": options["tol"],
-        })  # fmt: skip
-    return {name: value for name, value in options.items() if value is not None}
+        why = f"is for --model lasso and sparse-logistic, not for {kind}"
+        refuse_fields(why, training, "aggregation", "radius", "n_steps")
+    if epsilon == math.inf:
+        why = "is for a private training, with a finite --epsilon"
+        refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")
+        refuse_fields(why, training, "mechanism")
+        return chosen
+    mechanism = MECHANISMS.get(training.mechanism or next(iter(MECHANISMS)))
+    in_rounds = kind not in _SPARSE and mechanism is not None and "max_iter" in mechanism.options
+    if in_rounds and chosen["max_iter"] is not None:
+        chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
+    without_noise = ("solver", "tol") if in_rounds else ("solver", "max_iter", "tol")
+    refuse_fields("is for a training without noise, --epsilon inf", training, *without_noise)
+    return chosen
 
 
 def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Party]) -> Comparison:

@@ -22,9 +22,8 @@ from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
+from sottovoce.estimators.base import NOT_COVERED, PlanLike, PrivateEstimator, Run
 from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
-from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -262,7 +261,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             charge=charge,
         )
 
-    def public_sizes(self, plan: Plan | SearchPlan) -> str:
+    def public_sizes(self, plan: PlanLike) -> str:
         """Return what a receipt says of the public size of the table."""
         given = "n_public" if self.n_public is not None else "n_samples"
         return f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names"

@@ -2,6 +2,18 @@
 
 The device's side (`Protocol`, features, `Randomizer`) loads numpy and nothing else; the server's (`Aggregator`,
 `LocalModel`) is loaded when it is first used.
+
+The modules stand in rooms, each of which imports itself and what stands before it here, at the top of a module or
+inside of a function:
+
+1. the floor: protocol, text, features, wire, odds, candidates, cap, stored: what all sides agree on;
+2. ``device``: a record in, a report out; the page of a survey;
+3. ``fits``: models from sums over reports;
+4. ``server``: reports in, sums out, and their files;
+5. ``planning``: what a collection will be worth;
+6. ``collector``: the HTTP service, with packages of its own: it imports the floor alone, and nothing imports it.
+
+``bernstein`` is the old name of `sottovoce.published.bernstein`, and the only module here that imports ``published``.
 """
 
 from typing import TYPE_CHECKING

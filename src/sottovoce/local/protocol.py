@@ -1,15 +1,8 @@
-"""Protocol: the public parameters that devices and the collector share, with an id that every report carries.
+"""Protocol: the public parameters that devices and the collector share, and what they make of a record."""
 
-The text of a protocol is canonical JSON: keys sorted, no white space, ASCII only, floats in the shortest form that
-reads back to the same double. The id is the first 8 bytes of the SHA-256 of that text. `Protocol.from_json` accepts the
-canonical text only, so a program in another language may hash the text that it was given instead of writing its own.
-"""
-
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Real
 from typing import Any, Final, Self
@@ -20,14 +13,13 @@ from numpy.typing import NDArray
 from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json
+from sottovoce.local.text import ProtocolText, check_entries
 
 __all__ = ["Protocol"]
 
 Array = NDArray[np.float64]
 Label = str | int | float
 
-FORMAT: Final = "sottovoce-local-protocol"
-VERSION: Final = 1
 MECHANISMS: Final = ("cap",)
 TASKS: Final = ("classification", "regression")
 COMPLETIONS: Final = ("slack", "normalise")
@@ -41,11 +33,10 @@ MOST_COLUMNS: Final = 100_000
 MOST_NUMBERS: Final = 2**28  # K d: some seconds of work
 MOST_BEND: Final = 16.0
 MOST_SCALED: Final = 1e100  # its square, 100,000 times, is a double
-_MOST_CHARACTERS: Final = 20_000_000
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Protocol:
+class Protocol(ProtocolText):
     """Public parameters of a collection: who reads them knows what leaves a device and what it may reveal.
 
     Parameters
@@ -183,39 +174,6 @@ class Protocol:
             names = [column for feature in self.features for column in feature.columns]
         ends = ("(intercept)",) * (self.intercept > 0.0) + ("(slack)",) * (self.completion == "slack")
         return (*names, *ends)
-
-    @cached_property
-    def text(self) -> str:
-        """The canonical JSON text."""
-        return json.dumps(self._document(), sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-    @cached_property
-    def id(self) -> bytes:
-        """The first 8 bytes of the SHA-256 of the canonical text."""
-        return hashlib.sha256(self.text.encode("ascii")).digest()[:8]
-
-    def to_json(self) -> str:
-        """Return the canonical JSON text."""
-        return self.text
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Read a protocol from its canonical text.
-
-        Raises
-        ------
-        ParameterError
-            If the text is not JSON, holds an unknown version or field, a value out of range, or is not canonical.
-        """
-        source = _decoded(text).strip()
-        document = _document_of(source)
-        protocol = cls(**_arguments(document))
-        if protocol.text != source:
-            raise ParameterError(
-                "the protocol's text is not canonical (sorted keys, no white space, ASCII, shortest floats), so its id "
-                "would be ambiguous. Pass on the text of to_json() unchanged."
-            )
-        return protocol
 
     def __repr__(self) -> str:
         return f"<Protocol {self.id.hex()}: {self.task}, epsilon={self.epsilon:g}, d={self.d}, K={self.K}>"
@@ -392,31 +350,26 @@ class Protocol:
             )
         self._set(K=count, m=top, b=bend)
 
-    def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "mechanism": self.mechanism,
-            "epsilon": self.epsilon,
-            "task": self.task,
-            "loss": self.loss,
-            "scale": self.scale,
-            "completion": self.completion,
-            "intercept": self.intercept,
-            "degree": self.degree,
-            "K": self.K,
-            "m": self.m,
-            "b": self.b,
-        }
-        if self.features is None:
-            document["n_features"] = self.n_features
-        else:
-            document["features"] = [feature.to_json() for feature in self.features]
-        if self.classes is not None:
-            document["classes"] = list(self.classes)
-        if self.label_bounds is not None:
-            document["label_bounds"] = list(self.label_bounds)
-        return document
+    # --- the text ---------------------------------------------------------------------------------------------------
+
+    def _entries(self) -> dict[str, Any]:
+        entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        if self.features is not None:
+            entries |= {"features": [feature.to_json() for feature in self.features], "n_features": None}
+        return {name: value for name, value in entries.items() if value is not None}
+
+    @classmethod
+    def _arguments(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        labels = "label_bounds" if entries.get("task") == "regression" else "classes"
+        rows = "features" if "features" in entries else "n_features"
+        others = {"label_bounds", "classes", "features", "n_features"} - {labels, rows}
+        check_entries(entries, {entry.name for entry in fields(cls)} - others)
+        for key in (labels, rows):
+            if key != "n_features" and not isinstance(entries[key], list):
+                raise ParameterError(f"{key} of the protocol must be a list; got {entries[key]!r}.")
+        if rows == "features":
+            return entries | {"features": [feature_from_json(entry) for entry in entries["features"]]}
+        return entries
 
     # --- records ----------------------------------------------------------------------------------------------------
 
@@ -451,54 +404,6 @@ class Protocol:
         if isinstance(x, (str, bytes)) or not isinstance(x, (Sequence, np.ndarray)) or len(x) != len(self.features):
             raise DataError(f"the record must be a mapping by name, or a sequence of {len(self.features)} values.")
         return list(x)
-
-
-_KEYS: Final = frozenset([
-    "format", "version", "mechanism", "epsilon", "task", "loss", "scale", "completion", "intercept", "degree", "K", "m",
-    "b",
-])  # fmt: skip
-
-
-def _decoded(text: str | bytes) -> str:
-    if isinstance(text, bytes):
-        try:
-            text = text.decode("ascii")
-        except UnicodeDecodeError:
-            raise ParameterError("the protocol's text holds other than ASCII characters.") from None
-    if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
-        raise ParameterError(f"the protocol must be a text of at most {_MOST_CHARACTERS} characters.")
-    return text
-
-
-def _document_of(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParameterError(f"the protocol's text is not JSON: {error}.") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ParameterError(f"the text is no protocol: it has no entry 'format': '{FORMAT}'.")
-    if document.get("version") != VERSION or isinstance(document["version"], bool):
-        raise ParameterError(
-            f"the protocol has version {document.get('version')!r}, this program reads version {VERSION}. Update the "
-            "older of the two."
-        )
-    return document
-
-
-def _arguments(document: dict[str, Any]) -> dict[str, Any]:
-    labels = "label_bounds" if document.get("task") == "regression" else "classes"
-    rows = "features" if "features" in document else "n_features"
-    wanted = _KEYS | {labels, rows}
-    if set(document) != wanted:
-        unknown, absent = sorted(set(document) - wanted), sorted(wanted - set(document))
-        raise ParameterError(f"the protocol has unknown fields {unknown!r} and lacks {absent!r}.")
-    arguments = {key: value for key, value in document.items() if key not in ("format", "version")}
-    for key in (labels, rows):
-        if key != "n_features" and not isinstance(document[key], list):
-            raise ParameterError(f"{key} of the protocol must be a list; got {document[key]!r}.")
-    if rows == "features":
-        arguments["features"] = [feature_from_json(entry) for entry in document["features"]]
-    return arguments
 
 
 def _label(value: object) -> Label:

@@ -19,7 +19,6 @@ References
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,19 +30,11 @@ from sottovoce.optimize.inexact import InexactGradient, InexactOracle
 from sottovoce.optimize.objectives import Objective, Position
 from sottovoce.optimize.result import BlockFrankWolfeHistory, BlockFrankWolfeResult
 from sottovoce.optimize.samplings import Sampling
-from sottovoce.optimize.theorem import universal_step
 
-__all__ = ["block_frank_wolfe"]
+__all__ = ["block_frank_wolfe", "universal_step"]
 
 StepRule = Callable[[int], float]
 Callback = Callable[[int, Position], object]
-
-
-@dataclass
-class _Record:
-    steps: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
 
 
 def block_frank_wolfe(
@@ -131,8 +122,8 @@ def block_frank_wolfe(
         raise ParameterError(f"callback must be a function of t and a position; got {callback!r}.")
     rng = _generator(random_state)
 
-    record, updates, reason, t = _Record(), 0, "max_iter", 0
-    if run.check(record, 0) <= tolerance:
+    updates, reason, t = 0, "max_iter", 0
+    if run.check(0) <= tolerance:
         reason, most = "gap", 0
     estimate, in_window = 0.0, 0
     while t < most:
@@ -146,23 +137,26 @@ def block_frank_wolfe(
         if in_window == every:
             likely = not sampled or estimate / every <= tolerance
             estimate, in_window = 0.0, 0
-            if likely and run.check(record, t) <= tolerance:
+            if likely and run.check(t) <= tolerance:
                 reason = "gap"
                 break
-    if record.steps[-1] != t:
-        last = run.check(record, t)
-        reason = "gap" if last <= tolerance and reason == "max_iter" else reason
+    if run.record[-1][0] != t:
+        reason = "gap" if run.check(t) <= tolerance and reason == "max_iter" else reason
+    steps, values, gaps = zip(*run.record, strict=True)
     return BlockFrankWolfeResult(
         x=run.position.x.copy(),
-        value=record.values[-1],
-        gap=record.gaps[-1],
+        value=values[-1],
+        gap=gaps[-1],
         n_steps=t,
         n_block_updates=updates,
         stop_reason=reason,
-        history=BlockFrankWolfeHistory(
-            np.array(record.steps, dtype=np.intp), np.array(record.values), np.array(record.gaps)
-        ),
+        history=BlockFrankWolfeHistory(np.array(steps, dtype=np.intp), np.array(values), np.array(gaps)),
     )
+
+
+def universal_step(t: int, p_min: float) -> float:
+    """Return 2 / (p_min t + 2)."""
+    return 2.0 / (p_min * t + 2.0)
 
 
 class _Run:
@@ -182,12 +176,7 @@ class _Run:
                 raise ParameterError(f"{name} must be a {wanted.__name__}; got {value!r}.")
         if not hasattr(objective, "at") or not hasattr(objective, "n_coordinates"):
             raise ParameterError(f"objective must be one such as LeastSquares or SmoothFunction; got {objective!r}.")
-        if objective.n_coordinates != domain.n_coordinates:
-            raise ParameterError(
-                f"domain has {domain.n_coordinates} coordinates, the objective {objective.n_coordinates}."
-            )
-        if sampling.n_blocks != domain.n_blocks:
-            raise ParameterError(f"sampling is one of {sampling.n_blocks} blocks, the domain has {domain.n_blocks}.")
+        domain.check_fit(objective.n_coordinates, sampling.n_blocks)
         if not sampling.is_proper:
             never = np.flatnonzero(sampling.probabilities <= 0.0).tolist()
             raise ParameterError(f"sampling never draws the blocks {never}: every block needs a positive probability.")
@@ -199,16 +188,15 @@ class _Run:
             raise ParameterError("x0 must be a point of the domain; leave it out to start from the centre.")
         self.domain, self.sampling = domain, sampling
         self.position = objective.at(start)
+        self.record: list[tuple[int, float, float]] = []  # step, value, gap
         self._gradient, self._oracle = inexact_gradient, inexact_oracle
 
-    def check(self, record: _Record, t: int) -> float:
+    def check(self, t: int) -> float:
         """Compute value and full gap, record them, and return the gap."""
         self.position.refresh()
         gap = float(self.domain.gaps(self.position.x, self.position.gradient(slice(None))).sum())
         gap = max(gap, 0.0)  # rounding may leave it a hair below
-        record.steps.append(t)
-        record.values.append(self.position.value())
-        record.gaps.append(gap)
+        self.record.append((t, self.position.value(), gap))
         return gap
 
     def move(self, blocks: Indices, universal: float, own: float | None, searched: bool) -> float:

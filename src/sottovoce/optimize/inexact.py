@@ -1,4 +1,4 @@
-"""Inexact gradients and oracles: what may be supplied, and a hostile pair that uses all that Assumption 1 allows.
+"""Inexact gradients and oracles: what may be supplied in place of exact ones.
 
 What is promised (Theorem 1) needs that an answer for a block depends on the iterate and on earlier steps only, never on
 which other blocks were drawn with it: the expectation over the sampling is taken with the answers fixed.
@@ -6,14 +6,10 @@ which other blocks were drawn with it: the expectation over the sampling is take
 
 from typing import Protocol
 
-import numpy as np
-
-from sottovoce._validation import number
 from sottovoce.optimize._arrays import Array, Indices
-from sottovoce.optimize.domains import ProductDomain
 from sottovoce.optimize.objectives import Position
 
-__all__ = ["AdversarialGradient", "AdversarialOracle", "InexactGradient", "InexactOracle"]
+__all__ = ["InexactGradient", "InexactOracle"]
 
 
 class InexactGradient(Protocol):
@@ -30,59 +26,3 @@ class InexactOracle(Protocol):
     def __call__(self, gradient: Array, blocks: Indices, step: float) -> Array:
         """Return a point of each of the blocks, given the (inexact) gradient there, in the same coordinates."""
         ...
-
-
-class AdversarialGradient:
-    r"""The exact partial gradient of block i, pulled toward 0 and beyond by all that eq. (5) allows.
-
-    The Euclidean error is error * step * curvature / 2 for each block: a gradient that is smaller is turned round.
-
-    Parameters
-    ----------
-    domain : ProductDomain
-    error : float, >= 0
-        rho_g.
-    curvature : float, >= 0
-        Expected curvature.
-    """
-
-    def __init__(self, domain: ProductDomain, error: float, curvature: float) -> None:
-        self.domain = domain
-        self.error = number("error", error, at_least=0.0)
-        self.curvature = number("curvature", curvature, at_least=0.0)
-
-    def __call__(self, position: Position, blocks: Indices, coordinates: Indices | slice, step: float) -> Array:
-        """Return the pulled gradient."""
-        exact = position.gradient(coordinates)
-        lengths = np.sqrt(self.domain.sum_by_block(exact**2, blocks))
-        allowed = 0.5 * self.error * step * self.curvature
-        factors = 1.0 - allowed / np.where(lengths > 0.0, lengths, np.inf)
-        return exact * np.repeat(factors, self.domain.sizes[blocks])
-
-
-class AdversarialOracle:
-    """The point of a block that is worse than the best by all that eq. (4) allows, or the worst if that is less.
-
-    It lies between the best point and the worst: the excess is error * step * curvature / 2.
-
-    Parameters
-    ----------
-    domain : ProductDomain
-    error : float, >= 0
-        rho_l.
-    curvature : float, >= 0
-        Expected curvature.
-    """
-
-    def __init__(self, domain: ProductDomain, error: float, curvature: float) -> None:
-        self.domain = domain
-        self.error = number("error", error, at_least=0.0)
-        self.curvature = number("curvature", curvature, at_least=0.0)
-
-    def __call__(self, gradient: Array, blocks: Indices, step: float) -> Array:
-        """Return the poor points."""
-        best, worst = self.domain.oracle(gradient, blocks), self.domain.oracle(-gradient, blocks)
-        span = self.domain.sum_by_block((worst - best) * gradient, blocks)
-        allowed = 0.5 * self.error * step * self.curvature
-        share = np.where(span > allowed, allowed / np.where(span > allowed, span, 1.0), 1.0)
-        return best + np.repeat(share, self.domain.sizes[blocks]) * (worst - best)

@@ -132,7 +132,7 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     from sottovoce.vertical.coordinator.plan import VerticalSolution
     from sottovoce.vertical.estimators import dense, sparse
     from sottovoce.vertical.estimators.base import VerticalEstimator
-    from sottovoce.vertical.wire import Description
+    from sottovoce.vertical.protocols.general.messages import Description
 
     kinds: dict[str, type[VerticalEstimator]] = {
         name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")

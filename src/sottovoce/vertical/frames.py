@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.exceptions import MessageError
-from sottovoce.vertical.wire import Message, decode
 
 __all__ = ["FRAME_BYTES", "SESSION_BYTES", "Frame", "new_session"]
 
@@ -48,11 +47,6 @@ class Frame:
     def encode(self) -> bytes:
         """Return the frame as bytes."""
         return _HEAD.pack(_MAGIC, self.session, self.step) + self.body
-
-    @property
-    def message(self) -> Message:
-        """The request, rebuilt; a `MessageError` if it is none."""
-        return decode(self.body)
 
     @classmethod
     def read(cls, raw: bytes) -> "Frame":

@@ -3,7 +3,7 @@
 import { createCipheriv } from "node:crypto";
 import { createInterface } from "node:readline";
 
-import * as local from "../../src/sottovoce/local/web/sottovoce-local.js";
+import * as local from "../../../src/sottovoce/local/web/sottovoce-local.js";
 
 Math.random = () => {
   throw new Error("Math.random is not for this");

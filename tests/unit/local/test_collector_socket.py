@@ -3,6 +3,9 @@
 import asyncio
 import socket
 
+import pytest
+
+from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector.server import bind
 
 
@@ -26,3 +29,11 @@ def test_accepted_connections_do_not_hold_small_answers_back():
 
         asyncio.run(talk())
     assert held_back == [False]
+
+
+def test_a_port_that_is_taken_is_told():
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(ParameterError, match=rf"^host .*, port {port}: .*\. Choose another"):
+            bind("127.0.0.1", port)

@@ -155,7 +155,7 @@ def test_a_database_of_something_else_is_refused(tmp_path):
     path = tmp_path / "other.db"
     sqlite3.connect(path).close()
     path.touch()
-    with pytest.raises(StorageError, match="no database of a collector"):
+    with pytest.raises(StorageError, match=r"^database .*: this is no database of a collector"):
         ReportStore(str(path), PROTOCOL)
     path.write_text("this is no database, this is a text that somebody wrote" * 20)
     with pytest.raises(StorageError, match="file is not a database"):
@@ -163,7 +163,7 @@ def test_a_database_of_something_else_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_not_made_by_reading(tmp_path):
-    with pytest.raises(StorageError, match="no such file"):
+    with pytest.raises(StorageError, match=r"^database .*: no such file"):
         ReportStore(str(tmp_path / "missing.db"), PROTOCOL)
     assert not list(tmp_path.iterdir())
 
@@ -173,13 +173,13 @@ def test_a_missing_file_is_not_made_by_reading(tmp_path):
     ["sqlite://", "sqlite:///:memory:", "mysql://me:secret@host/x", "postgresql+asyncpg://h/x", "", "x://y:z"],
 )
 def test_other_databases_are_refused(database):
-    with pytest.raises(ParameterError, match="must be a SQLite file") as caught:
+    with pytest.raises(ParameterError, match=r"^database must be a SQLite file") as caught:
         ReportStore(database, PROTOCOL, create=True)
     assert "secret" not in str(caught.value)
 
 
 def test_a_server_out_of_reach_is_told_without_the_password(tmp_path):
-    with pytest.raises(StorageError, match="cannot connect") as caught:
+    with pytest.raises(StorageError, match=r"^database .*: cannot connect") as caught:
         ReportStore(f"postgresql://me:secret@/x?host={tmp_path}", PROTOCOL, create=True)
     assert "secret" not in str(caught.value)
 

@@ -159,9 +159,11 @@ print(",".join(sorted(others)))
     ours, others = (line.split(",") for line in result.stdout.splitlines())
     assert others == ["numpy"]
     assert set(ours) == {
-        "sottovoce", "sottovoce._validation", "sottovoce.exceptions", "sottovoce.local", "sottovoce.local.candidates",
-        "sottovoce.local.features", "sottovoce.local.odds", "sottovoce.local.protocol",
-        "sottovoce.local.device.randomizer", "sottovoce.local.device.store", "sottovoce.local.wire",
+        "sottovoce", "sottovoce._lazy", "sottovoce._plain_data", "sottovoce._validation", "sottovoce.exceptions",
+        "sottovoce.local",
+        "sottovoce.local.candidates", "sottovoce.local.device", "sottovoce.local.device.randomizer",
+        "sottovoce.local.device.store", "sottovoce.local.features", "sottovoce.local.odds", "sottovoce.local.protocol",
+        "sottovoce.local.text", "sottovoce.local.wire",
     }  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-import sottovoce.optimize as bfw
+from sottovoce import optimize as bfw
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
+from sottovoce.optimize import theory
 
 N = 4
 DOMAINS = {
@@ -57,7 +58,7 @@ def a_point(domain, rng):
 def test_exact_curvature_is_the_supremum_of_definition_2(domain, sampling):
     domain, sampling = DOMAINS[domain], SAMPLINGS[sampling]
     objective = problem(domain)
-    exact = bfw.expected_curvature(objective, domain, sampling)
+    exact = theory.expected_curvature(objective, domain, sampling)
     rng = np.random.default_rng(1)
     for _ in range(30):
         x, s = a_point(domain, rng), a_point(domain, rng)
@@ -79,37 +80,37 @@ def test_bounds_are_above_the_exact_curvature(domain, sampling):
     domain, sampling = DOMAINS[domain], SAMPLINGS[sampling]
     for seed in range(8):
         objective = problem(domain, seed, n_rows=2 + 3 * seed)
-        exact = bfw.expected_curvature(objective, domain, sampling)
+        exact = theory.expected_curvature(objective, domain, sampling)
         bounds = [
             bound(objective, domain, sampling)
-            for bound in (bfw.proposition_1_bound, bfw.pairwise_bound, bfw.spectral_bound)
+            for bound in (theory.proposition_1_bound, theory.pairwise_bound, theory.spectral_bound)
         ]
         slack = 1 + 1e-9
         assert exact <= min(bounds) * slack
-        assert bfw.curvature_bound(objective, domain, sampling) == min(bounds)
+        assert theory.curvature_bound(objective, domain, sampling) == min(bounds)
         if isinstance(sampling, bfw.NiceSampling):
-            assert bounds[1] <= bfw.proposition_3_bound(objective, domain, sampling) * slack
+            assert bounds[1] <= theory.proposition_3_bound(objective, domain, sampling) * slack
         if isinstance(sampling, bfw.DistributedSampling):
-            assert bounds[1] <= bfw.proposition_4_bound(objective, domain, sampling) * slack
+            assert bounds[1] <= theory.proposition_4_bound(objective, domain, sampling) * slack
 
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_relations_of_proposition_2(domain):
     objective = problem(domain)
     serial, nice, all_blocks = SAMPLINGS["uniform serial"], SAMPLINGS["nice"], SAMPLINGS["elementary"]
-    C_f = bfw.global_curvature(objective, domain)
-    C_product = bfw.product_curvature(objective, domain)
-    assert bfw.expected_curvature(objective, domain, all_blocks) == pytest.approx(C_f)
+    C_f = theory.global_curvature(objective, domain)
+    C_product = theory.product_curvature(objective, domain)
+    assert theory.expected_curvature(objective, domain, all_blocks) == pytest.approx(C_f)
     # <= in general, and equal for quadratic functions
-    assert bfw.expected_curvature(objective, domain, serial) == pytest.approx(C_product / N)
-    assert bfw.expected_set_curvature(objective, domain, serial) == pytest.approx(C_product / N)
-    of_sets = bfw.expected_set_curvature(objective, domain, nice)
-    assert bfw.expected_curvature(objective, domain, nice) < of_sets
+    assert theory.expected_curvature(objective, domain, serial) == pytest.approx(C_product / N)
+    assert theory.expected_set_curvature(objective, domain, serial) == pytest.approx(C_product / N)
+    of_sets = theory.expected_set_curvature(objective, domain, nice)
+    assert theory.expected_curvature(objective, domain, nice) < of_sets
     each = [
-        bfw.expected_curvature(objective, domain, bfw.ElementarySampling(N, chosen)) for chosen, _ in nice.support()
+        theory.expected_curvature(objective, domain, bfw.ElementarySampling(N, chosen)) for chosen, _ in nice.support()
     ]
     assert of_sets == pytest.approx(np.mean(each))
-    assert bfw.block_curvatures(objective, domain).sum() == pytest.approx(C_product)
+    assert theory.block_curvatures(objective, domain).sum() == pytest.approx(C_product)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
@@ -118,14 +119,14 @@ def test_bound_for_logistic_loss(sampling):
     rng = np.random.default_rng(2)
     signs = np.sign(rng.normal(size=9))
     objective = bfw.GeneralizedLinear(rng.normal(size=(9, domain.n_coordinates)), signs, Logistic(), l2=0.2)
-    bound = bfw.curvature_bound(objective, domain, sampling)
+    bound = theory.curvature_bound(objective, domain, sampling)
     seen = [
         definition_2(objective, domain, sampling, a_point(domain, rng), a_point(domain, rng), rng.uniform(0.1, 1))
         for _ in range(100)
     ]
     assert 0.05 * bound < max(seen) <= bound
     with pytest.raises(ParameterError, match="quadratic functions only"):
-        bfw.expected_curvature(objective, domain, sampling)
+        theory.expected_curvature(objective, domain, sampling)
 
 
 def test_propositions_3_and_4_are_attained():
@@ -133,10 +134,10 @@ def test_propositions_3_and_4_are_attained():
     domain = bfw.ProductDomain.intervals(0, 1, n_blocks=9)
     objective = bfw.Quadratic(np.ones((9, 9)))
     nice, distributed = bfw.NiceSampling(9, 4), bfw.DistributedSampling.even(9, 3, 2)
-    assert bfw.expected_curvature(objective, domain, nice) == pytest.approx(16)
-    assert bfw.proposition_3_bound(objective, domain, nice) == pytest.approx(16)
-    assert bfw.expected_curvature(objective, domain, distributed) == pytest.approx(36)
-    assert bfw.proposition_4_bound(objective, domain, distributed) == pytest.approx(36)
+    assert theory.expected_curvature(objective, domain, nice) == pytest.approx(16)
+    assert theory.proposition_3_bound(objective, domain, nice) == pytest.approx(16)
+    assert theory.expected_curvature(objective, domain, distributed) == pytest.approx(36)
+    assert theory.proposition_4_bound(objective, domain, distributed) == pytest.approx(36)
 
 
 def test_l2_balls():
@@ -144,14 +145,14 @@ def test_l2_balls():
     objective = problem(domain, n_rows=20)
     Q = objective.upper_hessian()
     first, second = Q[:3, :3], Q[3:5, 3:5]
-    balls = bfw.block_curvatures(objective, domain)[:2]
+    balls = theory.block_curvatures(objective, domain)[:2]
     assert balls == pytest.approx([16 * np.linalg.eigvalsh(first)[-1], 4 * np.linalg.eigvalsh(second)[-1]])
     serial, nice = bfw.UniformSerialSampling(3), bfw.NiceSampling(3, 2)
-    exact = bfw.expected_curvature(objective, domain, serial)
-    assert exact <= bfw.curvature_bound(objective, domain, serial) * (1 + 1e-9)
+    exact = theory.expected_curvature(objective, domain, serial)
+    assert exact <= theory.curvature_bound(objective, domain, serial) * (1 + 1e-9)
     with pytest.raises(ParameterError, match="l2 ball moves together"):
-        bfw.expected_curvature(objective, domain, nice)
-    bound, rng = bfw.curvature_bound(objective, domain, nice), np.random.default_rng(0)
+        theory.expected_curvature(objective, domain, nice)
+    bound, rng = theory.curvature_bound(objective, domain, nice), np.random.default_rng(0)
     D = np.hstack([
         4 * (u := rng.normal(size=(2000, 3))) / np.linalg.norm(u, axis=1, keepdims=True),
         2 * (v := rng.normal(size=(2000, 2))) / np.linalg.norm(v, axis=1, keepdims=True),
@@ -168,7 +169,8 @@ def test_curvature_does_not_depend_on_units():
     A, scale = rng.normal(size=(6, N)), np.array([1.0, 10.0, 0.1, 3.0])
     one, other = bfw.LeastSquares(A, np.zeros(6)), bfw.LeastSquares(A / scale, np.zeros(6))
     plain, scaled = bfw.ProductDomain.intervals(-1, np.ones(N)), bfw.ProductDomain.intervals(-scale, scale)
-    for measure in (bfw.expected_curvature, bfw.proposition_1_bound, bfw.pairwise_bound, bfw.spectral_bound):
+    bounds = theory.proposition_1_bound, theory.pairwise_bound, theory.spectral_bound
+    for measure in (theory.expected_curvature, *bounds):
         for sampling in SAMPLINGS.values():
             assert measure(one, plain, sampling) == pytest.approx(measure(other, scaled, sampling))
 
@@ -176,20 +178,20 @@ def test_curvature_does_not_depend_on_units():
 def test_serial_sampling_is_exact_whatever_the_number_of_blocks():
     domain = bfw.ProductDomain.intervals(-1, 1, n_blocks=100)
     objective = problem(domain)
-    exact = bfw.expected_curvature(objective, domain, bfw.UniformSerialSampling(100))
+    exact = theory.expected_curvature(objective, domain, bfw.UniformSerialSampling(100))
     assert exact == pytest.approx(4 * np.trace(objective.upper_hessian()) / 100)
     with pytest.raises(ParameterError, match="raise max_points or use curvature_bound"):
-        bfw.expected_curvature(objective, domain, bfw.NiceSampling(100, 2))
+        theory.expected_curvature(objective, domain, bfw.NiceSampling(100, 2))
 
 
 FAULTS = {
-    "coordinates": (lambda f, d, s: bfw.curvature_bound(f, bfw.ProductDomain.intervals(0, 1, n_blocks=3), s), "3 coo"),
-    "blocks": (lambda f, d, s: bfw.expected_curvature(f, d, bfw.UniformSerialSampling(5)), "is one of 5 blocks"),
-    "max_points": (lambda f, d, s: bfw.expected_curvature(f, d, s, max_points=0), "max_points must be"),
-    "3": (lambda f, d, s: bfw.proposition_3_bound(f, d, s), "Proposition 3 is about"),
-    "4": (lambda f, d, s: bfw.proposition_4_bound(f, d, bfw.NiceSampling(N, 2)), "Proposition 4 is about"),
+    "coordinates": (lambda f, d, s: theory.curvature_bound(f, bfw.ProductDomain([bfw.Box(0, 1, size=3)]), s), "3 coo"),
+    "blocks": (lambda f, d, s: theory.expected_curvature(f, d, bfw.UniformSerialSampling(5)), "is one of 5 blocks"),
+    "max_points": (lambda f, d, s: theory.expected_curvature(f, d, s, max_points=0), "max_points must be"),
+    "3": (lambda f, d, s: theory.proposition_3_bound(f, d, s), "Proposition 3 is about"),
+    "4": (lambda f, d, s: theory.proposition_4_bound(f, d, bfw.NiceSampling(N, 2)), "Proposition 4 is about"),
     "function": (
-        lambda f, d, s: bfw.curvature_bound(bfw.SmoothFunction(np.sum, np.ones_like, N), d, s), "give Quadratic",
+        lambda f, d, s: theory.curvature_bound(bfw.SmoothFunction(np.sum, np.ones_like, N), d, s), "give Quadratic",
     ),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import approx_fprime, linprog, minimize_scalar
 
-import sottovoce.optimize as bfw
+from sottovoce import optimize as bfw
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-import sottovoce.optimize as bfw
+from sottovoce import optimize as bfw
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
+from sottovoce.optimize import theory
 
 MIXED = bfw.ProductDomain([bfw.Box(-1, [1, 0]), bfw.L1Ball(3, 2.0), bfw.Simplex(3), bfw.L2Ball(2, 1.5)])
 
@@ -137,26 +138,26 @@ def test_the_adversarial_pair_goes_to_the_limits_of_assumption_1():
     exact = position.gradient(c)
     for error, step, curvature in ((0.1, 0.5, 3.0), (5.0, 1.0, 8.0)):
         allowed = error * step * curvature / 2
-        poor = bfw.AdversarialGradient(MIXED, error, curvature)(position, blocks, c, step)
+        poor = theory.AdversarialGradient(MIXED, error, curvature)(position, blocks, c, step)
         lengths = np.sqrt(MIXED.sum_by_block((poor - exact) ** 2, blocks))
         assert lengths == pytest.approx(np.full(3, allowed))
-        s = bfw.AdversarialOracle(MIXED, error, curvature)(exact, blocks, step)
+        s = theory.AdversarialOracle(MIXED, error, curvature)(exact, blocks, step)
         assert MIXED.contains(s, blocks)
         best, worst = MIXED.oracle(exact, blocks), MIXED.oracle(-exact, blocks)
         excess = MIXED.sum_by_block((s - best) * exact, blocks)
         most = np.minimum(allowed, MIXED.sum_by_block((worst - best) * exact, blocks))
         assert excess == pytest.approx(most)
-    assert bfw.inexactness(sampling, MIXED, gradient_error=0.1, oracle_error=0.2) == pytest.approx(
+    assert theory.inexactness(sampling, MIXED, gradient_error=0.1, oracle_error=0.2) == pytest.approx(
         0.5 * (0.1 * MIXED.diameters.sum() + 4 * 0.2)
     )
     largest = sampling.expected_size * (MIXED.diameters.max() * 0.1 + 0.2)
-    assert bfw.inexactness(sampling, MIXED, gradient_error=0.1, oracle_error=0.2) <= largest
+    assert theory.inexactness(sampling, MIXED, gradient_error=0.1, oracle_error=0.2) <= largest
 
 
 def test_an_exact_pair_that_is_supplied_changes_nothing():
     objective, sampling = least_squares(), bfw.NiceSampling(4, 2)
     plain = bfw.block_frank_wolfe(objective, MIXED, sampling, max_iter=50, random_state=0)
-    gradient, oracle = bfw.AdversarialGradient(MIXED, 0.0, 1.0), bfw.AdversarialOracle(MIXED, 0.0, 1.0)
+    gradient, oracle = theory.AdversarialGradient(MIXED, 0.0, 1.0), theory.AdversarialOracle(MIXED, 0.0, 1.0)
     supplied = bfw.block_frank_wolfe(
         objective, MIXED, sampling, max_iter=50, random_state=0, inexact_gradient=gradient, inexact_oracle=oracle
     )
@@ -164,15 +165,15 @@ def test_an_exact_pair_that_is_supplied_changes_nothing():
 
 
 def test_bounds_by_hand():
-    assert bfw.universal_step(6, 0.5) == 0.4
-    assert bfw.theorem_1_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 10.0)
-    assert bfw.gap_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(
+    assert theory.universal_step(6, 0.5) == 0.4
+    assert theory.theorem_1_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 10.0)
+    assert theory.gap_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(
         6 * 9 / 7 + 4 / (0.5 * 7 * 7)
     )
-    assert bfw.sharp_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 9.0)
-    assert bfw.sharp_bound(6, start=100.0, curvature=3.0, p_min=0.5) == pytest.approx(0.4 * 1.25 * 51.5)
-    assert bfw.sharp_bound(0, start=100.0, curvature=3.0, p_min=0.5) == 100.0
-    assert bfw.sharp_bound(8, start=100.0, curvature=3.0, p_min=1.0) == pytest.approx(2 * 3 / 10)  # Jaggi's
+    assert theory.sharp_bound(6, start=1.0, curvature=3.0, p_min=0.5, inexactness=0.5) == pytest.approx(0.4 * 9.0)
+    assert theory.sharp_bound(6, start=100.0, curvature=3.0, p_min=0.5) == pytest.approx(0.4 * 1.25 * 51.5)
+    assert theory.sharp_bound(0, start=100.0, curvature=3.0, p_min=0.5) == 100.0
+    assert theory.sharp_bound(8, start=100.0, curvature=3.0, p_min=1.0) == pytest.approx(2 * 3 / 10)  # Jaggi's
 
 
 def test_the_sharp_bound_is_never_above_theorem_1():
@@ -180,7 +181,7 @@ def test_the_sharp_bound_is_never_above_theorem_1():
         for start in (0.0, 0.1, 10.0):
             for p in (0.01, 0.5, 1.0):
                 facts = {"start": start, "curvature": 2.0, "p_min": p, "inexactness": 0.3}
-                assert bfw.sharp_bound(t, **facts) <= bfw.theorem_1_bound(t, **facts)
+                assert theory.sharp_bound(t, **facts) <= theory.theorem_1_bound(t, **facts)
 
 
 def run(objective=None, domain=MIXED, sampling=None, **options):
@@ -218,10 +219,10 @@ FAULTS = {
         lambda: run(bfw.SmoothFunction(lambda x: 0.0, lambda x: x * np.nan, 10)), "finite partial derivatives",
     ),
     "derivatives": (lambda: run(bfw.SmoothFunction(lambda x: 0.0, lambda x: x[:2], 10)), "must return 10 numbers"),
-    "p_min": (lambda: bfw.theorem_1_bound(1, start=1, curvature=1, p_min=0.0), "p_min must be"),
-    "start": (lambda: bfw.gap_bound(1, start=-1, curvature=1, p_min=0.5), "start must be"),
-    "errors": (lambda: bfw.inexactness(bfw.NiceSampling(4, 2), MIXED, gradient_error=-1.0), "gradient_error must be"),
-    "error": (lambda: bfw.AdversarialOracle(MIXED, np.nan, 1.0), "error must be"),
+    "p_min": (lambda: theory.theorem_1_bound(1, start=1, curvature=1, p_min=0.0), "p_min must be"),
+    "start": (lambda: theory.gap_bound(1, start=-1, curvature=1, p_min=0.5), "start must be"),
+    "errors": (lambda: theory.inexactness(bfw.NiceSampling(4, 2), MIXED, gradient_error=-1.0), "gradient_error must"),
+    "error": (lambda: theory.AdversarialOracle(MIXED, np.nan, 1.0), "error must be"),
 }  # fmt: skip
 
 

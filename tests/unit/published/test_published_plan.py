@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, SigmoidLoss
 from sottovoce.privacy.events import NonPrivateEvent
-from sottovoce.published.vertical_admm import plan as published
+from sottovoce.published.vertical_admm import party as published
 from sottovoce.published.vertical_admm.noise import corollary_1, lemma_1_bound, theorem_3_std
 from sottovoce.published.vertical_admm.plan import PublishedPlan
 from sottovoce.randomness import Streams
@@ -17,8 +17,10 @@ from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.messages import AdmmReply
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import AdmmReply, Done, Prepare
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.wire import Done
 from support.party import worker_of
 
 rng = np.random.default_rng(0)

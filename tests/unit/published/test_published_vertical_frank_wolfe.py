@@ -11,6 +11,7 @@ from sottovoce.exceptions import ParameterError, PartyError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.published.vertical_frank_wolfe.attacks import identify_entry, least_error, success_at_most
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
 from sottovoce.published.vertical_frank_wolfe.noise import (
     published_column_std,
     published_rows,
@@ -20,7 +21,8 @@ from sottovoce.published.vertical_frank_wolfe.noise import (
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.wire import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep, Refused, decode
+from sottovoce.vertical.wire import Done, Refused
+from support.party import decode
 from support.party import request as ask
 
 N, WIDTH = 400, 6
@@ -232,7 +234,7 @@ def test_a_party_refuses_what_was_not_charged():
         (PublishedBallStep([0.0, 0.0]), "without its start"),
         (start(selection=0.0), "selection must be positive"),
         (start(column_noise=0.0), "column_noise must be positive"),
-        (start(labels=[1.0]), "1 labels came for 2 rows"),
+        (start(labels=[1.0]), "labels has 1 numbers for 2 rows"),
     ]:
         reply = ask(party, message)
         assert isinstance(reply, Refused)

@@ -12,9 +12,10 @@ from sottovoce.published.vertical_admm.conditions import theorem_1_conditions
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import Done, Prepare
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
 
 
 def joined(*blocks, **options):

@@ -18,8 +18,10 @@ from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_admm.plan import NoisyAdmmPlan
-from sottovoce.vertical.wire import Afford, Done, Keep, NoisyScores, NoisyStart, NoisyStep, Prepare
+from sottovoce.vertical.wire import Done
 from support.party import Line, asked, instead, request, worker_of
 
 rng = np.random.default_rng(0)

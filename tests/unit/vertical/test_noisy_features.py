@@ -17,21 +17,12 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.general.messages import Afford, Description
+from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
 from sottovoce.vertical.protocols.noisy_features.plan import NoisyFeaturesPlan
-from sottovoce.vertical.wire import (
-    Afford,
-    Description,
-    Done,
-    Features,
-    Refused,
-    Score,
-    Scores,
-    SendFeatures,
-    ShowFeatures,
-    ShownFeatures,
-    decode,
-)
-from support.party import asked, instead, request
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFeatures, ShownFeatures
+from sottovoce.vertical.wire import Done, Refused
+from support.party import asked, decode, instead, request
 
 rng = np.random.default_rng(0)
 N = 300

@@ -17,7 +17,10 @@ from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingRele
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
-from sottovoce.vertical.wire import Afford, Features, Refused, SendFeatures, Spectrum
+from sottovoce.vertical.protocols.exact.messages import Spectrum
+from sottovoce.vertical.protocols.general.messages import Afford
+from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
+from sottovoce.vertical.wire import Refused
 from support.forked import in_child, needs_fork
 from support.party import request
 
@@ -43,7 +46,7 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert party.answers == PRIVATE
     assert party.spent == NothingReleased() or party.spent == compose()
     seen = []
-    from sottovoce.vertical.protocols.noisy_features.plan import FeatureRelease
+    from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
 
     release = FeatureRelease.release
     monkeypatch.setattr(
@@ -80,7 +83,7 @@ def test_a_child_of_a_fork_finds_what_its_parent_spent_and_the_other_way_round(l
 def test_another_process_finds_it_too(ledger):
     program = (
         "import sys, numpy as np; from sottovoce.vertical import InProcessParties, Party;"
-        "from sottovoce.vertical.wire import Features, SendFeatures;"
+        "from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures;"
         "party = Party(np.ones((5, 2)), name='clinic', data_norm=2.0, ledger=sys.argv[1], dataset='clinic columns');"
         "InProcessParties([party]).ask('clinic', SendFeatures(0.2), Features)"
     )

@@ -21,22 +21,12 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, align, split_columns
 from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
+from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.wire import (
-    Afford,
-    Close,
-    Describe,
-    Description,
-    Done,
-    Keep,
-    Refused,
-    Score,
-    Scores,
-    Trained,
-    TrainOnLabels,
-    decode,
-)
-from support.party import asked
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores
+from sottovoce.vertical.wire import Done, Refused
+from support.party import asked, decode
 
 rng = np.random.default_rng(0)
 N = 120

@@ -16,24 +16,24 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
-from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
-from sottovoce.vertical.wire import (
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
     BallStart,
     BallStep,
     BallVertex,
     Chosen,
-    Done,
     KeepWeights,
-    Refused,
     ShareColumn,
     SharedColumn,
-    ShowColumn,
     TrainOnBall,
 )
+from sottovoce.vertical.protocols.frank_wolfe.party import TrainOnBallHandler
+from sottovoce.vertical.protocols.frank_wolfe.places import pack_places, place_of, signed_column, unpack_places
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.protocols.scoring.messages import ShowColumn
+from sottovoce.vertical.wire import Done, Refused
 from support.party import request as ask
 
 N, NAMES = 600, ("bank", "clinic", "shop")
@@ -356,7 +356,7 @@ def test_a_party_gives_no_more_than_it_was_charged_for():
     ("changes", "reason"),
     [
         ({"loss": "hinge"}, "no Frank-Wolfe for the loss 'hinge'"),
-        ({"labels": np.zeros(3)}, "3 labels came for 600 rows"),
+        ({"labels": np.zeros(3)}, "labels has 3 numbers for 600 rows"),
         ({"vertex": 0.0}, "vertex must be positive"),
         ({"clip": -1.0}, "clip must be positive"),
         ({"n_steps": 0}, "n_steps must be positive"),
@@ -378,7 +378,7 @@ def test_other_requests_that_are_refused():
     party = Party(TABLES["bank"], name="bank")
     assert "no data_bound" in ask(party, start()).reason
     assert "no column 5" in ask(party, ShowColumn(5)).reason
-    assert "2 slopes" in ask(party, BallVertex(np.zeros(2), 0.0)).reason
+    assert "slopes has 2 numbers" in ask(party, BallVertex(np.zeros(2), 0.0)).reason
     for columns in ([9.0], [-1.0], [0.5], [1.0, 2.0]):
         assert "weights" in ask(party, KeepWeights("m", columns, [1.0])).reason
     limited = Party(TABLES["bank"], name="bank", data_bound=2.0, budget=(1.0, 1e-6))
@@ -387,10 +387,10 @@ def test_other_requests_that_are_refused():
 
 
 def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
-    original = Party._train_on_ball
-    monkeypatch.setitem(
-        __import__("sottovoce.vertical.party.party", fromlist=["x"])._OPERATIONS, TrainOnBall,
-        lambda self, session, request: Chosen(original(self, session, request).places, 2.0 * request.selection),
+    original = TrainOnBallHandler.run
+    monkeypatch.setattr(
+        TrainOnBallHandler, "run",
+        lambda self, desk, request: Chosen(original(self, desk, request).places, 2.0 * request.selection),
     )  # fmt: skip
     with pytest.raises(PartyError, match="says that each of its choices spent"):
         lasso().fit(parties(), Y)

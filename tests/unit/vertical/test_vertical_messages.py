@@ -3,8 +3,9 @@
 import ast
 import dataclasses
 import math
-import re
 import struct
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import get_type_hints
@@ -16,25 +17,16 @@ from hypothesis import strategies as st
 
 import sottovoce
 from sottovoce.exceptions import MessageError
-from sottovoce.vertical import wire as messages
-from sottovoce.vertical.wire import (
-    Chosen,
-    Count,
-    Description,
-    Done,
-    Keep,
-    Message,
-    Prepare,
-    Refused,
-    Score,
-    Scores,
-    ShowColumn,
-    Vector,
-    decode,
-)
+from sottovoce.vertical import wire
+from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen
+from sottovoce.vertical.protocols.general.messages import Description, Keep, Prepare
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
+from sottovoce.vertical.wire import Count, Done, Message, Refused, Vector
+from support.party import decode
 
-KINDS = {name: kind for name, kind in vars(messages).items() if isinstance(kind, type) and issubclass(kind, Message)}
-del KINDS["Message"]
+PAGE = Path(__file__).parents[3] / "docs" / "messages.md"
+KINDS = {kind.__name__: kind for kind in Message.__subclasses__() if kind.__module__.startswith("sottovoce.")}
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 HEAD = struct.Struct("<4sHQ")
 
@@ -269,8 +261,7 @@ def test_text_that_is_not_utf8():
 
 def test_kinds_have_codes_of_their_own():
     assert len({kind.code for kind in KINDS.values()}) == len(KINDS) >= 27
-    assert set(messages._KINDS.values()) == set(KINDS.values())
-    assert set(messages.__all__) == {*KINDS, "Count", "Message", "Vector", "decode"}
+    assert set(HANDLERS) < set(KINDS.values())
 
 
 def test_codes_never_change():
@@ -292,24 +283,26 @@ def test_codes_never_change():
 
 
 def test_a_kind_made_elsewhere_is_not_taken():
-    """The list is closed when the module is read."""
+    """A party takes the requests that it has handlers for, a coordinator the reply that is due."""
 
-    @dataclasses.dataclass(frozen=True, eq=False)
-    class Stranger(Message):
+    class Stranger(Message, code=99):
         command: str
-        code = 99
 
     raw = Stranger("anything").encode()
-    with pytest.raises(MessageError, match="no message has kind 99"):
-        decode(raw)
+    for kinds in (HANDLERS, (Done, Refused)):
+        with pytest.raises(MessageError, match="no message has kind 99"):
+            wire.decode(raw, kinds)
 
 
 @each_kind
 def test_every_kind_is_documented(kind):
-    """As a request of the table, or as a reply in it; or Refused, below it."""
-    text = messages.__doc__
-    assert re.search(rf"^`{kind.__name__}`\s", text, re.MULTILINE) or f"`{kind.__name__}`" in text
     assert kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}(")
+    assert f"`{kind.__name__}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_messages_is_what_the_code_says():
+    made = subprocess.run([sys.executable, PAGE.with_name("make_messages.py"), "-"], capture_output=True, check=True)
+    assert made.stdout.decode() == PAGE.read_text(encoding="utf-8"), "run python docs/make_messages.py"
 
 
 def test_nothing_in_the_package_can_execute_what_it_receives():

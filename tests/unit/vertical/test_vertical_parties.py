@@ -12,38 +12,31 @@ import scipy.sparse as sp
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
-from sottovoce.vertical import wire as messages
+from sottovoce.vertical import wire
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.frames import FRAME_BYTES, Frame, new_session
 from sottovoce.vertical.party.party import Part, Party
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import (
+from sottovoce.vertical.protocols.exact.messages import (
     AdmmReply,
     AdmmStart,
     AdmmStep,
-    Describe,
-    Description,
-    Done,
-    Keep,
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
     LbfgsProducts,
     LbfgsScores,
     LbfgsStart,
-    Message,
-    Prepare,
-    Refused,
-    Score,
-    Scores,
     Spectrum,
     SpectrumReply,
-    decode,
 )
-from support.party import request, worker_of
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores
+from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.wire import Done, Refused
+from support.party import decode, request, worker_of
 
 INF = math.inf
 PREPARE = Prepare(1.0, 0.0, -INF, INF, 0)
@@ -150,12 +143,12 @@ def test_replies_come_in_the_order_of_the_parties():
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        (b"", "something that is no message"),
-        (b"\x80\x04garbage that is long enough", "something that is no message"),
-        (Scores([1.0]).encode()[:-1], "something that is no message"),
-        (Scores([1.0]).encode() + b"x", "something that is no message"),
-        (Scores([1.0]).encode(), "answered Describe with Scores, not with Description"),
-        (Describe().encode(), "answered Describe with Describe"),
+        (b"", "answered Describe with no Description"),
+        (b"\x80\x04garbage that is long enough", "answered Describe with no Description"),
+        (Scores([1.0]).encode()[:-1], "answered Describe with no Description"),
+        (Scores([1.0]).encode() + b"x", "answered Describe with no Description"),
+        (Scores([1.0]).encode(), "answered Describe with no Description: no message has kind 8 here"),
+        (Describe().encode(), "answered Describe with no Description: no message has kind 1 here"),
         (Refused("no").encode(), "refused Describe: no"),
         (None, "answered with NoneType, not with bytes"),
         ("text", "answered with str, not with bytes"),
@@ -182,6 +175,7 @@ def test_names_must_differ_and_exist():
 
 # --- what a party refuses ---------------------------------------------------------------------------------------------
 
+KINDS = {kind.__name__: kind for kind in wire.Message.__subclasses__()}
 OPERATIONS = {
     "Describe", "Prepare", "AdmmStart", "AdmmStep", "LbfgsStart", "LbfgsGradient", "LbfgsDirection", "LbfgsMove",
     "Spectrum", "Keep", "Score",
@@ -195,21 +189,21 @@ REPLIES = {
 def test_operations_of_training_without_noise_are_operations():
     party = Party(np.ones((3, 2)), name="p")
     for name in OPERATIONS:
-        reply = request(party, blank(getattr(messages, name)))
-        assert not (isinstance(reply, Refused) and "not an operation" in reply.reason), name
+        reply = request(party, blank(KINDS[name]))
+        assert not (isinstance(reply, Refused) and "no message has kind" in reply.reason), name
 
 
 def blank(kind):
-    values = {"float": 1.0, "int": 1, "str": "", float: 1.0, int: 1, str: "", messages.Count: 1, bytes: b""}
+    values = {"float": 1.0, "int": 1, "str": "", float: 1.0, int: 1, str: "", wire.Count: 1, bytes: b""}
     return kind(*(values.get(field.type, [1.0, 1.0, 1.0]) for field in dataclasses.fields(kind)))
 
 
 @pytest.mark.parametrize("name", sorted(REPLIES))
 def test_a_reply_is_no_operation(name):
     party = Party(np.ones((3, 2)), name="p")
-    reply = request(party, blank(getattr(messages, name)))
+    reply = request(party, blank(KINDS[name]))
     assert isinstance(reply, Refused)
-    assert reply.reason == f"{name} is not an operation of a party"
+    assert reply.reason == f"not a valid message: no message has kind {KINDS[name].code} here."
 
 
 def test_bytes_that_are_no_message_are_refused():
@@ -227,13 +221,16 @@ def test_vectors_of_the_wrong_length_are_refused(length):
     request(party, PREPARE)
     wrong = np.zeros(length)
     request(party, AdmmStart(1.0, 0.0, 1.0, 0))
-    assert request(party, AdmmStep(wrong)).reason == f"AdmmStep has {length} numbers for 50 rows"
+    assert request(party, AdmmStep(wrong)).reason == f"AdmmStep.shift has {length} numbers for 50 rows"
     assert isinstance(request(party, AdmmStep(np.zeros(50))), AdmmReply)
     request(party, LbfgsStart(5, 1))
-    assert request(party, LbfgsGradient(0.0, wrong, [1.0])).reason == f"LbfgsGradient has {length} numbers for 50 rows"
+    assert (
+        request(party, LbfgsGradient(0.0, wrong, [1.0])).reason
+        == f"LbfgsGradient.slopes has {length} numbers for 50 rows"
+    )
     if length > 1:
         reply = request(party, LbfgsGradient(0.0, np.zeros(50), wrong))
-        assert reply.reason == f"LbfgsGradient has {length} curvatures for 50 rows"
+        assert reply.reason == f"LbfgsGradient.curvature has {length} numbers for 50 rows"
     assert isinstance(request(party, LbfgsGradient(0.0, np.ones(50), [1.0])), LbfgsProducts)
     for coefficients in ([], [1.0, 1.0], [1.0, 1.0, 1.0]):
         assert isinstance(request(party, LbfgsDirection(coefficients)), Refused)
@@ -410,7 +407,7 @@ def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog
     assert "31415" not in caplog.text
     assert "failed with ValueError" in caplog.text and "in quotes" in caplog.text
     with pytest.raises(PartyError, match="party 'p' refused") as caught:
-        InProcessParties([party]).exchange(message, Message)
+        InProcessParties([party]).exchange(message, Done)
     assert "31415" not in str(caught.value)
 
 

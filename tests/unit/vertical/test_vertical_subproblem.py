@@ -9,10 +9,10 @@ from scipy.optimize import minimize_scalar
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared, TiltedLogistic
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.table.penalty import Penalty
 
 FORMS = {
     "f64": lambda X: X,

@@ -7,7 +7,7 @@ the scores -+ sum_i l'(m_i) x_ij, the slopes clipped to [-c, c]. One row moves a
 The paper's iterate is w <- (1 - 1/T) w + v / T. Here it is w <- w + v / T: after T steps the model is the mean of T
 vertices, which is in the ball. It is as private, because only the choice of v reads the data. With the best T for each
 it was level with the shrinking forms or better (excess risk .0016 / .0012 / .0004 at epsilon 0.5 / 1 / 2 against .0019
-/ .0012 / .0008 for the better one of two; ``benchmarks/frank_wolfe.py``, part "steps"). And a step changes the
+/ .0012 / .0008 for the better one of two; ``benchmarks/central/frank_wolfe.py``, part "steps"). And a step changes the
 predictions of the rows that hold column j and of no others, on which `fast_frank_wolfe` rests. Where coefficients move
 in one direction only, it follows the path of the lasso, as forward stagewise regression does [3]_. No rate of
 convergence is claimed for it: the published ones are for the shrinking form.

@@ -230,7 +230,7 @@ def _calibrate(curvature_ratio: float, n_models: int, epsilon: float, delta: flo
 def _penalty_rule(plan: ObjectivePlan) -> float:
     """Return a penalty that holds the noise of wide tables down, and the price of the curvature.
 
-    The two constants were measured once, on public data (``benchmarks/objective.py --rule``).
+    The two constants were measured once, on public data (``python -m benchmarks.central.objective --rule``).
     """
     smoothness = plan.trained_loss.smoothness
     mu_model = gaussian_mu(plan.epsilon, plan.delta) / math.sqrt(plan.n_models)

@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
+from sottovoce.local.stored import named_errors
 
 __all__ = ["DatabaseOption", "MissingOption", "ProtocolArgument", "read_protocol"]
 
@@ -37,11 +38,5 @@ def read_protocol(path: Path) -> Protocol:
     ParameterError
         If it cannot be read or is no protocol; the message names the file.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise ParameterError(f"{path}: cannot read the protocol: {error.strerror}.") from None
-    try:
-        return Protocol.from_json(text)
-    except ParameterError as error:
-        raise ParameterError(f"{path}: {error}") from None
+    with named_errors(path, "protocol", ParameterError):
+        return Protocol.from_json(path.read_bytes())

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sottovoce.exceptions import SottovoceError
 
-_missing = [name for name in ("fastapi", "uvicorn", "sqlalchemy", "psycopg") if find_spec(name) is None]
+_missing = [name for name in ("starlette", "uvicorn", "sqlalchemy", "psycopg") if find_spec(name) is None]
 if _missing:
     raise SottovoceError(
         f'the collector needs {", ".join(_missing)}, which is not installed: pip install "sottovoce[collector]".'

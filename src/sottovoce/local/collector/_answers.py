@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from sottovoce.local.collector.reasons import HTTP_STATUS, Reason
 
-__all__ = ["accepted", "batch", "document", "refused"]
+__all__ = ["ACCEPTED", "REFUSED", "accepted", "batch", "document", "refused"]
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-_ACCEPTED: Final = {"status": "accepted"}
-_REFUSED: Final[dict[Reason, dict[str, str]]] = {
+ACCEPTED: Final = {"status": "accepted"}
+REFUSED: Final[dict[Reason, dict[str, str]]] = {
     reason: {"status": "refused", "reason": reason.value} for reason in Reason
 }
 _RETRY: Final = frozenset({Reason.BUSY, Reason.UNAVAILABLE, Reason.TOO_FAST})
@@ -29,7 +29,7 @@ def document(content: Any, status: int = 200, **headers: str) -> Response:
 
 def accepted() -> Response:
     """Return the answer to a report that is on the disk."""
-    return document(_ACCEPTED)
+    return document(ACCEPTED)
 
 
 def refused(reason: Reason) -> Response:
@@ -39,9 +39,9 @@ def refused(reason: Reason) -> Response:
         headers["Retry-After"] = "1"
     if reason in _UNREAD:
         headers["Connection"] = "close"
-    return document(_REFUSED[reason], HTTP_STATUS[reason], **headers)
+    return document(REFUSED[reason], HTTP_STATUS[reason], **headers)
 
 
 def batch(results: Sequence[Reason | None]) -> Response:
     """Return the answer to a batch: one result for each report, in order; None is an accepted one."""
-    return document({"results": [_ACCEPTED if reason is None else _REFUSED[reason] for reason in results]})
+    return document({"results": [ACCEPTED if reason is None else REFUSED[reason] for reason in results]})

@@ -1,23 +1,17 @@
-"""What /openapi.json says of each request."""
+"""What /openapi.json says of the service and of each request."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from sottovoce.local.collector._answers import ACCEPTED, REFUSED
 from sottovoce.local.collector.limits import MAX_BATCH
 from sottovoce.local.collector.reasons import HTTP_STATUS, Reason
 
-__all__ = ["DESCRIPTION", "HEALTH", "PROTOCOL", "READY", "REPORTS", "STATS"]
-
-DESCRIPTION: Final = (
-    "Takes one locally private report of 22 bytes from each device. An accepted report is on the disk; the same report "
-    "sent again is accepted and counted once."
-)
+__all__ = ["DOCUMENT"]
 
 _TOKEN: Final = "q7jX1v0uY2cJ8m4TzB5nKw"
-_REPORT: Final = "TERQMXUQbt6yvMr4AAECAwQFBgcqAA=="
-_ENTRY: Final = {"token": _TOKEN, "report": _REPORT}
-_ACCEPTED: Final = {"status": "accepted"}
+_ENTRY: Final = {"token": _TOKEN, "report": "TERQMXUQbt6yvMr4AAECAwQFBgcqAA=="}
 _ENTRY_SCHEMA: Final = {
     "type": "object",
     "required": ["token", "report"],
@@ -29,87 +23,107 @@ _ENTRY_SCHEMA: Final = {
 }
 
 
-def _refusal(reason: Reason) -> dict[str, str]:
-    return {"status": "refused", "reason": reason.value}
+def _examples(**examples: Any) -> dict[str, Any]:
+    return {"examples": {name: {"value": value} for name, value in examples.items()}}
 
 
-def _json(description: str, **examples: Any) -> dict[str, Any]:
-    values = {name: {"value": value} for name, value in examples.items()}
-    return {"description": description, "content": {"application/json": {"examples": values}}}
+def _answer(description: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": content}}
 
 
-def _refusals() -> dict[int | str, dict[str, Any]]:
-    by_status: dict[int | str, list[Reason]] = {}
+def _done(description: str, **examples: Any) -> dict[str, Any]:
+    return {"200": _answer(description, {"schema": {}, **(_examples(**examples) if examples else {})})}
+
+
+def _refused(description: str, *reasons: Reason) -> dict[str, Any]:
+    return _answer(description, _examples(**{reason: REFUSED[reason] for reason in reasons}))
+
+
+def _refusals() -> dict[str, Any]:
+    by_status: dict[int, list[Reason]] = {}
     for reason, status in HTTP_STATUS.items():
         by_status.setdefault(status, []).append(reason)
-    return {
-        status: _json("Refused.", **{reason.value: _refusal(reason) for reason in reasons})
-        for status, reasons in by_status.items()
-    }
+    return {str(status): _refused("Refused.", *reasons) for status, reasons in by_status.items()}
 
 
-PROTOCOL: Final[dict[str, Any]] = {
-    "summary": "The protocol",
-    "responses": {200: {"description": "Its exact text: the first 8 bytes of the SHA-256 are its id."}},
-}
-
-REPORTS: Final[dict[str, Any]] = {
+_REPORTS: Final[dict[str, Any]] = {
     "summary": "Send one report or a batch",
     "description": (
         "One report: 22 bytes as application/octet-stream with the token in the header Sottovoce-Token, or a JSON "
         f"object. A batch: a list of up to {MAX_BATCH} such objects, answered with one result for each, in order."
     ),
-    "responses": {
-        200: _json("Accepted, or the results of a batch.", one=_ACCEPTED, batch={
-            "results": [_ACCEPTED, _refusal(Reason.TOKEN_USED)]
-        }),
-        **_refusals(),
-    },
-    "openapi_extra": {
-        "parameters": [
-            {
-                "name": "Sottovoce-Token",
-                "in": "header",
-                "required": False,
-                "description": "The device token, with application/octet-stream.",
-                "schema": {"type": "string"},
-                "example": _TOKEN,
-            }
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-                "application/json": {
-                    "schema": {
-                        "oneOf": [_ENTRY_SCHEMA, {"type": "array", "maxItems": MAX_BATCH, "items": _ENTRY_SCHEMA}]
-                    },
-                    "examples": {"one": {"value": _ENTRY}, "batch": {"value": [_ENTRY]}},
-                },
+    "operationId": "post_reports_reports_post",
+    "responses": _done(
+        "Accepted, or the results of a batch.",
+        one=ACCEPTED,
+        batch={"results": [ACCEPTED, REFUSED[Reason.TOKEN_USED]]},
+    ) | _refusals(),
+    "parameters": [
+        {
+            "name": "Sottovoce-Token",
+            "in": "header",
+            "required": False,
+            "description": "The device token, with application/octet-stream.",
+            "schema": {"type": "string"},
+            "example": _TOKEN,
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            "application/json": {
+                "schema": {"oneOf": [_ENTRY_SCHEMA, {"type": "array", "maxItems": MAX_BATCH, "items": _ENTRY_SCHEMA}]},
+                **_examples(one=_ENTRY, batch=[_ENTRY]),
             },
         },
     },
 }  # fmt: skip
 
-HEALTH: Final[dict[str, Any]] = {
-    "summary": "Whether the process answers",
-    "responses": {200: _json("It does.", ok={"status": "ok"})},
-}
 
-READY: Final[dict[str, Any]] = {
-    "summary": "Whether reports can be stored now",
-    "responses": {
-        200: _json("They can.", ready={"status": "ready"}),
-        503: _json("They cannot.", unavailable=_refusal(Reason.UNAVAILABLE)),
+def _get(name: str, summary: str, description: str, responses: dict[str, Any]) -> dict[str, Any]:
+    about = {"summary": summary, "description": description, "operationId": f"get_{name}_{name}_get"}
+    return {"get": about | {"responses": responses}}
+
+
+DOCUMENT: Final[dict[str, Any]] = {
+    "openapi": "3.1.0",
+    "info": {
+        "title": "sottovoce collector",
+        "description": (
+            "Takes one locally private report of 22 bytes from each device. An accepted report is on the disk; the "
+            "same report sent again is accepted and counted once."
+        ),
+        "version": "1",
     },
-}
-
-STATS: Final[dict[str, Any]] = {
-    "summary": "Numbers of reports",
-    "responses": {
-        200: _json(
-            "Accepted ones, and refused ones by reason.",
-            stats={"protocol": "75106edeb2bccaf8", "accepted": 1200, "refused": {"token-used": 3}},
-        )
+    "paths": {
+        "/protocol": _get(
+            "protocol",
+            "The protocol",
+            "Return the text that devices hash and obey.",
+            _done("Its exact text: the first 8 bytes of the SHA-256 are its id."),
+        ),
+        "/reports": {"post": _REPORTS},
+        "/health": _get(
+            "health",
+            "Whether the process answers",
+            "Say that the process answers.",
+            _done("It does.", ok={"status": "ok"}),
+        ),
+        "/ready": _get(
+            "ready",
+            "Whether reports can be stored now",
+            "Say whether reports can be stored now.",
+            _done("They can.", ready={"status": "ready"}) | {"503": _refused("They cannot.", Reason.UNAVAILABLE)},
+        ),
+        "/stats": _get(
+            "stats",
+            "Numbers of reports",
+            "Return numbers of reports, and nothing about any of them.",
+            _done(
+                "Accepted ones, and refused ones by reason.",
+                stats={"protocol": "75106edeb2bccaf8", "accepted": 1200, "refused": {"token-used": 3}},
+            ),
+        ),
     },
 }

@@ -45,7 +45,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise ParameterError(f"host {host}, port {port}: {error.strerror}. Choose another with --port.") from None
+        raise ParameterError(f"host {host}, port {port}: {error.strerror}. Choose another port.") from None
     return listener
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.collector import _answers, _openapi
+from sottovoce.local.collector import _answers
 from sottovoce.local.collector._discretion import Discretion
 from sottovoce.local.collector._forms import Claim, Posted, read_json, read_octets
+from sottovoce.local.collector._openapi import DOCUMENT
 from sottovoce.local.collector._rate import RateLimit
 from sottovoce.local.collector.intake import Intake
 from sottovoce.local.collector.limits import Limits
@@ -69,19 +73,17 @@ def make_app(
     if static is not None and not static.is_dir():
         raise ParameterError(f"static {static}: there is no such folder.")
     service = _Service(protocol, store, Intake(protocol, token_key), limits or Limits())
-    app = FastAPI(
-        title="sottovoce collector",
-        description=_openapi.DESCRIPTION,
-        version="1",
-        lifespan=service.lifespan,
-        docs_url=None,  # these pages load scripts from elsewhere
-        redoc_url=None,
-    )
-    app.add_api_route("/protocol", service.get_protocol, methods=["GET"], **_openapi.PROTOCOL)
-    app.add_api_route("/reports", service.post_reports, methods=["POST"], **_openapi.REPORTS)
-    app.add_api_route("/health", service.get_health, methods=["GET"], **_openapi.HEALTH)
-    app.add_api_route("/ready", service.get_ready, methods=["GET"], **_openapi.READY)
-    app.add_api_route("/stats", service.get_stats, methods=["GET"], **_openapi.STATS)
+    requests: list[Route | Mount] = [
+        Route("/openapi.json", _describe),
+        _route("/protocol", "GET", service.get_protocol),
+        _route("/reports", "POST", service.post_reports),
+        _route("/health", "GET", service.get_health),
+        _route("/ready", "GET", service.get_ready),
+        _route("/stats", "GET", service.get_stats),
+    ]
+    if static is not None:
+        requests.append(Mount("/", StaticFiles(directory=static, html=True)))
+    app = Starlette(routes=requests, lifespan=service.lifespan, exception_handlers={HTTPException: _tell})
     if allow_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -90,9 +92,23 @@ def make_app(
             allow_headers=["Content-Type", TOKEN_HEADER],
             expose_headers=["Retry-After"],
         )
-    if static is not None:
-        app.mount("/", StaticFiles(directory=static, html=True))
     return Discretion(app)
+
+
+def _route(path: str, method: str, answer: Callable[[Request], Awaitable[Response]]) -> Route:
+    route = Route(path, answer)
+    route.methods = {method}  # and no HEAD beside GET
+    return route
+
+
+async def _describe(_: Request) -> Response:
+    return JSONResponse(DOCUMENT)
+
+
+async def _tell(_: Request, error: Exception) -> Response:
+    """Answer a request for what is not there, or by another method."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
 class _Service:
@@ -108,7 +124,7 @@ class _Service:
         self._counts = _Counts(store)
 
     @asynccontextmanager
-    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Write while the service runs, and finish what waits when it stops."""
         self._writer.start()
         try:
@@ -116,15 +132,15 @@ class _Service:
         finally:
             await asyncio.to_thread(self._writer.close)
 
-    async def get_protocol(self) -> Response:
+    async def get_protocol(self, _: Request) -> Response:
         """Return the text that devices hash and obey."""
         return Response(self._protocol.to_json(), media_type="application/json", headers={"Cache-Control": "no-cache"})
 
-    async def get_health(self) -> Response:
+    async def get_health(self, _: Request) -> Response:
         """Say that the process answers."""
         return _answers.document({"status": "ok"})
 
-    async def get_ready(self) -> Response:
+    async def get_ready(self, _: Request) -> Response:
         """Say whether reports can be stored now."""
         if self._writer.is_alive:
             try:
@@ -135,7 +151,7 @@ class _Service:
                 pass
         return _answers.refused(Reason.UNAVAILABLE)
 
-    async def get_stats(self) -> Response:
+    async def get_stats(self, _: Request) -> Response:
         """Return numbers of reports, and nothing about any of them."""
         try:
             accepted, refused = await self._counts.get()

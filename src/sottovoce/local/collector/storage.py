@@ -72,7 +72,7 @@ class ReportStore:
 
     def __init__(self, database: str, protocol: _Protocol, *, create: bool = False) -> None:
         address = database if "://" in database else f"sqlite:///{database}"
-        url = parse_address(address, name="--database", error=ParameterError)
+        url = parse_address(address, name="database", error=ParameterError)
         name = url.render_as_string(hide_password=True)
         self._engine: Engine = _open(url, name, create=create)
         self._writer = self._engine.execution_options(**{WRITES: True})
@@ -83,7 +83,7 @@ class ReportStore:
             self._check(name)
         except SQLAlchemyError as error:
             self.close()
-            raise StorageError(f"--database {name}: {_cause(error)}.") from None
+            raise StorageError(f"database {name}: {_cause(error)}.") from None
         except StorageError:
             self.close()
             raise
@@ -198,18 +198,18 @@ class ReportStore:
     def _check(self, name: str) -> None:
         with self._engine.begin() as connection:
             if not inspect(connection).has_table(SCHEMA.name):
-                raise StorageError(f"--database {name}: this is no database of a collector.")
+                raise StorageError(f"database {name}: this is no database of a collector.")
             version = connection.execute(select(SCHEMA.c.version)).scalar_one()
             if version != SCHEMA_VERSION:
                 raise StorageError(
-                    f"--database {name}: its tables have version {version}, this sottovoce reads version "
+                    f"database {name}: its tables have version {version}, this sottovoce reads version "
                     f"{SCHEMA_VERSION}. Use the sottovoce that made it."
                 )
             known = connection.execute(select(PROTOCOLS.c.id)).scalars()
             ids = [bytes(value).hex() for value in known]
         if self._id.hex() not in ids:
             raise StorageError(
-                f"--database {name}: it has no reports of protocol {self._id.hex()}; it has those of {', '.join(ids)}."
+                f"database {name}: it has no reports of protocol {self._id.hex()}; it has those of {', '.join(ids)}."
             )
 
 
@@ -221,9 +221,9 @@ def _open(url: URL, name: str, *, create: bool) -> Engine:
             if create:
                 make_private_file(path)
         except OSError as error:
-            raise StorageError(f"--database {path}: cannot make the file: {error.strerror}.") from None
+            raise StorageError(f"database {path}: cannot make the file: {error.strerror}.") from None
         if not path.is_file():
-            raise StorageError(f"--database {path}: no such file. Start the collector once to make it.")
+            raise StorageError(f"database {path}: no such file. Start the collector once to make it.")
         pragma = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
         return open_engine(url, error=StorageError, extra="collector", timeout=_BUSY_SECONDS, pragma=pragma)
     engine = open_engine(
@@ -235,7 +235,7 @@ def _open(url: URL, name: str, *, create: bool) -> Engine:
     except SQLAlchemyError as error:
         engine.dispose()
         raise StorageError(
-            f"--database {name}: cannot connect ({type(error).__name__}). Check that the server runs, and the user, "
+            f"database {name}: cannot connect ({type(error).__name__}). Check that the server runs, and the user, "
             "the password and the name of the database."
         ) from None
     return engine

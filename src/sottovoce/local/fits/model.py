@@ -15,6 +15,7 @@ from sottovoce._files import write_whole
 from sottovoce.exceptions import DataError, ModelFormatError, ParameterError
 from sottovoce.local.fits.held_out import HeldOut, Quality
 from sottovoce.local.protocol import Protocol
+from sottovoce.local.stored import named_errors
 from sottovoce.privacy.guarantee import Guarantee
 
 __all__ = ["LocalModel"]
@@ -199,12 +200,8 @@ class LocalModel:
         ModelFormatError
             If it cannot be read; the message names the file.
         """
-        try:
+        with named_errors(path, "model", ModelFormatError):
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ModelFormatError(f"{path}: cannot read the model: {error.strerror}.") from None
-        except (UnicodeDecodeError, ModelFormatError) as error:
-            raise ModelFormatError(f"{path}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<LocalModel: {self.protocol.task} by {self.loss}, degree {self.degree}, {self.n_reports} reports>"

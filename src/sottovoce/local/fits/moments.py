@@ -11,8 +11,6 @@ so that a model can be made from some folds and judged on another without a seco
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,16 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number, whole_number
-from sottovoce.exceptions import MessageError, ParameterError
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.stored import Sealed
 
 __all__ = ["MomentEstimate", "Moments"]
 
 Array = NDArray[np.float64]
 
-_MAGIC: Final = b"SVMOMENT"
-_VERSION: Final = 1
-_DIGEST: Final = 32
-_MOST_HEADER: Final = 1 << 26
+_FORMAT: Final = Sealed(b"SVMOMENT", "sums over reports")
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,15 +214,11 @@ class Moments:
     def to_bytes(self) -> bytes:
         """Return the sums as bytes.
 
-        The format: 8 bytes ``SVMOMENT``; the length of the header as 4 bytes, little-endian; the header, JSON with
-        ``version``, ``d``, ``n_folds``, ``identity`` (hexadecimal) and ``count``; the sums ``first`` and ``second`` as
-        little-endian doubles in C order; SHA-256 of everything before.
+        The format: `Sealed` with the name ``SVMOMENT``; in the header ``d``, ``n_folds``, ``identity`` (hexadecimal)
+        and ``count``; the sums ``first`` and ``second`` as little-endian doubles in C order.
         """
-        fields = {"version": _VERSION, "d": self.d, "n_folds": self.n_folds, "identity": self.identity.hex()}
-        header = json.dumps({**fields, "count": self.count.tolist()}, sort_keys=True).encode()
-        body = b"".join(np.ascontiguousarray(sums, dtype="<f8").tobytes() for sums in (self.first, self.second))
-        content = _MAGIC + len(header).to_bytes(4, "little") + header + body
-        return content + hashlib.sha256(content).digest()
+        fields = {"d": self.d, "n_folds": self.n_folds, "identity": self.identity.hex(), "count": self.count.tolist()}
+        return _FORMAT.to_bytes(fields, self.first.astype("<f8").tobytes() + self.second.astype("<f8").tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Moments:
@@ -237,29 +229,18 @@ class Moments:
         MessageError
             If the bytes are not such sums, are damaged, or of a later version.
         """
-        if not isinstance(data, bytes) or len(data) < len(_MAGIC) + 4 + _DIGEST or not data.startswith(_MAGIC):
-            raise MessageError("these bytes are no sums over reports: they do not begin as such.")
-        content, digest = data[:-_DIGEST], data[-_DIGEST:]
-        if hashlib.sha256(content).digest() != digest:
-            raise MessageError("the sums over reports are damaged: their checksum is wrong. Take an intact copy.")
-        start = len(_MAGIC) + 4
-        length = int.from_bytes(data[len(_MAGIC) : start], "little")
-        try:
-            if length > _MOST_HEADER:
-                raise ValueError("its header is too long")
-            fields = json.loads(content[start : start + length])
-            if fields["version"] != _VERSION:
-                raise ValueError(f"it has version {fields['version']!r}, this sottovoce reads {_VERSION}")
+        with _FORMAT.from_bytes(data) as (fields, body):
             moments = cls(fields["d"], fields["n_folds"], bytes.fromhex(fields["identity"]))
             count = [whole_number("count", value, at_least=0) for value in fields["count"]]
             if len(count) != moments.n_folds:
                 raise ValueError("it counts other folds than it has")
-            moments.count[:] = count
-            numbers = np.frombuffer(content, dtype="<f8", offset=start + length)
+            numbers = np.frombuffer(body, dtype="<f8")
             if len(numbers) != moments.first.size + moments.second.size or not np.isfinite(numbers).all():
                 raise ValueError("its sums are of the wrong size, or not finite")
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise MessageError(f"the sums over reports cannot be read: {error}.") from None
-        moments.first[:] = numbers[: moments.first.size].reshape(moments.first.shape)
-        moments.second[:] = numbers[moments.first.size :].reshape(moments.second.shape)
+            moments.count[:] = count
+            first, second = np.split(numbers, [moments.first.size])
+            moments.first[:], moments.second[:] = (
+                first.reshape(moments.first.shape),
+                second.reshape(moments.second.shape),
+            )
         return moments

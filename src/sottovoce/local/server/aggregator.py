@@ -6,8 +6,6 @@ reports costs no privacy, as often as it likes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,13 +25,12 @@ from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Moments
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.server.sums import add_reports
+from sottovoce.local.stored import Sealed, named_errors
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
 __all__ = ["Aggregator", "Health"]
 
-_MAGIC: Final = b"SVREPSUM"
-_VERSION: Final = 1
-_DIGEST: Final = 32
+_FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
 _AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
 
 
@@ -255,27 +252,20 @@ class Aggregator:
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.
 
-        The format: 8 bytes ``SVREPSUM``; the length of the header as 4 bytes, little-endian; the header, JSON with
-        ``version``, ``protocol`` (its canonical text), ``rejected``, ``index_counts``, ``kept`` (number of kept
-        reports, or null) and ``moments`` (length of what follows); the sums as `Moments.to_bytes` writes them; the
-        seeds of the kept reports as u64 and their indices as u16, little-endian; SHA-256 of everything before.
+        The format: `Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its canonical text), ``rejected``,
+        ``index_counts``, ``kept`` (number of kept reports, or null) and ``moments`` (length of what follows); the sums
+        as `Moments.to_bytes` writes them; the seeds of the kept reports as u64 and their indices as u16, little-endian.
         """
         sums = self.moments.to_bytes()
         seeds, indices = self._reports()
-        header = json.dumps(
-            {
-                "version": _VERSION,
-                "protocol": self.protocol.to_json(),
-                "rejected": self.rejected_,
-                "index_counts": self.index_counts.tolist(),
-                "kept": len(seeds) if self.keep_reports else None,
-                "moments": len(sums),
-            },
-            sort_keys=True,
-        ).encode()
-        kept = seeds.astype("<u8").tobytes() + indices.astype("<u2").tobytes()
-        content = _MAGIC + len(header).to_bytes(4, "little") + header + sums + kept
-        return content + hashlib.sha256(content).digest()
+        header = {
+            "protocol": self.protocol.to_json(),
+            "rejected": self.rejected_,
+            "index_counts": self.index_counts.tolist(),
+            "kept": len(seeds) if self.keep_reports else None,
+            "moments": len(sums),
+        }
+        return _FORMAT.to_bytes(header, sums + seeds.astype("<u8").tobytes() + indices.astype("<u2").tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -286,19 +276,9 @@ class Aggregator:
         MessageError
             If the bytes are no such sums, are damaged, or of a later version.
         """
-        if not isinstance(data, bytes) or len(data) < len(_MAGIC) + 4 + _DIGEST or not data.startswith(_MAGIC):
-            raise MessageError("these bytes are no aggregator: they do not begin as such.")
-        content, digest = data[:-_DIGEST], data[-_DIGEST:]
-        if hashlib.sha256(content).digest() != digest:
-            raise MessageError("the aggregator is damaged: its checksum is wrong. Take an intact copy.")
-        start = len(_MAGIC) + 4
-        end = start + int.from_bytes(data[len(_MAGIC) : start], "little")
-        try:
-            fields = json.loads(content[start:end])
-            if fields["version"] != _VERSION:
-                raise ValueError(f"it has version {fields['version']!r}, this sottovoce reads {_VERSION}")
-            middle = end + whole_number("moments", fields["moments"], at_least=0)
-            moments = Moments.from_bytes(content[end:middle])
+        with _FORMAT.from_bytes(data) as (fields, body):
+            end = whole_number("moments", fields["moments"], at_least=0)
+            moments = Moments.from_bytes(bytes(body[:end]))
             out = cls(Protocol.from_json(fields["protocol"]), moments.n_folds, fields["kept"] is not None)
             out.moments.merge(moments)
             out._reject({str(why): whole_number(why, count, at_least=0) for why, count in fields["rejected"].items()})
@@ -306,15 +286,12 @@ class Aggregator:
             if len(counts) != out.protocol.K:
                 raise ValueError(f"it counts {len(counts)} indices, its protocol has {out.protocol.K}")
             out.index_counts[:] = counts
-            kept = 0 if fields["kept"] is None else whole_number("kept", fields["kept"], at_least=0)
-            if len(content) - middle != 10 * kept or (fields["kept"] is not None and kept != moments.n):
+            kept = whole_number("kept", fields["kept"], at_least=0) if out.keep_reports else 0
+            if len(body) - end != 10 * kept or (out.keep_reports and kept != moments.n):
                 raise ValueError("its kept reports do not agree with its sums")
             if kept:
-                seeds = np.frombuffer(content, "<u8", kept, middle).astype(np.uint64)
-                indices = np.frombuffer(content, "<u2", kept, middle + 8 * kept).astype(np.uint16)
-                out._kept.append((seeds, indices))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise MessageError(f"the aggregator cannot be read: {error}") from None
+                seeds, indices = np.frombuffer(body, "<u8", kept, end), np.frombuffer(body, "<u2", kept, end + 8 * kept)
+                out._kept.append((seeds.astype(np.uint64), indices.astype(np.uint16)))
         return out
 
     def save(self, path: str | Path) -> None:
@@ -331,12 +308,8 @@ class Aggregator:
         MessageError
             If it cannot be read; the message names the file.
         """
-        try:
+        with named_errors(path, "aggregator", MessageError):
             return cls.from_bytes(Path(path).read_bytes())
-        except OSError as error:
-            raise MessageError(f"{path}: cannot read the aggregator: {error.strerror}.") from None
-        except MessageError as error:
-            raise MessageError(f"{path}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<Aggregator of {self.n_reports} reports to protocol {self.protocol.id.hex()}>"

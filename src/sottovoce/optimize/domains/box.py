@@ -34,13 +34,9 @@ class Box:
         n = max(np.size(low), np.size(high)) if size is None else whole_number("size", size, at_least=1)  # type: ignore[arg-type]
         self.low: Array = vector("low", low, size=n)
         self.high: Array = vector("high", high, size=n)
+        self.size = n
         if n == 0 or not (self.low <= self.high).all():
             raise ParameterError(f"low must be at most high in every coordinate; got low={low!r}, high={high!r}.")
-
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return len(self.low)
 
     @property
     def diameter(self) -> float:

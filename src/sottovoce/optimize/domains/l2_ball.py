@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.optimize._arrays import Array, vector
+from sottovoce.optimize._arrays import Array
+from sottovoce.optimize.domains._ball import Ball
 
 __all__ = ["L2Ball"]
 
 
-class L2Ball:
+class L2Ball(Ball):
     r"""{x : \|x - centre\|_2 <= radius}.
 
     Parameters
@@ -26,30 +26,12 @@ class L2Ball:
     array([-3., -4.])
     """
 
-    def __init__(self, size: int, radius: float = 1.0, *, centre: object = 0.0) -> None:
-        self._size = whole_number("size", size, at_least=1)
-        self.radius = number("radius", radius, above=0.0)
-        self.centre: Array = vector("centre", centre, size=self._size)
-
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return self._size
-
-    @property
-    def diameter(self) -> float:
-        """Twice the radius."""
-        return 2.0 * self.radius
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        """Equal for equal balls."""
-        return ("l2", self._size, self.radius, self.centre.tobytes())
+    _norm = "l2"
 
     @property
     def n_extreme_differences(self) -> int | None:
         """Two for an interval, else None: the ball has no corners."""
-        return 2 if self._size == 1 else None
+        return 2 if self.size == 1 else None
 
     def oracle(self, gradient: Array) -> Array:
         """Return the point of the sphere against the gradient (the centre where the gradient is 0)."""
@@ -58,24 +40,11 @@ class L2Ball:
         length = np.linalg.norm(scaled, axis=-1, keepdims=True)
         return self.centre - self.radius * scaled / np.where(length > 0.0, length, 1.0)
 
-    def start(self) -> Array:
-        """Return the centre."""
-        return self.centre.copy()
-
     def contains(self, x: Array, tolerance: float = 1e-9) -> bool:
         """Tell whether x is in the ball."""
         return bool(np.linalg.norm(x - self.centre) <= self.radius + tolerance)
 
-    def vertices(self) -> Array:
-        """Return the two ends of an interval; a ball of more coordinates has no vertices."""
-        self._ends_only()
-        return np.vstack([self.centre - self.radius, self.centre + self.radius])
-
-    def extreme_differences(self) -> Array:
-        """Return the two differences of the ends of an interval."""
-        self._ends_only()
-        return np.array([[-2.0 * self.radius], [2.0 * self.radius]])
-
-    def _ends_only(self) -> None:
-        if self._size > 1:
-            raise ParameterError(f"an l2 ball of {self._size} coordinates has no vertices; use a bound in their place.")
+    def _corners(self) -> Array:
+        if self.size > 1:
+            raise ParameterError(f"an l2 ball of {self.size} coordinates has no vertices; use a bound in their place.")
+        return np.array([[-self.radius], [self.radius]])

@@ -1,6 +1,6 @@
 """Products of blocks M_1 x ... x M_B, in one vector of coordinates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 import numpy as np
@@ -27,6 +27,8 @@ class ProductDomain:
     Attributes
     ----------
     n_blocks, n_coordinates : int
+    sizes : ndarray of shape (n_blocks,)
+        Number of coordinates of each block.
     offsets : ndarray of shape (n_blocks + 1,)
 
     Examples
@@ -49,9 +51,9 @@ class ProductDomain:
         if not listed:
             raise ParameterError("blocks is empty: give at least one block.")
         self.blocks: list[Block] = listed
-        sizes = np.array([block.size for block in listed], dtype=np.intp)
+        self.sizes: Indices = np.array([block.size for block in listed], dtype=np.intp)
+        sizes = self.sizes
         self.offsets: Indices = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(sizes)])
-        self._sizes = sizes
         self._size: int | None = int(sizes[0]) if (sizes == sizes[0]).all() else None
         self._low = self._high = np.empty(0)
         self._all_boxes = all(isinstance(block, Box) for block in listed)
@@ -81,11 +83,6 @@ class ProductDomain:
     def n_coordinates(self) -> int:
         """Number of coordinates of all blocks."""
         return int(self.offsets[-1])
-
-    @property
-    def sizes(self) -> Indices:
-        """Number of coordinates of each block."""
-        return self._sizes
 
     @property
     def diameters(self) -> Array:
@@ -133,18 +130,16 @@ class ProductDomain:
             return np.where(gradient < 0.0, self._high[place], self._low[place])
         if self._equal and self._size is not None:
             return self.blocks[0].oracle(gradient.reshape(-1, self._size)).ravel()
-        chosen = np.arange(self.n_blocks) if blocks is None else blocks
-        out, at = np.empty(len(gradient)), 0
-        for i in chosen:
-            part = slice(at, at + int(self._sizes[i]))
-            out[part], at = self.blocks[i].oracle(gradient[part]), part.stop
+        out = np.empty(len(gradient))
+        for block, part in self._parts(blocks):
+            out[part] = block.oracle(gradient[part])
         return out
 
     def sum_by_block(self, terms: Array, blocks: Indices | None = None) -> Array:
         """Add the entries of each block."""
         if self._size is not None:
             return terms if self._size == 1 else terms.reshape(-1, self._size).sum(axis=1)
-        sizes = self._sizes if blocks is None else self._sizes[blocks]
+        sizes = self.sizes if blocks is None else self.sizes[blocks]
         if len(sizes) == 0:
             return np.empty(0)
         out: Array = np.add.reduceat(terms, np.concatenate([[0], np.cumsum(sizes)[:-1]]))
@@ -163,10 +158,19 @@ class ProductDomain:
         if self._all_boxes:
             place = self.coordinates(blocks)
             return bool((x >= self._low[place] - tolerance).all() and (x <= self._high[place] + tolerance).all())
+        return all(block.contains(x[part], tolerance) for block, part in self._parts(blocks))
+
+    def _parts(self, blocks: Indices | None) -> Iterator[tuple[Block, slice]]:
+        """Give each block with its place in a vector that holds the coordinates of these only."""
         at = 0
         for i in range(self.n_blocks) if blocks is None else blocks:
-            part = slice(at, at + int(self._sizes[i]))
-            if not self.blocks[i].contains(x[part], tolerance):
-                return False
-            at = part.stop
-        return True
+            end = at + self.blocks[i].size
+            yield self.blocks[i], slice(at, end)
+            at = end
+
+    def check_fit(self, n_coordinates: int, n_blocks: int | None) -> None:
+        """Refuse an objective of other coordinates, and a sampling of other blocks."""
+        if n_coordinates != self.n_coordinates:
+            raise ParameterError(f"domain has {self.n_coordinates} coordinates, the objective {n_coordinates}.")
+        if n_blocks not in (None, self.n_blocks):
+            raise ParameterError(f"sampling is one of {n_blocks} blocks, the domain has {self.n_blocks}.")

@@ -29,33 +29,28 @@ class Simplex:
     """
 
     def __init__(self, size: int, radius: float = 1.0, *, solid: bool = False) -> None:
-        self._size = whole_number("size", size, at_least=1)
+        self.size = whole_number("size", size, at_least=1)
         self.radius = number("radius", radius, above=0.0)
         if not isinstance(solid, bool):
             raise ParameterError(f"solid must be True or False; got {solid!r}.")
         self.solid = solid
 
     @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return self._size
-
-    @property
     def diameter(self) -> float:
         """Length of an edge between two vertices."""
-        if self._size == 1:
+        if self.size == 1:
             return self.radius if self.solid else 0.0
         return self.radius * float(np.sqrt(2.0))
 
     @property
     def signature(self) -> tuple[object, ...]:
         """Equal for equal simplices."""
-        return ("simplex", self._size, self.radius, self.solid)
+        return ("simplex", self.size, self.radius, self.solid)
 
     @property
     def n_extreme_differences(self) -> int | None:
         """Ordered pairs of vertices, and 0 for a single point."""
-        n = self._size + int(self.solid)
+        n = self.size + int(self.solid)
         return max(1, n * (n - 1))
 
     def oracle(self, gradient: Array) -> Array:
@@ -70,7 +65,7 @@ class Simplex:
 
     def start(self) -> Array:
         """Return the mean of the vertices."""
-        return np.full(self._size, self.radius / (self._size + int(self.solid)))
+        return np.full(self.size, self.radius / (self.size + int(self.solid)))
 
     def contains(self, x: Array, tolerance: float = 1e-9) -> bool:
         """Tell whether x is in the simplex."""
@@ -79,13 +74,13 @@ class Simplex:
 
     def vertices(self) -> Array:
         """Return radius e_j, and 0 if solid."""
-        corners = self.radius * np.eye(self._size)
-        return np.vstack([corners, np.zeros(self._size)]) if self.solid else corners
+        corners = self.radius * np.eye(self.size)
+        return np.vstack([corners, np.zeros(self.size)]) if self.solid else corners
 
     def extreme_differences(self) -> Array:
         """Return the differences of any two vertices."""
         corners = self.vertices()
         if len(corners) == 1:
-            return np.zeros((1, self._size))
+            return np.zeros((1, self.size))
         first, second = np.nonzero(~np.eye(len(corners), dtype=bool))
         return corners[first] - corners[second]

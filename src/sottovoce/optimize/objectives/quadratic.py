@@ -1,13 +1,12 @@
 """Quadratic functions given by their matrix, such as the duals of (structural) support vector machines."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.optimize._arrays import Array, Indices, matrix, vector
-from sottovoce.optimize.objectives._lines import quadratic_step
+from sottovoce.optimize.objectives._kept import KeptPosition, Segment, quadratic_step
 
 __all__ = ["Quadratic"]
 
@@ -24,6 +23,8 @@ class Quadratic:
     b : array-like of shape (n_coordinates,), default 0
     """
 
+    is_quadratic: ClassVar[bool] = True
+
     def __init__(self, Q: object, b: object = 0.0) -> None:
         self.Q: Array = matrix("Q", Q)
         n = len(self.Q)
@@ -34,16 +35,7 @@ class Quadratic:
         if not least >= -_ROUNDING * n * scale:
             raise ParameterError(f"Q must be positive semidefinite; its least eigenvalue is {least:.3g}.")
         self.b: Array = vector("b", b, size=n)
-
-    @property
-    def n_coordinates(self) -> int:
-        """Length of x."""
-        return len(self.Q)
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Always."""
-        return True
+        self.n_coordinates = n
 
     def upper_hessian(self) -> Array:
         """Return Q."""
@@ -51,31 +43,18 @@ class Quadratic:
 
     def at(self, x: Array) -> "QuadraticPosition":
         """Return a position at x."""
-        return QuadraticPosition(self, vector("x", x, size=self.n_coordinates))
+        return QuadraticPosition(self, x)
 
 
-@dataclass
-class QuadraticLine:
-    """A direction, and what it adds to Qx."""
+class QuadraticPosition(KeptPosition):
+    """A point and Qx."""
 
-    position: "QuadraticPosition"
-    coordinates: Indices | slice
-    direction: Array
-    image: Array
+    problem: Quadratic
 
-    def best_step(self) -> float:
-        """Return the exact best step."""
-        slope = float(self.position.gradient(self.coordinates) @ self.direction)
-        return quadratic_step(slope, float(self.image[self.coordinates] @ self.direction))
-
-
-class QuadraticPosition:
-    """A point and Qx; see `Position`."""
-
-    def __init__(self, problem: Quadratic, x: Array) -> None:
-        self.problem = problem
-        self.x = x
-        self.image: Array = problem.Q @ x
+    def image_of(self, part: Array, coordinates: Indices | slice) -> Array:
+        """Return the product with Q."""
+        out: Array = self.problem.Q[:, coordinates] @ part
+        return out
 
     def value(self) -> float:
         """Return f(x)."""
@@ -85,15 +64,7 @@ class QuadraticPosition:
         """Return the partial derivatives."""
         return self.image[coordinates] + self.problem.b[coordinates]
 
-    def line(self, coordinates: Indices | slice, direction: Array) -> QuadraticLine:
-        """Return the segment to x + direction."""
-        return QuadraticLine(self, coordinates, direction, self.problem.Q[:, coordinates] @ direction)
-
-    def move(self, line: QuadraticLine, step: float) -> None:
-        """Go to x + step * direction."""
-        self.x[line.coordinates] += step * line.direction
-        self.image += step * line.image
-
-    def refresh(self) -> None:
-        """Compute Qx anew."""
-        self.image = self.problem.Q @ self.x
+    def best_step(self, segment: Segment) -> float:
+        """Return the exact best step."""
+        slope = float(self.gradient(segment.coordinates) @ segment.direction)
+        return quadratic_step(slope, float(segment.image[segment.coordinates] @ segment.direction))

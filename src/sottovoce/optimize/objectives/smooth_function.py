@@ -1,14 +1,13 @@
 """Any convex differentiable function, given as two callables."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.optimize._arrays import Array, Indices, vector
-from sottovoce.optimize.objectives._lines import convex_step
+from sottovoce.optimize._arrays import Array, Indices
+from sottovoce.optimize.objectives._kept import KeptPosition, Segment, convex_step
 
 __all__ = ["SmoothFunction"]
 
@@ -44,15 +43,10 @@ class SmoothFunction:
     ) -> None:
         if not callable(value) or not (callable(gradient) or callable(partial_gradient)):
             raise ParameterError("value and gradient (or partial_gradient) must be callables.")
-        self._n = whole_number("n_coordinates", n_coordinates, at_least=1)
+        self.n_coordinates = whole_number("n_coordinates", n_coordinates, at_least=1)
         self.value = value
         self._gradient = gradient
         self._partial = partial_gradient
-
-    @property
-    def n_coordinates(self) -> int:
-        """Length of x."""
-        return self._n
 
     def derivatives(self, x: Array, coordinates: Indices | slice) -> Array:
         """Return the partial derivatives at x; NaN and wrong shapes are refused."""
@@ -61,8 +55,8 @@ class SmoothFunction:
         else:
             assert self._gradient is not None
             full = np.asarray(self._gradient(x), dtype=np.float64)
-            if full.shape != (self._n,):
-                raise ParameterError(f"gradient(x) must return {self._n} numbers; got shape {full.shape}.")
+            if full.shape != x.shape:
+                raise ParameterError(f"gradient(x) must return {len(x)} numbers; got shape {full.shape}.")
             out = full[coordinates]
         if out.shape != x[coordinates].shape or not np.isfinite(out).all():
             raise ParameterError(
@@ -72,35 +66,17 @@ class SmoothFunction:
 
     def at(self, x: Array) -> "FunctionPosition":
         """Return a position at x."""
-        return FunctionPosition(self, vector("x", x, size=self._n))
+        return FunctionPosition(self, x)
 
 
-@dataclass
-class FunctionLine:
-    """A direction."""
+class FunctionPosition(KeptPosition):
+    """A point."""
 
-    position: "FunctionPosition"
-    coordinates: Indices | slice
-    direction: Array
+    problem: SmoothFunction
 
-    def best_step(self) -> float:
-        """Return the best step, by bracketing the zero of the derivative."""
-        at = self.position
-
-        def slope(step: float) -> float:
-            x = at.x.copy()
-            x[self.coordinates] += step * self.direction
-            return float(at.problem.derivatives(x, self.coordinates) @ self.direction)
-
-        return convex_step(slope)
-
-
-class FunctionPosition:
-    """A point; see `Position`."""
-
-    def __init__(self, problem: SmoothFunction, x: Array) -> None:
-        self.problem = problem
-        self.x = x
+    def image_of(self, part: Array, coordinates: Indices | slice) -> Array:
+        """Return nothing: nothing is kept."""
+        return np.empty(0)
 
     def value(self) -> float:
         """Return f(x)."""
@@ -113,13 +89,12 @@ class FunctionPosition:
         """Return the partial derivatives."""
         return self.problem.derivatives(self.x, coordinates)
 
-    def line(self, coordinates: Indices | slice, direction: Array) -> FunctionLine:
-        """Return the segment to x + direction."""
-        return FunctionLine(self, coordinates, direction)
+    def best_step(self, segment: Segment) -> float:
+        """Return the best step, by bracketing the zero of the derivative."""
 
-    def move(self, line: FunctionLine, step: float) -> None:
-        """Go to x + step * direction."""
-        self.x[line.coordinates] += step * line.direction
+        def slope(step: float) -> float:
+            x = self.x.copy()
+            x[segment.coordinates] += step * segment.direction
+            return float(self.problem.derivatives(x, segment.coordinates) @ segment.direction)
 
-    def refresh(self) -> None:
-        """Nothing is kept."""
+        return convex_step(slope)

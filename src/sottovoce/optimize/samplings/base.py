@@ -19,25 +19,23 @@ class Sampling(ABC):
     Parameters
     ----------
     n_blocks : int, >= 1
+
+    Attributes
+    ----------
+    name : str
+        For tables and messages.
+    largest_size : int
+        Size of the largest set that can come.
+    probabilities : ndarray of shape (n_blocks,)
+        P(i in T) for each block i.
     """
+
+    name: str
+    largest_size: int
+    probabilities: Array
 
     def __init__(self, n_blocks: int) -> None:
         self.n_blocks = whole_number("n_blocks", n_blocks, at_least=1)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name for tables and messages."""
-
-    @property
-    @abstractmethod
-    def largest_size(self) -> int:
-        """Size of the largest set that can come."""
-
-    @property
-    @abstractmethod
-    def probabilities(self) -> Array:
-        """P(i in T) for each block i."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Indices:

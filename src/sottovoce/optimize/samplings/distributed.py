@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from functools import cached_property
 from itertools import combinations, product
 from typing import Final
 
@@ -49,6 +48,11 @@ class DistributedSampling(Sampling):
         smallest, largest = min(map(len, self.groups)), max(map(len, self.groups))
         self._table = np.array(self.groups) if smallest == largest else None
         self.tau = whole_number("tau", tau, at_least=1, at_most=smallest, remedy="The smallest group sets the limit.")
+        self.name = f"({len(self.groups)}, {self.tau})-distributed"
+        self.largest_size = len(self.groups) * self.tau  # of all sets
+        self.probabilities = np.empty(self.n_blocks)
+        for group in self.groups:
+            self.probabilities[group] = self.tau / len(group)
 
     @classmethod
     def even(cls, n_blocks: int, n_groups: int, tau: int) -> "DistributedSampling":
@@ -56,24 +60,6 @@ class DistributedSampling(Sampling):
         n = whole_number("n_blocks", n_blocks, at_least=1)
         k = whole_number("n_groups", n_groups, at_least=1, at_most=n)
         return cls(np.array_split(np.arange(n), k), tau)
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return f"({len(self.groups)}, {self.tau})-distributed"
-
-    @property
-    def largest_size(self) -> int:
-        """The size of all sets, K tau."""
-        return len(self.groups) * self.tau
-
-    @cached_property
-    def probabilities(self) -> Array:
-        """Tau over the size of the block's group."""
-        out = np.empty(self.n_blocks)
-        for group in self.groups:
-            out[group] = self.tau / len(group)
-        return out
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return one set."""

@@ -1,7 +1,6 @@
 """The sampling that always takes the same set."""
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
@@ -31,23 +30,10 @@ class ElementarySampling(Sampling):
         self.blocks: Indices = whole_numbers("blocks", chosen, below=self.n_blocks)
         if len(self.blocks) == 0:
             raise ParameterError("blocks is empty: name at least one block, or leave it out to take all.")
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return "elementary"
-
-    @property
-    def largest_size(self) -> int:
-        """Size of the set."""
-        return len(self.blocks)
-
-    @cached_property
-    def probabilities(self) -> Array:
-        """One for the set, zero elsewhere."""
-        out = np.zeros(self.n_blocks)
-        out[self.blocks] = 1.0
-        return out
+        self.name = "elementary"
+        self.largest_size = len(self.blocks)
+        self.probabilities = np.zeros(self.n_blocks)
+        self.probabilities[self.blocks] = 1.0
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return the set."""

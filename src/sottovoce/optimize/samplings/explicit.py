@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.optimize._arrays import Array, Indices, vector, whole_numbers
 from sottovoce.optimize.samplings.base import Sampling
@@ -34,7 +33,7 @@ class ExplicitSampling(Sampling):
     """
 
     def __init__(self, n_blocks: int, sets: Iterable[Iterable[int]], probabilities: object) -> None:
-        super().__init__(whole_number("n_blocks", n_blocks, at_least=1))
+        super().__init__(n_blocks)
         try:
             listed = [list(chosen) for chosen in sets]
         except TypeError:
@@ -49,29 +48,17 @@ class ExplicitSampling(Sampling):
         self._inside = np.zeros((len(listed), self.n_blocks))
         for r, chosen in enumerate(self.sets):
             self._inside[r, chosen] = 1.0
-        self._p: Array = self._chances @ self._inside
+        self.name = "explicit"
+        self.probabilities = self._chances @ self._inside
         if not self.is_proper:
+            never = np.flatnonzero(self.probabilities <= 0.0).tolist()
             raise ParameterError(
-                f"blocks {np.flatnonzero(self._p <= 0.0).tolist()} are in no set of positive probability: they would "
-                "never move. Leave them out of the problem instead."
+                f"blocks {never} are in no set of positive probability: they would never move. Leave them out of the "
+                "problem instead."
             )
+        self.largest_size = max(len(chosen) for chosen, _ in self.support())
         self._edges = np.cumsum(self._chances)
         self._edges[self._edges >= self._edges[-1]] = 1.0  # no draw falls behind the last set that can come
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return "explicit"
-
-    @property
-    def largest_size(self) -> int:
-        """Size of the largest set that can come."""
-        return max(len(chosen) for chosen, chance in zip(self.sets, self._chances, strict=True) if chance > 0.0)
-
-    @property
-    def probabilities(self) -> Array:
-        """Sum over the sets that hold the block."""
-        return self._p
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return one set."""

@@ -31,29 +31,16 @@ class IndependentSampling(Sampling):
                 f"probabilities must be in (0, 1]; got {p[wrong]!r} for block {wrong}. A block that never comes never "
                 "moves: leave it out of the problem instead."
             )
-        self._p = p
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return "independent"
-
-    @property
-    def largest_size(self) -> int:
-        """All blocks."""
-        return self.n_blocks
-
-    @property
-    def probabilities(self) -> Array:
-        """The given ones."""
-        return self._p
+        self.name = "independent"
+        self.largest_size = self.n_blocks
+        self.probabilities = p
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return one set."""
-        return np.flatnonzero(rng.random(self.n_blocks) < self._p)
+        return np.flatnonzero(rng.random(self.n_blocks) < self.probabilities)
 
     def _pairs(self) -> Array:
-        return np.outer(self._p, self._p)
+        return np.outer(self.probabilities, self.probabilities)
 
     def support(self) -> list[tuple[Indices, float]]:
         """Return all sets of positive probability, or refuse more than 16 blocks."""
@@ -61,7 +48,7 @@ class IndependentSampling(Sampling):
             return super().support()
         out = []
         for coins in product((False, True), repeat=self.n_blocks):
-            chance = float(np.where(coins, self._p, 1.0 - self._p).prod())
+            chance = float(np.where(coins, self.probabilities, 1.0 - self.probabilities).prod())
             if chance > 0.0:
                 out.append((np.flatnonzero(coins), chance))
         return out

@@ -1,7 +1,6 @@
 """Sets of a fixed size, all alike: tau-nice sampling, and with tau = 1 uniform serial sampling."""
 
 import math
-from functools import cached_property
 from itertools import combinations
 from typing import Final
 
@@ -28,21 +27,9 @@ class NiceSampling(Sampling):
     def __init__(self, n_blocks: int, tau: int) -> None:
         super().__init__(n_blocks)
         self.tau = whole_number("tau", tau, at_least=1, at_most=self.n_blocks)
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return f"{self.tau}-nice"
-
-    @property
-    def largest_size(self) -> int:
-        """The size of all sets."""
-        return self.tau
-
-    @cached_property
-    def probabilities(self) -> Array:
-        """All tau / n_blocks."""
-        return np.full(self.n_blocks, self.tau / self.n_blocks)
+        self.name = f"{self.tau}-nice"
+        self.largest_size = self.tau  # of all sets
+        self.probabilities = np.full(self.n_blocks, self.tau / self.n_blocks)
 
     def draw(self, rng: np.random.Generator) -> Indices:
         """Return one set."""
@@ -70,8 +57,4 @@ class UniformSerialSampling(NiceSampling):
 
     def __init__(self, n_blocks: int) -> None:
         super().__init__(n_blocks, 1)
-
-    @property
-    def name(self) -> str:
-        """Name for tables."""
-        return "uniform serial"
+        self.name = "uniform serial"

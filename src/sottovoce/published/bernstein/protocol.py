@@ -1,15 +1,13 @@
 """The public parameters of a collection of Bernstein reports, frozen before anybody reports."""
 
-import hashlib
-import json
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce._validation import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.local.text import ProtocolText, check_entries
 from sottovoce.published.bernstein.noise import KINDS, CopyNoise, copies
 
 if TYPE_CHECKING:
@@ -19,16 +17,14 @@ __all__ = ["LOSSES", "BernsteinProtocol"]
 
 LOSSES: Final = ("hinge", "logistic", "hinge by mixture", "absolute")
 
-_FORMAT: Final = "sottovoce-local-protocol"
 _MECHANISM: Final = "bernstein"
-_VERSION: Final = 1
 _MOST_NOISE: Final = 2.0**20
 _FINEST: Final = 2.0**-29  # y = 1 must fit in 32 bits of ticks, noise included
 _MOST_NUMBERS: Final = 2**24  # in one report
 
 
 @dataclass(frozen=True)
-class BernsteinProtocol:
+class BernsteinProtocol(ProtocolText):
     r"""Everything that devices and server agree on for Algorithms 1 and 2 of Wang, Smith and Xu (2019).
 
     Parameters
@@ -133,49 +129,14 @@ class BernsteinProtocol:
 
         return Oracle(self.degree, self.beta, GENERAL_LOSSES.get(self.loss))
 
-    @property
-    def id(self) -> bytes:
-        """The first 8 bytes of the SHA-256 of `to_json`."""
-        return hashlib.sha256(self.to_json().encode("utf-8")).digest()[:8]
-
-    def to_json(self) -> str:
-        """Return the protocol as canonical JSON: keys sorted, no spaces."""
-        content = {"format": _FORMAT, "version": _VERSION, "mechanism": _MECHANISM}
-        content |= {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    def _entries(self) -> dict[str, Any]:
+        return {"mechanism": _MECHANISM} | {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @classmethod
-    def from_json(cls, text: str) -> "BernsteinProtocol":
-        """Read a protocol from its canonical text, and check that its noise keeps its budget.
-
-        Raises
-        ------
-        ParameterError
-            If the text is not a protocol that this version can read, is not canonical, holds a parameter out of range,
-            or describes noise that does not keep the budget.
-        """
-        try:
-            content = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ParameterError(f"the protocol is not JSON: {error}.") from error
-        head = {"format": _FORMAT, "version": _VERSION, "mechanism": _MECHANISM}
-        if not isinstance(content, Mapping):
-            raise ParameterError("the protocol is not a JSON object.")
-        for key, wanted in head.items():
-            if content.get(key) != wanted:
-                raise ParameterError(f"the protocol's {key!r} is {content.get(key)!r}, not {wanted!r}.")
-        given = {key: value for key, value in content.items() if key not in head}
-        names = {entry.name for entry in fields(cls)}
-        if set(given) != names or None in given.values():
-            odd = ", ".join(sorted(set(given) ^ names))
-            raise ParameterError(f"the protocol has missing, empty or unknown entries: {odd}.")
-        protocol = cls(**given)
-        if protocol.to_json() != text.strip():
-            raise ParameterError(
-                "the protocol's text is not canonical (sorted keys, no white space, shortest floats), so its id would "
-                "be ambiguous. Pass on the text of to_json() unchanged."
-            )
-        return protocol
+    def _arguments(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        check_entries(entries, {"mechanism", *(entry.name for entry in fields(cls))})
+        choice("mechanism", entries["mechanism"], (_MECHANISM,))
+        return {name: value for name, value in entries.items() if name != "mechanism"}
 
     def _check_noise(self) -> None:
         for name in ("first_std", "other_std"):

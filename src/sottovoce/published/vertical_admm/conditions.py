@@ -8,7 +8,7 @@ For the problem l(sum_m D_m x_m) + sum_m R_m(x_m), l a *sum* of losses and R_m w
 * **2 (b)** gamma_m(rho) >= 2 sigma_max(D_m'D_m).
 * **2 (c)** rho gamma(rho) > 2 L^2 and rho >= L.
 * **3.** The objective is bounded below.
-* **4.** R_m is convex, or smooth. All of `sottovoce.vertical.protocols.exact.penalty` are convex.
+* **4.** R_m is convex, or smooth. All of `sottovoce.vertical.table.penalty` are convex.
 
 The moduli. (6) is R_m plus the quadratic rho/2 |D_m x|^2 plus a linear term, and R_m minus l2/2 |x|^2 is convex, so
 gamma_m(rho) = l2 + rho sigma_min(D_m'D_m); where the party carries the free intercept, which R_m leaves out, l2 drops
@@ -38,8 +38,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import read_public_facts
-from sottovoce.vertical.protocols.exact.penalty import Penalty
-from sottovoce.vertical.wire import Done, Prepare, Spectrum, SpectrumReply
+from sottovoce.vertical.protocols.exact.messages import Spectrum, SpectrumReply
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
 
 __all__ = ["PartyCondition", "Theorem1Report", "theorem_1_conditions"]
 

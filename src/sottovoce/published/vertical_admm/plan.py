@@ -24,62 +24,21 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.base import Loss
 from sottovoce.privacy.events import Event, NonPrivateEvent
-from sottovoce.published.vertical_admm.noise import PublishedNoise, corollary_1, lemma_1_bound, theorem_3_std
+from sottovoce.published.vertical_admm.messages import PublishedStart
+from sottovoce.published.vertical_admm.noise import corollary_1
+from sottovoce.published.vertical_admm.party import noise_std
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
-from sottovoce.vertical.protocols.exact.admm import AdmmWorker, admm
+from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.plan import alone, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import AdmmReply, AdmmStart, AdmmStep, Done, Keep, Prepare, PublishedStart
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
+from sottovoce.vertical.wire import Done
 
-__all__ = ["PublishedPlan", "PublishedWorker"]
+__all__ = ["PublishedPlan"]
 
 Vector = NDArray[np.float64]
-
-
-class PublishedWorker(AdmmWorker):
-    """The party's side: as in `AdmmWorker`, with the published noise on the coefficients before D x is sent.
-
-    Parameters
-    ----------
-    problem : Subproblem
-    start : AdmmStart
-    published : PublishedStart
-    generator : numpy.random.Generator
-    """
-
-    def __init__(
-        self, problem: Subproblem, start: AdmmStart, published: PublishedStart, generator: np.random.Generator
-    ) -> None:
-        super().__init__(problem, start)
-        columns = problem.columns
-        self._noise = PublishedNoise(columns.dense_by_column() if columns.intercept else columns.table)
-        self.noise_std = noise_std(columns.n_columns, l2=problem.penalty.l2, rho=start.rho, published=published)
-        self._generator = generator
-
-    def step(self, message: AdmmStep) -> AdmmReply:
-        """Update the coefficients, add noise to them, and return D x."""
-        reply = super().step(message)
-        noise = self._noise.draw(self.noise_std, self._generator)
-        self.x = self.x + noise.weights
-        self.scores = self.scores + noise.message
-        self._gram_x = self.problem.gram_times(self.x, self.scores)
-        return AdmmReply(self.scores, reply.stationarity, self.problem.penalty_of(self.x))
-
-
-def noise_std(n_columns: int, *, l2: float, rho: float, published: PublishedStart) -> float:
-    """Return the sigma of Theorem 3 at a party with so many columns."""
-    bound = lemma_1_bound(
-        n_columns,
-        penalty=l2,
-        curvature=1.0,
-        rho=rho,
-        n_parties=published.n_parties,
-        norm_bound=published.norm_bound,
-    )
-    return theorem_3_std(bound, epsilon=published.epsilon, delta=published.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +60,8 @@ class PublishedPlan(VerticalPlan):
         If a parameter is out of range, or the loss is not convex.
     """
 
+    name: ClassVar[str] = "paper"
+    proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
     options: ClassVar[tuple[str, ...]] = ("max_iter", "norm_bound", "rho")
 
     max_iter: int = 10
@@ -152,11 +113,6 @@ class PublishedPlan(VerticalPlan):
         )
 
     @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "paper"
-
-    @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
         return "ADMM sharing with the noise of Hu et al. (2019) on the coefficients; it protects nobody"
@@ -168,11 +124,6 @@ class PublishedPlan(VerticalPlan):
             f"{self.max_iter} times: D (x + xi) of every party, one number a person, to all parties",
             f"{self.max_iter} times: the dual variable, which shows every label, to all parties",
         )
-
-    @property
-    def proof(self) -> str:
-        """Page that shows why no statement holds."""
-        return "docs/privacy/published_vertical_noise.md"
 
     @property
     def not_covered(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from sottovoce.exceptions import MessageError, ParameterError, PartyError, Priva
 from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, compose
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
 from sottovoce.published.vertical_frank_wolfe.noise import (
     published_column_std,
     published_event,
@@ -47,7 +48,7 @@ from sottovoce.published.vertical_frank_wolfe.noise import (
     published_selection_scale,
     published_steps,
 )
-from sottovoce.published.vertical_frank_wolfe.worker import selection_epsilon
+from sottovoce.published.vertical_frank_wolfe.party import selection_epsilon
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
@@ -56,7 +57,7 @@ from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, 
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
-from sottovoce.vertical.wire import Done, PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.vertical.wire import Done
 
 __all__ = ["PublishedBallPlan"]
 
@@ -84,6 +85,8 @@ class PublishedBallPlan(PrivateBallPlan):
         If a parameter is out of range, or the labels are secret.
     """
 
+    name: ClassVar[str] = "paper"
+    proof: ClassVar[str] = "docs/privacy/published_vertical_frank_wolfe.md"
     options: ClassVar[tuple[str, ...]] = ("jl_parameter", "sampled_columns", "sketch_rows", "sketch_seed")
 
     jl_parameter: float = 0.3
@@ -265,11 +268,6 @@ class PublishedBallPlan(PrivateBallPlan):
         return weights[:features] / self.data_bound(name), float(weights[features:].sum())
 
     @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "paper"
-
-    @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
         return (
@@ -285,11 +283,6 @@ class PublishedBallPlan(PrivateBallPlan):
             f"to everybody, {self.n_steps} times: the signed column that each party chooses, and {column} with noise "
             "(the model is a function of them)",
         )
-
-    @property
-    def proof(self) -> str:
-        """Page with what is claimed, what holds, and an attack."""
-        return "docs/privacy/published_vertical_frank_wolfe.md"
 
     def details(self) -> dict[str, object]:
         """Return what the paper claims, and what becomes of it."""

@@ -10,7 +10,8 @@ from sottovoce.exceptions import AccountingError, ParameterError, PartyError
 from sottovoce.privacy.events import Event, event_from_dict
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts
-from sottovoce.vertical.wire import Afford, Done
+from sottovoce.vertical.protocols.general.messages import Afford
+from sottovoce.vertical.wire import Done
 
 __all__ = [
     "LARGEST_MU",

@@ -16,7 +16,9 @@ from typing import Any, Final, Protocol, TypeVar
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
-from sottovoce.vertical.wire import Afford, Close, Describe, Done, Message, Refused, Score, decode
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
+from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.wire import Done, Message, Refused, decode
 
 __all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
 
@@ -126,20 +128,15 @@ class Parties(ABC):
         unknown = sorted(set(requests) - set(self.names))
         if unknown:
             raise ParameterError(f"no party is named {unknown[0]!r}; there are {', '.join(map(repr, self.names))}.")
-        came = self._carry({name: requests[name] for name in self.names if name in requests})
         replies: dict[str, Reply] = {}
-        for name, reply in came.items():
+        for name, reply in self._carry({name: requests[name] for name in self.names if name in requests}, expected):
             if isinstance(reply, Refused):
                 raise PartyError(f"party {name!r} refused {type(requests[name]).__name__}: {reply.reason}")
-            if not isinstance(reply, expected):
-                raise PartyError(
-                    f"party {name!r} answered {type(requests[name]).__name__} with {type(reply).__name__}, not with "
-                    f"{expected.__name__}."
-                )
+            assert isinstance(reply, expected)
             replies[name] = reply
         return replies
 
-    def _carry(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+    def _carry(self, requests: Mapping[str, Message], expected: type[Message]) -> list[tuple[str, Message]]:
         """Send requests, in the order of the parties, so that sums are the same, bit by bit, in every run."""
         with self._talking.lock:  # the steps of a session follow each other
             if self._process != os.getpid():  # after a fork the parent goes on with it
@@ -150,23 +147,25 @@ class Parties(ABC):
                 if not isinstance(request, _QUESTIONS):
                     self._holding.add(name)
                 sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
-                seen = Frame.read(sent[name]).message if self._is_recorded else request
+                seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
                 self._count(Crossing(name, False, seen, len(sent[name])))
             try:
                 answers = self._send(sent)
             except BaseException:
                 self._lost()
                 raise
-        came: dict[str, Message] = {}
+        came: list[tuple[str, Message]] = []
         fault: PartyError | None = None
         for name in sent:
             try:
-                came[name] = decode(answers[name])
+                reply = decode(answers[name], (expected, Refused))
             except MessageError as error:
                 self._count_unread(len(answers[name]))
-                fault = fault or PartyError(f"party {name!r} answered with something that is no message: {error}")
+                asked = type(requests[name]).__name__
+                fault = fault or PartyError(f"party {name!r} answered {asked} with no {expected.__name__}: {error}")
                 continue
-            self._count(Crossing(name, True, came[name], len(answers[name])))
+            came.append((name, reply))
+            self._count(Crossing(name, True, reply, len(answers[name])))
         if fault is not None:
             raise fault
         return came

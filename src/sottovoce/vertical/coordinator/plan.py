@@ -19,7 +19,8 @@ from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.wire import Describe, Description, Score, Scores
+from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
 __all__ = [
     "PublicFacts",
@@ -181,8 +182,12 @@ class VerticalPlan(ABC):
         True when the labels are no secret; the statement then does not cover them.
     """
 
-    # names of the mechanism's own parameters, as users give them in ``mechanism_options``
+    name: ClassVar[str]
+    """Name of the mechanism as users give it."""
     options: ClassVar[tuple[str, ...]] = ()
+    """Its own parameters, as users give them in ``mechanism_options``."""
+    proof: ClassVar[str]
+    """Page with statement and proof."""
 
     facts: PublicFacts
     loss: Loss
@@ -213,11 +218,6 @@ class VerticalPlan(ABC):
 
     @property
     @abstractmethod
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-
-    @property
-    @abstractmethod
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
 
@@ -225,11 +225,6 @@ class VerticalPlan(ABC):
     @abstractmethod
     def releases(self) -> tuple[str, ...]:
         """What leaves whom for whom, for the receipt."""
-
-    @property
-    @abstractmethod
-    def proof(self) -> str:
-        """Page with statement and proof."""
 
     @property
     def unit(self) -> str:

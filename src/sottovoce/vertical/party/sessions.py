@@ -8,17 +8,12 @@ coordinators, or two trainings of one, have sessions of their own and do not tou
 import hashlib
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.protocols.exact.penalty import Penalty
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import PublishedStart
+from sottovoce.vertical.protocol import Training
 
-__all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions", "Training"]
+__all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions"]
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
 _MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered anew
@@ -26,32 +21,6 @@ _MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that not
 
 class SessionError(Exception):
     """Why a request has no place in its session; the text may cross."""
-
-
-@dataclass
-class Training:
-    """What one training has reached at a party.
-
-    Attributes
-    ----------
-    penalty : Penalty
-    intercept : bool
-        Whether the last coefficient is that of a column of ones.
-    problem : Subproblem or None
-        Of a training without noise.
-    worker : object
-        The algorithm's own state.
-    published : PublishedStart or None
-    noise : numpy.random.Generator or None
-        Of a training that takes several requests.
-    """
-
-    penalty: Penalty = field(default_factory=Penalty)
-    intercept: bool = False
-    problem: Subproblem | None = None
-    worker: Any = None
-    published: PublishedStart | None = None
-    noise: np.random.Generator | None = None
 
 
 class Session:

@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.protocols.exact.messages import AdmmReply, AdmmStart, AdmmStep
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import AdmmReply, AdmmStart, AdmmStep, Done
+from sottovoce.vertical.wire import Done
 
 __all__ = ["FORMS", "AdmmWorker", "admm"]
 

@@ -26,10 +26,7 @@ from numpy.typing import NDArray
 
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.protocols.exact.subproblem import Subproblem
-from sottovoce.vertical.wire import (
-    Done,
+from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
     LbfgsGradient,
     LbfgsMove,
@@ -37,6 +34,9 @@ from sottovoce.vertical.wire import (
     LbfgsScores,
     LbfgsStart,
 )
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.wire import Done
 
 __all__ = ["LbfgsWorker", "ProductTable", "lbfgs"]
 

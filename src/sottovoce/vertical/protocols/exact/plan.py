@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocols.exact.admm import admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
-from sottovoce.vertical.wire import Done, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Keep, Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
 
 __all__ = ["ExactPlan", "alone", "automatic_rho", "prepare", "train_alone"]
 
@@ -87,6 +88,9 @@ class ExactPlan(VerticalPlan):
     tol : float
     """
 
+    name: ClassVar[str] = "none"
+    proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
+
     solver: str = "lbfgs"
     l1_ratio: float = 0.0
     coef_bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -148,11 +152,6 @@ class ExactPlan(VerticalPlan):
         )
 
     @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "none"
-
-    @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
         solver = "block-preconditioned L-BFGS" if self.solver == "lbfgs" else f"ADMM sharing ({self.admm_form} form)"
@@ -166,11 +165,6 @@ class ExactPlan(VerticalPlan):
             "to every party: one number a record and round, from which labels and the other parties' sum of scores can "
             "be told",
         )
-
-    @property
-    def proof(self) -> str:
-        """Page with the statement."""
-        return "docs/privacy/published_vertical_noise.md"
 
     def details(self) -> dict[str, object]:
         """Return the solver's parameters for the receipt."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from sottovoce.vertical.protocols.exact.penalty import Penalty
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.kernels import descend_columns, descend_gram
+from sottovoce.vertical.table.penalty import Penalty
 
 __all__ = ["Subproblem"]
 

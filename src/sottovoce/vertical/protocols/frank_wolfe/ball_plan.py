@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,14 @@ from sottovoce.privacy.events import Event, NothingReleased
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
-from sottovoce.vertical.wire import KeepWeights
+from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 
 __all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
 
 Vector = NDArray[np.float64]
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
-_STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical_frank_wolfe.py
+_STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,8 @@ class BallPlan(VerticalPlan):
     radius_shares : dict or None
         Share of each party in the radius, for a product of balls; None for equal shares.
     """
+
+    proof: ClassVar[str] = "docs/privacy/vertical_frank_wolfe.md"
 
     alpha: float = 0.0
     radius: float
@@ -84,11 +87,6 @@ class BallPlan(VerticalPlan):
     def scorer(self) -> SumOfScores:
         """Return who adds up what."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/vertical_frank_wolfe.md"
 
     @property
     def given_away_by_holder(self) -> str:

@@ -14,6 +14,7 @@ References
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,10 @@ from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
-from sottovoce.vertical.wire import BallChoice, BallVertex, Done, ShowColumn, ShownColumn
+from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
+from sottovoce.vertical.wire import Done
 
 __all__ = ["AGGREGATIONS", "ExactBallPlan"]
 
@@ -66,6 +69,8 @@ class ExactBallPlan(BallPlan):
         Rounds at most; of each party, where they are trained by themselves.
     tol : float
     """
+
+    name: ClassVar[str] = "none"
 
     aggregation: str = "local"
     max_iter: int = 1000
@@ -167,11 +172,6 @@ class ExactBallPlan(BallPlan):
         for column, weight in model.weights.items():
             weights[column] = weight
         return weights[:features], float(weights[features]) * self.constant(name)
-
-    @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "none"
 
     @property
     def mechanism(self) -> str:

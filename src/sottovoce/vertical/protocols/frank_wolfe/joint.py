@@ -11,7 +11,7 @@ round is not released, because nobody would use it.
 
 Predictions from noisy columns are noisy themselves, and slopes are clipped accordingly: at
 c = max(1, s |step| sqrt(columns)), where s is the noise of a shared entry. Shares of the budget are measured
-(``benchmarks/vertical_frank_wolfe.py``).
+(``benchmarks/vertical/frank_wolfe.py``).
 
 Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 """
@@ -35,17 +35,17 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
-from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
-from sottovoce.vertical.wire import (
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
     BallSelect,
     BallStart,
     BallStep,
-    Done,
     ShareColumn,
     SharedColumn,
 )
+from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
+from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
+from sottovoce.vertical.wire import Done
 
 __all__ = ["JointBallPlan"]
 
@@ -296,7 +296,7 @@ class JointBallPlan(PrivateBallPlan):
         return weights[:features] / self.data_bound(name), float(weights[features:].sum())
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Name of the mechanism as users give it."""
         return self.aggregation
 

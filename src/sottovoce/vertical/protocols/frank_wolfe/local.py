@@ -10,7 +10,7 @@ Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.places import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
-from sottovoce.vertical.wire import Chosen, TrainOnBall
 
 __all__ = ["LocalBallPlan"]
 
@@ -37,6 +37,8 @@ _MOST: Final = 16
 @dataclass(frozen=True, kw_only=True)
 class LocalBallPlan(PrivateBallPlan):
     """All steps of a party alone."""
+
+    name: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,11 +118,6 @@ class LocalBallPlan(PrivateBallPlan):
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
         features = self.facts.descriptions[name].n_features
         return weights[:features] / self.data_bound(name), float(weights[features:].sum())
-
-    @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "local"
 
     @property
     def mechanism(self) -> str:

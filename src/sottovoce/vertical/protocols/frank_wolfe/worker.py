@@ -21,10 +21,10 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, Re
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart, TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.places import place_of, signed_column
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
-from sottovoce.vertical.wire import BallStart, TrainOnBall
 
 __all__ = [
     "BallSteps",

@@ -36,8 +36,10 @@ from sottovoce.vertical.coordinator.charges import check_affordable, check_spent
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocols.exact.plan import alone, train_alone
+from sottovoce.vertical.protocols.general.messages import Keep
+from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.wire import Done, Keep, Trained, TrainOnLabels
+from sottovoce.vertical.wire import Done
 
 __all__ = ["LocalModelsPlan"]
 
@@ -58,6 +60,8 @@ class LocalModelsPlan(VerticalPlan):
         Share of the squared mean shift mu^2 of each party but the label holder; None for equal shares.
     """
 
+    name: ClassVar[str] = "local-models"
+    proof: ClassVar[str] = "docs/privacy/vertical_local_models.md"
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
 
     label_share: float = 0.75
@@ -180,11 +184,6 @@ class LocalModelsPlan(VerticalPlan):
         return mean
 
     @property
-    def name(self) -> str:
-        """Name of the mechanism as users give it."""
-        return "local-models"
-
-    @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
         labels = "public labels" if self.response is None else "labels released once by randomised response"
@@ -198,11 +197,6 @@ class LocalModelsPlan(VerticalPlan):
             *labels,
             "the private model of each other party (it stays there; the statement holds if it is published)",
         )
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/vertical_local_models.md"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

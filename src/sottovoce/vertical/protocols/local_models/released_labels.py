@@ -35,7 +35,7 @@ References
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -113,6 +113,8 @@ class ReleasedLabelsPlan:
     label_bound : float or None
         Squared loss only: labels are numbers, released or public, of at most this size. None: labels are -1 and +1.
     """
+
+    proof: ClassVar[str] = "docs/privacy/released_labels.md"
 
     loss: Loss
     n_samples: int
@@ -425,11 +427,6 @@ class ReleasedLabelsPlan:
         return math.sqrt(2.0) * self.label_weight
 
     # For the receipt
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/released_labels.md"
 
     @property
     def mechanism(self) -> str:

@@ -1,0 +1,1 @@
+"""What may break: audits from outside, from inside, strange inputs."""

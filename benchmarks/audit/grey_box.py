@@ -1,0 +1,135 @@
+"""The grey-box audit at length: every release of every solver and party mechanism, replayed on neighbours.
+
+    python -m benchmarks.audit.grey_box [--budget SECONDS] [--only WORD,...] [--seed N] [--docs] [--quick]
+
+For each solver and adjacency, and for each mechanism of parties, pairs of neighbouring tables are drawn as in
+tests/contracts/test_grey_box.py (which runs six of each): a fit is recorded on the one and replayed on the other, with
+all coins and released values the same. The table says how many pairs and releases were compared, the largest distance
+of exact values over what the mechanism was told, and how often control flow, results or refusals depended on the table:
+more than 1, or more than none, is a violation. The budget is shared out evenly; what a case has to calibrate first is
+not counted. With --docs the table is written into docs/guide/audit.md.
+
+The exit code is 1 when a violation was found.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from sottovoce.audit import GreyBox
+from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_compared, linear_terms
+
+HEAD = ("solver or mechanism", "adjacency", "pairs", "releases", "largest ratio", "depends on the table")
+Trial = Callable[[np.random.Generator, int], tuple[GreyBox, float]]
+
+
+@dataclass
+class Line:
+    """What was found for one solver and adjacency, or one mechanism of parties."""
+
+    name: str
+    adjacency: str
+    trial: Trial
+    pairs: int = 0
+    releases: int = 0
+    largest: float = 0.0
+    faults: list[str] = field(default_factory=list)
+    refusals: int = 0
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether anything was found that no guarantee allows."""
+        return bool(self.faults) or not self.largest <= 1.0
+
+    def run(self, seconds: float, seed: int, place: int) -> None:
+        """Compare pairs until the time is over."""
+        rng, end = np.random.default_rng([seed, place]), time.perf_counter() + seconds
+        while time.perf_counter() < end or not self.pairs:
+            found, ratio = self.trial(rng, self.pairs)
+            if not self.pairs:
+                end = time.perf_counter() + seconds  # compiled and calibrated by now
+            self.pairs += 1
+            self.releases += found.n_releases
+            self.largest = max(self.largest, ratio)
+            self.refusals += bool(found.refusal)
+            if found.fault:
+                self.faults.append(f"pair {self.pairs - 1}: {found.fault}")
+
+    def cells(self) -> tuple[str, ...]:
+        """Return one line of the table."""
+        # rounded toward zero: 0.9999999 must not look like a bound that is met exactly
+        ratio = f"{np.floor(self.largest * 1e6) / 1e6:.6f}" if self.largest < 1.0 else f"{self.largest:.9g}"
+        return self.name, self.adjacency, f"{self.pairs:,}", f"{self.releases:,}", ratio, str(len(self.faults))
+
+
+def lines() -> list[Line]:
+    """Return all solvers with their adjacencies, and all mechanisms of parties."""
+
+    def central(case, adjacency):
+        def trial(rng, seed):
+            found = compared(case, adjacency, rng, seed)
+            return found, max(found.largest, linear_terms(found) if found.tape.draws else 0.0)
+
+        return trial
+
+    out = [
+        Line(
+            case.name + (" (linear term)" if case.name.startswith("objective") else ""),
+            adjacency,
+            central(case, adjacency),
+        )
+        for case in CASES
+        for adjacency in case.adjacencies
+    ]
+    parties = [
+        Line(f"vertical {joint.name}", "replace-one", lambda rng, seed, joint=joint: jointly_compared(joint, rng, seed))
+        for joint in JOINT
+    ]
+    return out + parties
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--budget", type=float, help="seconds for all lines together; default 1200, 60 with --quick")
+    parser.add_argument("--only", default="", help="lines whose name holds one of these words")
+    parser.add_argument("--seed", type=int, default=0, help="of the pairs")
+    arguments = parser.parse_args()
+    budget = arguments.budget or (60.0 if arguments.quick else 1200.0)
+    logging.disable(logging.CRITICAL)  # a party logs what it refuses
+    words = [word for word in arguments.only.split(",") if word]
+    everything = lines()
+    wanted = [line for line in everything if not words or any(word in line.name for word in words)]
+    if not wanted:
+        sys.exit(f"no line's name holds any of {words}")
+    for line in wanted:
+        with calibrated_once():
+            line.run(budget / len(wanted), arguments.seed, everything.index(line))
+        print(*line.cells(), sep=" | ", flush=True)
+        for fault in line.faults[:3]:
+            print(f"    {fault}")
+    found = [line.cells() for line in wanted]
+    show("Exact values of every release on two neighbours, over what each mechanism was told", HEAD, found, width=130)
+    pairs, releases = sum(line.pairs for line in wanted), sum(line.releases for line in wanted)
+    violated = [line for line in wanted if line.is_violated]
+    print(f"{pairs:,} pairs, {releases:,} releases, {sum(line.refusals for line in wanted)} refused; "
+          f"{len(violated)} line(s) violated")  # fmt: skip
+    keep(
+        "grey-box",
+        [
+            {"name": one.name, "adjacency": one.adjacency, "pairs": one.pairs, "releases": one.releases,
+             "largest": one.largest, "refusals": one.refusals, "faults": one.faults}
+            for one in wanted
+        ],
+    )  # fmt: skip
+    if arguments.docs:
+        write_tables(DOCS / "guide" / "audit.md", {"grey box": (HEAD, found)})
+    sys.exit(1 if violated else 0)
+
+
+if __name__ == "__main__":
+    main()

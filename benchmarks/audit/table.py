@@ -1,0 +1,262 @@
+"""Every mechanism of the library in one table: what it claims, and what an audit finds at that noise and at 0.7 of it.
+
+    python -m benchmarks.audit.table [--docs] [--quick] [--only WORD,...] [--list]
+
+The audits are the tests in tests/statistical: this script runs those tests and writes down every lower bound that they
+take, so that the table is of the very audits that guard the code. A row holds the tests of one mechanism; of several
+cases it shows the one that comes nearest to its claim at the planned noise, and the one that exceeds it least at 0.7.
+A claim that depends on the case (another epsilon for each loss, say) is judged by the test itself. With --docs the
+table is written into docs/guide/audit.md.
+
+The exit code is 1 when a test fails. A row whose tests are skipped (no Node.js, say) says so.
+"""
+
+import functools
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import sottovoce.audit
+import sottovoce.audit.threshold
+from benchmarks.common import DOCS, ROOT, keep, make_parser, show, write_tables
+from sottovoce.audit import detectable_epsilon
+
+QUICK = ("Gaussian on a grid", "exponential mechanism")  # the rows of --quick
+TESTS = ROOT / "tests" / "statistical"
+TRANSCRIPT = "all releases"
+HEAD = (
+    "mechanism", "claim (epsilon, delta), adjacency", "the adversary sees", "epsilon at least", "at 0.7 of the noise",
+    "runs on each table", "would have seen",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mechanism, and the tests that audit it.
+
+    Attributes
+    ----------
+    name, claim, sees : str
+        In words; what is seen beside what is public.
+    tests : str
+        File in tests/statistical without ``test_`` and ``.py``, ``::``, and how the names of the tests start.
+    epsilon, delta : float
+        The claim, for the size of the violation that would be seen.
+    pick : str
+        A regular expression that the test's parameters must match.
+    order : tuple of str
+        What the bounds of one test stand for, in the order in which it takes them: "planned", "weak", or "other".
+        Empty where the noise is a parameter of the test.
+    """
+
+    name: str
+    claim: str
+    sees: str
+    tests: str
+    epsilon: float
+    delta: float
+    pick: str = ""
+    order: tuple[str, ...] = ()
+
+
+ONE, FOUR = "(1, 0.05)", "(4, 0.05)"
+COMPARED = "audit_of_comparison_solvers::test_"
+PARTS = "audit_of_mechanisms::test_"
+ROWS = (
+    Row("DP-SCD, full batches (default)", f"{ONE}, zero-out", TRANSCRIPT, "audit_of_fits::test_default", 1, 0.05),
+    Row(
+        "`minibatch-scd`", f"{ONE}, zero-out", f"{TRANSCRIPT}, not the coins", "audit_of_fits::test_minibatch", 1, 0.05
+    ),
+    Row("`sgd`, Poisson samples", f"{FOUR}, zero-out", f"{TRANSCRIPT}, not the coins", COMPARED + "sgd", 4, 0.05,
+        "True"),
+    Row("`sgd`, all rows", f"{FOUR}, zero-out", TRANSCRIPT, COMPARED + "sgd", 4, 0.05, "False"),
+    Row("`seq-scd`", f"{FOUR}, replace-one", f"{TRANSCRIPT}, the batches", COMPARED + "sequential", 4, 0.05),
+    Row("`primal-scd`", f"{FOUR}, zero-out", f"{TRANSCRIPT}, the blocks", COMPARED + "primal", 4, 0.05),
+    Row("`paper-scd`", "the receipt: (2.11, 0.05); the paper: (1, 0.05); replace-one", TRANSCRIPT,
+        PARTS + "published_dp_scd", 2.112, 0.05),
+    Row("`objective`", "(3, 0.01), zero-out", "the model", "audit_of_objective::test_", 3, 0.01),
+    Row("`adassp`", f"{ONE}, zero-out and replace-one", TRANSCRIPT, "audit_of_second_moments::test_audit", 1, 0.05),
+    Row("Frank-Wolfe, dense", f"{ONE}, zero-out", "the model", "audit_of_frank_wolfe::test_fit", 1, 0.05, "dense"),
+    Row("Frank-Wolfe, sparse", f"{ONE}, zero-out", "the model", "audit_of_frank_wolfe::test_fit", 1, 0.05, "sparse"),
+    Row("search: selection", "(2.87, 0.05), any", "the best trial", "audit_of_search::test_simulated", 2.870, 0.05),
+    Row("search: score of a trial", f"{ONE}, add-remove and replace-one", "the noisy score",
+        "audit_of_search::test_score_of_a_trial", 1, 0.05),
+    Row("vertical `local-models`: labels", "(1.5, 0), a label", "the released labels",
+        "audit_of_local_models::test_released_labels", 1.5, 0.0),
+    Row("vertical `local-models`: a party's model", "(6, 0.05), replace-one",
+        "all releases of the party", "audit_of_local_models::test_private_model", 6, 0.05),
+    Row("vertical `local-models`: both", "(2, 0.05), replace-one", TRANSCRIPT,
+        "audit_of_local_models::test_labels_and_model", 2, 0.05),
+    Row("training on released labels", "(8.65, 0.05), replace-one", TRANSCRIPT,
+        "audit_of_released_labels::test_", 8.647, 0.05),
+    Row("vertical `noisy-features`", f"{ONE}, replace-one", "all releases of a party",
+        "audit_of_vertical::test_audit_of_noisy_features", 1, 0.05),
+    Row("vertical `noisy-admm`", f"{ONE}, replace-one", "one message", "audit_of_vertical::test_audit_of_noisy_admm",
+        1, 0.05),
+    Row("vertical Frank-Wolfe, all three forms: choices", f"{ONE}, replace-one", "12 choices",
+        "audit_of_vertical_frank_wolfe::test_choices", 1, 0.05),
+    Row("vertical Frank-Wolfe, `global`: scores", f"{ONE}, replace-one", "a score",
+        "audit_of_vertical_frank_wolfe::test_scores", 1, 0.05),
+    Row("vertical Frank-Wolfe, `product` and `global`: columns, sketched or not", f"{ONE}, replace-one", "a column",
+        "audit_of_vertical_frank_wolfe::test_columns", 1, 0.05),
+    Row("vertical `paper`", "the receipt: epsilon = inf; the paper, for a round: (1, 0.05)", "one message",
+        PARTS + "published_vertical_training", 1, 0.05, order=("planned",)),
+    Row("local: cap report", "(2, 0), any record", "the report",
+        "local_reports::test_the_audit", 2, 0.0, r"\[2", order=("planned", "weak")),
+    Row("local: cap report in JavaScript", "(2, 0), any record", "the report", "javascript_reports::test_the_audit",
+        2, 0.0, order=("planned", "weak")),
+    Row("local: Bernstein report, tight noise", "(4, 1e-6), any record", "the report",
+        "audit_of_bernstein_reports::test_audit_of_the_device", 4, 1e-6, "tight-1"),
+    Row("local: Bernstein report, printed noise, degree 2", "the receipt: (7.07, 1e-6); the paper: (8, 1e-6)",
+        "the report", "audit_of_bernstein_reports::test_audit_of_the_device", 7.070, 1e-6, "printed"),
+    Row("local: Bernstein report, printed noise, degree 1", "the receipt: (10.01, 1e-6); the paper: (8, 1e-6)",
+        "the report", "audit_of_bernstein_reports::test_erratum_printed", 10.006, 1e-6, order=("planned",)),
+    Row("randomised response beside a Gaussian", "(2.21, 0.02), a label", "bit and number",
+        "randomized_response::test_audit", 2.210, 0.02, r"\[1\.5", order=("planned", "weak")),
+    Row("exponential mechanism", "(2, 0), one selection", "the choice", PARTS + "exponential", 2, 0.0),
+    Row("Gaussian on a grid", "(1.107, 0.05), one release", "the value", PARTS + "gaussian", 1.107, 0.05),
+    Row("labels: location and scale by bisection", "(2.932, 0.05), replace-one", "all counts",
+        PARTS + "labels_by_bisection", 2.932, 0.05),
+)  # fmt: skip
+
+
+@dataclass
+class Found:
+    """A lower bound that a test took."""
+
+    bound: float
+    runs: int
+    gaussian: bool
+
+
+@dataclass
+class Notes:
+    """A plugin for pytest: which bounds each test took, whether it passed, how long it ran."""
+
+    bounds: dict[str, list[Found]] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    wanted: tuple[Row, ...] = ROWS
+    listed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon_lower_bound", "gaussian_lower_bound"):
+            noted = self._noting(getattr(sottovoce.audit.threshold, name), name.startswith("gaussian"))
+            for module in (sottovoce.audit, sottovoce.audit.threshold):
+                setattr(module, name, noted)  # before the tests import it
+
+    def _noting(self, bound_by, gaussian):
+        @functools.wraps(bound_by)
+        def noted(scores, neighbour_scores, **given):
+            bound = bound_by(scores, neighbour_scores, **given)
+            if "confidence" not in given:
+                runs = min(len(scores), len(neighbour_scores))
+                self.bounds.setdefault(self._test, []).append(Found(bound, runs, gaussian))
+            return bound
+
+        return noted
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        """Leave the tests of the wanted rows."""
+        items[:] = [
+            item
+            for item in items
+            if any(belongs(row, item.nodeid) for row in self.wanted) and "noise x 0.5" not in item.nodeid
+        ]
+        self.listed = [item.nodeid for item in items]
+
+    def pytest_runtest_setup(self, item):
+        """Remember which test runs."""
+        self._test = item.nodeid
+
+    def pytest_runtest_logreport(self, report):
+        """Keep outcome and time."""
+        for name, found in report.user_properties if report.when == "call" else ():
+            if name == "epsilon at least":  # a bound of the test's own making
+                self.bounds.setdefault(report.nodeid, []).append(Found(*found, gaussian=False))
+        if report.when == "call" or report.outcome != "passed":
+            self.outcomes[report.nodeid] = report.outcome
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+
+
+def belongs(row: Row, node: str) -> bool:
+    """Return whether a test is one of a row's."""
+    file, _, start = row.tests.partition("::")
+    path, _, name = node.partition("::")
+    return Path(path).name == f"test_{file}.py" and name.startswith(start) and re.search(row.pick, name) is not None
+
+
+def bounds_of(row: Row, notes: Notes) -> dict[str, list[Found]]:
+    """Return a row's bounds at the planned noise and at 0.7 of it."""
+    found: dict[str, list[Found]] = {"planned": [], "weak": []}
+    for node, bounds in notes.bounds.items():
+        if not belongs(row, node):
+            continue
+        kinds = row.order or (("weak",) if re.search(r"noise x 0\.7|\[0\.7", node) else ("planned",))
+        for kind, bound in zip(kinds, bounds, strict=False):
+            found[kind].append(bound)
+    return found
+
+
+def line(row: Row, notes: Notes) -> tuple[str, ...]:
+    """Return one line of the table."""
+    outcomes = [outcome for node, outcome in notes.outcomes.items() if belongs(row, node)]
+    found = bounds_of(row, notes)
+    if not found["planned"]:
+        why = "skipped here" if "skipped" in outcomes else "no test"
+        return row.name, row.claim, row.sees, f"not run: {why}", "", "", ""
+    planned, weak = found["planned"], found["weak"]
+    best = max(planned, key=lambda one: one.bound)
+    power = detectable_epsilon(row.epsilon, row.delta, best.runs // 2, gaussian=best.gaussian)
+    return (
+        row.name,
+        row.claim,
+        row.sees,
+        f"{best.bound:.3f}" + (" (TEST FAILED)" if "failed" in outcomes else ""),
+        f"{min(one.bound for one in weak):.3f}" if weak else "not tried",
+        f"{best.runs:,}",
+        f"{power:.2f}",
+    )
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", default="", help="rows whose name holds one of these words")
+    parser.add_argument("--list", action="store_true", help="name the tests of each row, and run none")
+    arguments = parser.parse_args()
+    words = [word for word in arguments.only.split(",") if word] or list(QUICK if arguments.quick else ())
+    wanted = tuple(row for row in ROWS if not words or any(word in row.name for word in words))
+    if not wanted:
+        sys.exit(f"no row's name holds any of {words}")
+    notes = Notes(wanted=wanted)
+    files = sorted({str(TESTS / f"test_{row.tests.partition('::')[0]}.py") for row in wanted})
+    started = time.perf_counter()
+    options = ["-q", "-p", "no:cacheprovider", *(["--collect-only"] if arguments.list else [])]
+    code = pytest.main([*options, *files], plugins=[notes])
+    if arguments.list:
+        for row in wanted:
+            print(row.name, *(f"    {node}" for node in notes.listed if belongs(row, node)), sep="\n")
+        return
+    lines = [line(row, notes) for row in wanted]
+    show("Audits of every mechanism, confidence 99.9 %", HEAD, lines, width=170)
+    print(f"{time.perf_counter() - started:.0f} s")
+    keep(
+        "audit-table",
+        [
+            {"row": row.name, "claim": row.claim, **{k: [vars(one) for one in v] for k, v in bounds.items()}}
+            for row in wanted
+            for bounds in [bounds_of(row, notes)]
+        ],
+    )
+    if arguments.docs:
+        write_tables(DOCS / "guide" / "audit.md", {"audits": (HEAD, lines)})
+    sys.exit(int(code))
+
+
+if __name__ == "__main__":
+    main()

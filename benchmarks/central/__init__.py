@@ -1,0 +1,1 @@
+"""One table in one place: accuracy, solvers, speed."""

@@ -1,0 +1,272 @@
+"""Private Frank-Wolfe: excess risk of the lasso, the form of the step, speed on sparse rows, Reuters.
+
+    python -m benchmarks.central.frank_wolfe [risk] [steps] [speed] [reuters] [refit]
+                                             [--seeds 5] [--n 10000] [--d 10000] [--quick]
+
+Without names all five parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA.
+"""
+
+import time
+
+import numpy as np
+import scipy.sparse as sp
+
+import sottovoce as sv
+from benchmarks.common import keep, make_parser, parts_at_hand, reuters, show
+from sottovoce.central.fast_frank_wolfe import SparseScores
+from sottovoce.central.parallel import team
+from sottovoce.central.rows import make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.losses import Logistic, Squared
+from sottovoce.privacy.calibration import bounded_range
+from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.randomness import Purpose, Streams
+
+DELTA = 1e-5
+RISK_EPSILONS = (0.5, 1.0, 2.0)
+TARGETS = {10_000: (0.018, 0.0060, 0.0022), 100_000: (0.002, 0.002, 0.002)}
+
+
+def lasso_problem(n, d, seed=1):
+    """Return signs as features, and labels from ten of them.
+
+    Each true feature has a decoy elsewhere that agrees with it in 80 % of the rows.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.choice(np.array([-1.0, 1.0], np.float32), (n, d))
+    quarter, true = d // 4, []
+    for part, count in enumerate((4, 3, 2, 1)):
+        for k in range(count):
+            column, decoy = part * quarter + k, ((part + 1) % 4 + 1) * quarter - 1 - k
+            X[:, decoy] = X[:, column] * np.where(rng.random(n) < 0.2, -1.0, 1.0)
+            true.append((column, 0.08 * (-1) ** k))
+    w = np.zeros(d, np.float32)
+    for column, value in true:
+        w[column] = value
+    return X, np.clip(X @ w + rng.normal(0.0, 0.1, n), -1.0, 1.0)
+
+
+def risk(X, y, coef):
+    return 0.5 * float(np.mean((X @ coef.astype(X.dtype) - y) ** 2))
+
+
+def risk_table(n, d, seeds):
+    """Excess risk over the best point of the ball, by adjacency and epsilon."""
+    X, y = lasso_problem(n, d)
+    public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
+    best = risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, **public).fit(X, y).coef_)
+    rows, results = [], {"risk of zero minus best": risk(X, y, np.zeros(d)) - best, "best": best}
+    for adjacency in ("zero-out", "replace-one"):
+        for place, epsilon in enumerate(RISK_EPSILONS):
+            found, seconds = [], []
+            for seed in range(seeds):
+                start = time.perf_counter()
+                model = sv.DPLasso(
+                    epsilon=epsilon, delta=DELTA, adjacency=adjacency, random_state=seed, **public
+                ).fit(X, y)  # fmt: skip
+                seconds.append(time.perf_counter() - start)
+                found.append(risk(X, y, model.coef_) - best)
+            spent = model.guarantee_.epsilon_at(DELTA)
+            results[f"{adjacency} {epsilon:g}"] = {"excess": found, "steps": model.n_iter_, "spent": spent}
+            target = f"{TARGETS[n][place]:g}" if n in TARGETS else ""
+            rows.append((
+                adjacency, f"{epsilon:g}", f"{spent:.4f}", f"{np.mean(found):.5f}",
+                f"{min(found):.5f} to {max(found):.5f}", target, str(model.n_iter_), f"{np.median(seconds):.1f}",
+            ))  # fmt: skip
+    head = ("adjacency", "epsilon", "receipt", "mean excess", "range", "target", "steps", "seconds")
+    start = results["risk of zero minus best"]
+    show(f"lasso, n = {n}, d = {d}, delta = {DELTA:g}, {seeds} seeds; zero has {start:.5f}", head, rows)
+    return results
+
+
+def steps_table(n, d, seeds):
+    """Compare forms of the step at equal budget, on the same selections' mechanism."""
+    X, y = lasso_problem(n, d)
+    public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
+    best = risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, **public).fit(X, y).coef_)
+    forms = {
+        "mean of vertices": lambda t, T: (1.0, 1.0 / T),
+        "shrinking by 1 - 1/T": lambda t, T: (1.0 - 1.0 / T, 1.0 / T),
+        "shrinking by 1 - 2/(t+2)": lambda t, T: (1.0 - 2.0 / (t + 2.0), 2.0 / (t + 2.0)),
+    }
+    rows, results = [], {}
+    for name, form in forms.items():
+        for T in (10, 20, 30, 45, 60):
+            cells = []
+            for epsilon in RISK_EPSILONS:
+                mechanism = ExponentialMechanism(bounded_range(epsilon, DELTA, T), 2.0 * TICKS)
+                found = []
+                for seed in range(seeds):
+                    noise, w, m = np.random.default_rng(seed), np.zeros(d), np.zeros(n)
+                    for t in range(T):
+                        slopes = np.clip(m - y, -1.0, 1.0).astype(X.dtype) @ X
+                        sums = np.rint(slopes.astype(float) * TICKS).astype(np.int64)
+                        place, _ = mechanism.select(np.concatenate([-sums, sums]), noise)
+                        column, sign = place % d, 1.0 if place < d else -1.0
+                        keep_share, step = form(t, T)
+                        w *= keep_share
+                        w[column] += step * sign
+                        m = keep_share * m + step * sign * X[:, column]
+                    found.append(risk(X, y, w) - best)
+                cells.append(float(np.mean(found)))
+            results[f"{name} {T}"] = cells
+            rows.append((name, str(T), *(f"{cell:.5f}" for cell in cells)))
+    show(f"mean excess risk by the form of the step, n = {n}, d = {d}, zero-out, {seeds} seeds",
+         ("form", "steps", *(f"epsilon {e:g}" for e in RISK_EPSILONS)), rows)  # fmt: skip
+    return results
+
+
+def speed(rows_of, y, loss, repeats, radius, n_steps, label):
+    """Return steps a second of both forms on the same rows, from the same start."""
+    results = {}
+    with team() as threads:
+        rows = make_bounded_rows(rows_of, data_bound=1.0, constant=0.0, names=None, team=threads)
+        mechanism = ExponentialMechanism(bounded_range(1.0, DELTA, n_steps), 2.0 * TICKS)
+        for name, kind in (("every column anew", DenseScores), ("changed columns only", SparseScores)):
+            start = time.perf_counter()
+            scores = kind(rows, y, loss, 1.0, TICKS, threads)
+            opened = time.perf_counter() - start
+            noise = Streams(0).generator(Purpose.NOISE)
+            durations, weights = [], set()
+            for _ in range(repeats[name]):
+                start = time.perf_counter()
+                column, sign = scores.select(mechanism, noise)
+                scores.move(column, sign * radius / n_steps)
+                durations.append(time.perf_counter() - start)
+                weights.add(column)
+            steady = durations[len(durations) // 10 :]
+            results[name] = {"steps a second": len(steady) / sum(steady), "seconds to open": opened}
+    fast, slow = (results[name]["steps a second"] for name in ("changed columns only", "every column anew"))
+    results["ratio"] = fast / slow
+    table = [
+        (name, f"{results[name]['steps a second']:.1f}", f"{results[name]['seconds to open']:.2f}") for name in repeats
+    ]
+    show(
+        f"{label}: steps a second ({threads.n_threads} threads for the full pass)",
+        ("form", "steps/s", "to open, s"),
+        [*table, ("ratio", f"{fast / slow:.0f}", "")],
+    )
+    return results
+
+
+def speed_tables():
+    results = {}
+    rng = np.random.default_rng(0)
+    n, d, nnz = 20_000, 1_000_000, 100
+    X = sp.csr_array(
+        (rng.uniform(-1.0, 1.0, n * nnz), rng.integers(0, d, n * nnz), np.arange(0, n * nnz + 1, nnz)), shape=(n, d)
+    )
+    X.sum_duplicates()
+    y = np.clip(X @ np.where(np.arange(d) < 1000, 1.0, 0.0), -1.0, 1.0)
+    repeats = {"every column anew": 30, "changed columns only": 2000}
+    results["synthetic"] = speed(X, y, Squared(), repeats, 100.0, 1000, f"{n} rows, {d} columns, {nnz} a row")
+    X, y, *_ = reuters(0)
+    repeats = {"every column anew": 200, "changed columns only": 2000}
+    results["reuters"] = speed(sp.csr_array(X), y, Logistic(), repeats, 100.0, 1000, "Reuters")
+    return results
+
+
+def reuters_table(seeds, radii=(3.0, 10.0, 30.0)):
+    """Test accuracy on Reuters beside DPLogisticRegression; the sparse model is given which words occur, as 0 and 1."""
+    X, y, X_test, y_test, public = reuters(0)
+    words, words_test = X.sign(), X_test.sign()
+    rows, results = [], {}
+    for epsilon in (1.0, 4.0, np.inf):
+        makers = {
+            f"DPSparseLogisticRegression, radius {radius:g}": lambda seed, radius=radius, epsilon=epsilon: (
+                sv.DPSparseLogisticRegression(
+                    epsilon=epsilon,
+                    delta=DELTA,
+                    data_bound=1.0,
+                    radius=radius,
+                    classes=public["classes"],
+                    tol=1e-3,
+                    random_state=seed,
+                )
+            )
+            for radius in radii
+        }
+        makers["DPLogisticRegression"] = lambda seed, epsilon=epsilon: sv.DPLogisticRegression(
+            epsilon=epsilon, delta=DELTA, random_state=seed, **public
+        )
+        for name, make in makers.items():
+            scores, counts, seconds = [], [], []
+            for seed in range(seeds if np.isfinite(epsilon) else 1):
+                start = time.perf_counter()
+                sparse = name.startswith("DPSparse")
+                model = make(seed).fit(words if sparse else X, y)
+                seconds.append(time.perf_counter() - start)
+                scores.append(float(model.score(words_test if sparse else X_test, y_test)))
+                counts.append(int(np.count_nonzero(model.coef_)))
+            results[f"{name} {epsilon:g}"] = {"accuracy": scores, "nonzero": counts, "steps": model.n_iter_}
+            rows.append((
+                f"{epsilon:g}", name, f"{np.mean(scores):.4f}", f"{min(scores):.4f} to {max(scores):.4f}",
+                f"{np.median(counts):.0f}", str(model.n_iter_), f"{np.median(seconds):.2f}",
+            ))  # fmt: skip
+    head = ("epsilon", "model", "mean accuracy", "range", "nonzero", "steps", "seconds")
+    show(f"Reuters, delta = {DELTA:g}, {seeds} seeds", head, rows)
+    return results
+
+
+def refit_table(seeds, share=0.7, radius=30.0):
+    """Test accuracy on Reuters of two fits: a sparse one chooses the columns, an L2 one refits them."""
+    X, y, X_test, y_test, public = reuters(0)
+    words, words_test = sp.csr_array(X.sign()), sp.csr_array(X_test.sign())
+    rows, results = [], {}
+    for epsilon in (1.0, 4.0):
+        first, second, counts = [], [], []
+        for seed in range(seeds):
+            chooser = sv.DPSparseLogisticRegression(
+                epsilon=share * epsilon,
+                delta=DELTA / 2,
+                data_bound=1.0,
+                radius=radius,
+                classes=public["classes"],
+                random_state=seed,
+            ).fit(words, y)
+            chosen = np.flatnonzero(chooser.coef_[0])
+            refitted = sv.DPLogisticRegression(
+                epsilon=(1.0 - share) * epsilon,
+                delta=DELTA / 2,
+                data_norm=0.5 * len(chosen) ** 0.5,
+                classes=public["classes"],
+                random_state=seed,
+            ).fit(words[:, chosen], y)
+            first.append(float(chooser.score(words_test, y_test)))
+            second.append(float(refitted.score(words_test[:, chosen], y_test)))
+            counts.append(len(chosen))
+        results[f"{epsilon:g}"] = {"chosen": first, "refitted": second, "nonzero": counts}
+        spread = f"{min(second):.4f} to {max(second):.4f}"
+        rows.append((
+            f"{epsilon:g}", f"{np.mean(first):.4f}", f"{np.mean(second):.4f}", spread, f"{np.median(counts):.0f}",
+        ))  # fmt: skip
+    head = ("epsilon of both", "chooser alone", "refitted", "range", "nonzero")
+    show(f"Reuters, two fits, {share:g} of epsilon for the choice, {seeds} seeds", head, rows)
+    return results
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
+    parser.add_argument("--n", type=int, default=None, help="default 10,000; 1,000 with --quick")
+    parser.add_argument("--d", type=int, default=None, help="default 10,000; 1,000 with --quick")
+    arguments = parser.parse_args()
+    seeds = arguments.seeds or (1 if arguments.quick else 5)
+    n, d = (size or (1_000 if arguments.quick else 10_000) for size in (arguments.n, arguments.d))
+    everything = ["risk"] if arguments.quick else parts_at_hand(("risk", "steps", "speed"), ("reuters", "refit"))
+    parts = arguments.parts or everything
+    if "risk" in parts:
+        keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
+    if "steps" in parts:
+        keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
+    if "speed" in parts:
+        keep("frank-wolfe-speed", speed_tables())
+    if "reuters" in parts:
+        keep("frank-wolfe-reuters", reuters_table(seeds))
+    if "refit" in parts:
+        keep("frank-wolfe-refit", refit_table(seeds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Speed of one pass against a plain read of the same memory and against other libraries' epochs, all in one run.
+
+    python -m benchmarks.central.speed [--quick] [--no-peers]
+
+Four tables: passes over a dense float32 matrix and a plain read of it; passes over sparse rows, by the bytes of the
+entries, indices and weights that they touch; seconds of an epoch of liblinear and of Snap ML (its own environment, see
+peers.py), neither private; how a pass grows with rows, columns, entries and threads. Then the memory of a whole fit.
+"""
+
+import tempfile
+import time
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import sottovoce as sv
+from benchmarks.common import a9a, keep, make_parser, show
+from benchmarks.peers import compare as peers
+from sottovoce.central.kernels import passes
+from sottovoce.central.parallel import team
+from sottovoce.central.rows import make_rows
+from sottovoce.losses import Hinge, Logistic, Squared
+from support.data import why_without
+
+LOSSES = (Squared(), Hinge(), Logistic())
+
+
+@njit(nogil=True, fastmath=True, cache=True)
+def read(X, lo, hi):
+    """Sum the columns: the least that a pass over the matrix can cost."""
+    total = np.zeros(X.shape[1], X.dtype)
+    for i in range(lo, hi):
+        for k in range(X.shape[1]):
+            total[k] += X[i, k]
+    return total.sum()
+
+
+def best(task, repeats):
+    """Return the shortest of several runs, after one that compiles."""
+    task()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def seconds_of_passes(X, y, threads, repeats, losses=LOSSES):
+    """Return seconds of a pass for each loss."""
+    found = {}
+    with team(threads) as crew:
+        table = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=crew)
+        ranges = crew.split(len(y), table.work)
+        w = np.full(table.n_weights, 0.01, np.float32)
+        sums = np.zeros((len(ranges), table.n_weights), np.int64)
+        a, before = 0.1 * y, 0.1 * y
+        for loss in losses:
+            damping = 2e-4 if isinstance(loss, Logistic) else 0.0  # logistic steps toward the slope, as by default
+
+            def one(part, lo, hi, loss=loss, damping=damping):
+                passes.accelerated_pass(
+                    table.kernel, table.scale, table.norm, table.constant, y, a, before, 0.3, w, 1e4, damping, 1e-4,
+                    2.0**36, loss, lo, hi, sums[part],
+                )  # fmt: skip
+
+            found[loss.name] = best(lambda one=one: crew.run(one, ranges), repeats)
+    return found
+
+
+def seconds_of_reading(X, threads, repeats):
+    """Return seconds of a plain read of a dense matrix."""
+    with team(threads) as crew:
+        ranges = crew.split(X.shape[0], X.size)
+        return best(lambda: crew.run(lambda part, lo, hi: read(X, lo, hi), ranges), repeats)
+
+
+def dense_matrix(n, d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+def sparse_matrix(n, d, nnz):
+    """Rows with ``nnz`` entries each, at random columns."""
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.integers(0, d, (n, nnz)), axis=1).astype(np.int32).ravel()
+    data = np.full(n * nnz, nnz**-0.5, np.float32)
+    X = sp.csr_array((data, indices, np.arange(0, n * nnz + 1, nnz, dtype=np.int32)), shape=(n, d))
+    X.sum_duplicates()
+    return X, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+def touched(X):
+    """Return the bytes of a sparse pass: entries, indices, and the weights at them, once to read and once to add."""
+    return X.nnz * (2 * X.data.itemsize + X.indices.itemsize + 8)
+
+
+def an_epoch(fit, few, many):
+    """Return seconds of one epoch: the difference between many and few, so that setting up does not count."""
+    fit(few)
+    start = time.perf_counter()
+    fit(few)
+    middle = time.perf_counter()
+    fit(many)
+    return max(1e-9, (time.perf_counter() - middle) - (middle - start)) / (many - few)
+
+
+def other_libraries(X, y, few, many, with_snap):
+    """Return seconds of an epoch of liblinear, and of Snap ML on one and two threads."""
+    wide = X.astype(np.float64)  # liblinear would make this copy in every fit
+    C = 1.0 / (1e-4 * len(y))
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for name, kind, options in (
+            ("liblinear, hinge", LinearSVC, {"loss": "hinge", "dual": True}),
+            ("liblinear, logistic", LogisticRegression, {"solver": "liblinear", "dual": True}),
+        ):
+            make = lambda epochs, kind=kind, options=options: kind(  # noqa: E731
+                C=C, fit_intercept=False, max_iter=epochs, tol=1e-30, **options
+            )
+            found[name] = an_epoch(lambda epochs, make=make: make(epochs).fit(wide, y), few, many)
+    if with_snap:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "split.npz"
+            peers.write_split(path, X, y, X[:100], y[:100])
+            for threads in (1, 2):
+                seconds = []
+                for epochs in (few, many):
+                    setting = {"private": False, "constant": 0.3, "regularizer": 1e-4 * len(y), "epochs": epochs}
+                    answer = peers.work("snapml", {
+                        "data": [str(path)], "task": "classification", "epsilon": 1.0, "delta": 1e-5, "seeds": 3,
+                        "quick": False, "warm": True, "setting": {**setting, "threads": threads},
+                    })  # fmt: skip
+                    seconds.append(answer["seconds"] if answer else np.nan)
+                found[f"Snap ML, logistic, {threads} threads"] = (seconds[1] - seconds[0]) / (many - few)
+    return found
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--no-peers", action="store_true", help="leave Snap ML out")
+    options = parser.parse_args()
+    with_snap = not options.no_peers and ("snapml" in peers.at_hand() or not options.quick)
+    peers.FOLDER.mkdir(parents=True, exist_ok=True)
+    n, d, repeats = (100_000 if options.quick else 400_000), 90, (5 if options.quick else 15)
+    results = {}
+    X, y = dense_matrix(n, d)
+
+    rows, stream = [], 0.0
+    for threads in (1, 2):
+        reading = seconds_of_reading(X, threads, repeats)
+        stream = X.nbytes / reading
+        for name, seconds in seconds_of_passes(X, y, threads, repeats).items():
+            results[f"dense, {name}, {threads} threads"] = {"pass": seconds, "read": reading}
+            rows.append((
+                name, f"{threads}", f"{1e3 * seconds:.1f}", f"{1e3 * reading:.1f}", f"{stream / 1e9:.1f}",
+                f"{seconds / reading:.2f}",
+            ))  # fmt: skip
+    head = ("loss", "threads", "pass, ms", "plain read, ms", "read, GB/s", "pass / read")
+    show(f"one pass, dense {n:,} x {d} float32", head, rows)
+
+    rows = []
+    tables = {f"random {n:,} x 1,000, 20 a row": sparse_matrix(n, 1000, 20)}
+    without = why_without("a9a.bz2", "a9a.t.bz2")
+    if without is None:
+        A, b, *_ = a9a(0)
+        A = sp.csr_array(A.astype(np.float32))
+        A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
+        tables["a9a"] = A, b
+    else:
+        print(f"{without}: a9a is left out")
+    for name, (S, labels) in tables.items():
+        for threads in (1, 2):
+            for loss, seconds in seconds_of_passes(S, labels, threads, repeats).items():
+                speed = touched(S) / seconds
+                results[f"{name}, {loss}, {threads} threads"] = {"pass": seconds, "bytes": touched(S)}
+                rows.append((
+                    name, loss, f"{threads}", f"{1e3 * seconds:.2f}", f"{1e9 * seconds / S.nnz:.2f}",
+                    f"{speed / 1e9:.1f}", f"{stream / speed:.2f}",
+                ))  # fmt: skip
+    head = ("table", "loss", "threads", "pass, ms", "ns an entry", "GB/s touched", "stream of 2 threads / that")
+    show("one pass, CSR float32", head, rows)
+
+    rows = []
+    few, many = (2, 4) if options.quick else (3, 9)
+    compared = {f"dense {n:,} x {d}": (X, y), **{name: tables[name] for name in tables if name == "a9a"}}
+    for name, (M, labels) in compared.items():
+        own = seconds_of_passes(M, labels, 2, repeats, (Hinge(), Logistic()))
+        scale = 1 if name != "a9a" else 10  # a9a's epochs are short
+        for other, seconds in other_libraries(M, labels, few * scale, many * scale, with_snap).items():
+            mine = own["hinge" if "hinge" in other else "logistic"]
+            results[f"{name}, {other}"] = {"epoch": seconds, "pass": mine}
+            rows.append((name, other, f"{1e3 * seconds:.2f}", f"{1e3 * mine:.2f}", f"{seconds / mine:.1f}"))
+    head = ("table", "library, no privacy", "epoch, ms", "our pass, 2 threads, ms", "ratio")
+    show("an epoch elsewhere against a pass", head, rows)
+
+    rows = []
+    shapes = [("dense", n // 4, d), ("dense", n // 2, d), ("dense", n, d // 9), ("dense", n, d // 3), ("dense", n, d)]
+    shapes += [("csr, of 1,000", n, 5), ("csr, of 1,000", n, 20), ("csr, of 100,000", n, 20)]
+    for kind, height, width in shapes:
+        columns = 100_000 if "100,000" in kind else 1000
+        M, labels = dense_matrix(height, width) if kind == "dense" else sparse_matrix(height, columns, width)
+        times = [seconds_of_passes(M, labels, threads, repeats, (Logistic(),))["logistic"] for threads in (1, 2)]
+        results[f"growth, {kind} {height} x {width}"] = times
+        each = [1e9 * seconds / (height * width) for seconds in times]
+        rows.append((
+            kind, f"{height:,}", f"{width}", f"{1e3 * times[0]:.2f}", f"{1e3 * times[1]:.2f}", f"{each[0]:.2f}",
+            f"{each[1]:.2f}",
+        ))  # fmt: skip
+    head = ("table", "rows", "entries a row", "1 thread, ms", "2 threads, ms", "ns an entry", "2 threads")
+    show("how a logistic pass grows", head, rows)
+
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[-1.0, 1.0])
+    model.fit(X[:1000], y[:1000])
+    start = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - start
+    tracemalloc.start()
+    model.fit(X, y)
+    more = tracemalloc.get_traced_memory()[1] / X.nbytes
+    tracemalloc.stop()
+    print(f"a whole fit: {model.n_iter_} passes in {seconds:.2f} s; at its peak it holds {more:.2f} of the matrix more")
+    results["fit"] = {"passes": model.n_iter_, "seconds": seconds, "memory over matrix": more}
+    keep("speed", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One report from each device."""

@@ -1,0 +1,292 @@
+"""Models from one report a person: accuracy, AUC, excess risk and squared error, with the trivial predictor beside.
+
+    python -m benchmarks.local.learning [--seeds 5] [--docs] [--quick]
+        [--only synthetic,regression,degree3,wire,a9a,blogfeedback]
+
+Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
+real reports through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps
+them. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
+within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the guide.
+"""
+
+import math
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, ndtr
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.common import DOCS, a9a, blogfeedback, keep, make_parser, parts_at_hand, show, write_tables
+from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.local.planning.simulate import simulate
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+PAGE = DOCS / "guide" / "local_learning.md"
+
+
+def synthetic(n: int, d: int, seed: int) -> tuple[Any, Any]:
+    """Return rows and labels of the synthetic population; the direction of the labels is always the same."""
+    sizes = 1.0 / np.arange(1, d + 1)
+    sizes *= 0.5 / sizes.sum()
+    u = np.random.default_rng(1000).choice([-1.0, 1.0], d) / math.sqrt(d)
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.sqrt(sizes)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    steepness = 4.0 / math.sqrt(float((u * u * sizes).sum()))
+    return X, np.where(rng.random(n) < expit(steepness * (X @ u)), 1, -1)
+
+
+def collect(protocol: Protocol, Z: Any, rng: np.random.Generator) -> Aggregator:
+    """Return an aggregator with one simulated report of each person."""
+    aggregator = Aggregator(protocol)
+    for start in range(0, len(Z), 50_000):
+        aggregator.moments.add(simulate(protocol, Z[start : start + 50_000], rng))
+    return aggregator
+
+
+def hinge_risk(w: Any, X: Any, y: Any) -> float:
+    """Return the mean of max(0, 1/2 - y x.w)."""
+    return float(np.maximum(0.5 - y * (X @ w), 0.0).mean())
+
+
+def best_in_ball(X: Any, y: Any) -> Any:
+    """Return the non-private minimiser of the hinge risk over |w| <= 1, by projected subgradient with averaging."""
+    Z, w, total = X * y[:, None], np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for step in range(600):
+        w = w + Z[Z @ w < 0.5].sum(axis=0) / len(Z) / math.sqrt(1 + step / 20)
+        w /= max(1.0, float(np.linalg.norm(w)))
+        total += w if step >= 300 else 0.0
+    return total / 300
+
+
+def synthetic_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    rows, results = [], []
+    for n, d in ((10_000, 5), (100_000, 10)) if quick else ((10_000, 5), (100_000, 10), (1_000_000, 20), (100_000, 50)):
+        X, y = synthetic(n, d, 1)
+        X_test, y_test = synthetic(100_000, d, 2)
+        w = np.linalg.lstsq(X[:200_000], y[:200_000].astype(float), rcond=None)[0]
+        plain = float(np.mean((X_test @ w > 0) == (y_test > 0)))
+        w = best_in_ball(X[:100_000], y[:100_000])
+        least, trivial = hinge_risk(w, X_test, y_test), 0.5
+        for epsilon in (1.0, 2.0, 4.0):
+            protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
+            Z = protocol.encode_many(X) * y[:, None]
+            accuracy, direction, excess = [], [], []
+            for seed in range(seeds):
+                aggregator = collect(protocol, Z, np.random.default_rng(100 + seed))
+                accuracy.append(aggregator.fit().score(X_test, y_test))
+                direction.append(aggregator.fit(degree=0).score(X_test, y_test))
+                excess.append(hinge_risk(aggregator.fit("hinge").weights[:d], X_test, y_test) - least)
+            found = {"accuracy": accuracy, "degree 0": direction, "hinge excess": excess}
+            results.append({"data": "synthetic", "n": n, "d": d, "epsilon": epsilon, "plain": plain, **found})
+            rows.append(
+                (
+                    f"{n:,}", f"{d}", f"{epsilon:g}", f"{np.mean(accuracy):.3f} ± {np.std(accuracy):.3f}",
+                    f"{np.mean(direction):.3f}", f"{plain:.3f}", f"{np.mean(excess):.5f}", f"{trivial - least:.4f}",
+                )
+            )  # fmt: skip
+            print(rows[-1], file=sys.stderr, flush=True)
+    head = ("n", "d", "epsilon", "accuracy", "degree 0", "not private", "hinge excess", "trivial excess")
+    return (head, rows), results
+
+
+def a9a_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    X, y, X_test, y_test, _ = a9a(0)
+    X, X_test = (X > 0).toarray().astype(float), (X_test > 0).toarray().astype(float)
+    rows, results = [], []
+    majority = float(np.mean(y_test < 0))
+    for epsilon in (2.0, 8.0) if quick else (1.0, 2.0, 4.0, 8.0):
+        protocol = Protocol(epsilon=epsilon, n_features=123, scale=math.sqrt(14.0), completion="normalise")
+        Z = protocol.encode_many(X) * y[:, None]
+        public = X_test[:1000]
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(seeds):
+            aggregator = collect(protocol, Z, np.random.default_rng(seed))
+            fits: dict[str, dict[str, Any]] = {
+                "default": {}, "degree 0": {"degree": 0}, "held-out penalty": {"alpha": "held-out"},
+                "1,000 public rows": {"public_rows": public},
+            }  # fmt: skip
+            for name, options in fits.items():
+                model = aggregator.fit(**options)
+                scores = model.decision_function(X_test[1000:])
+                both = float(np.mean((scores > 0) == (y_test[1000:] > 0))), float(roc_auc_score(y_test[1000:], scores))
+                found.setdefault(name, []).append(both)
+                if name == "default":
+                    errors = model.quality_.squared_error.value, float(np.mean((y_test[1000:] - scores) ** 2))
+                    found.setdefault("squared error: held-out, test", []).append(errors)
+        results.append({"data": "a9a", "n": len(X), "epsilon": epsilon, **found})
+        cells = [
+            f"{np.mean([a for a, _ in found[name]]):.3f} / {np.mean([b for _, b in found[name]]):.3f}" for name in fits
+        ]
+        held = np.mean(found["squared error: held-out, test"], axis=0)
+        rows.append((f"{epsilon:g}", *cells, f"{majority:.3f} / 0.500", f"{held[0]:.3f} / {held[1]:.3f}"))
+        print(rows[-1], file=sys.stderr, flush=True)
+    head = ("epsilon", *fits, "majority", "squared error: held-out / test")
+    return (head, rows), results
+
+
+def blogfeedback_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    X, y, X_test, y_test, facts = blogfeedback(0)
+    bounds = facts["label_bounds"]
+    trivial = float(np.mean((y_test - y.mean()) ** 2))
+    one, one_test = (np.hstack([part, np.ones((len(part), 1))]) for part in (X, X_test))
+    plain = float(np.mean((y_test - np.clip(one_test @ np.linalg.lstsq(one, y, rcond=None)[0], *bounds)) ** 2))
+    rows, results = [], []
+    for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
+        protocol = Protocol(epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds)
+        Z = protocol.encode_many(X)
+        found = []
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            signs = np.where(rng.random(len(y)) < (y - bounds[0]) / (bounds[1] - bounds[0]), 1.0, -1.0)
+            model = collect(protocol, Z * signs[:, None], rng).fit()
+            found.append(float(np.mean((model.predict(X_test) - y_test) ** 2)))
+        results.append({"data": "blogfeedback", "epsilon": epsilon, "trivial": trivial, "plain": plain, "mse": found})
+        rows.append((f"{epsilon:g}", f"{np.mean(found):.3f} ± {np.std(found):.3f}", f"{trivial:.3f}", f"{plain:.3f}"))
+        print(rows[-1], file=sys.stderr, flush=True)
+    return (("epsilon", "mean squared error", "mean of the labels", "not private"), rows), results
+
+
+def regression_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    """Numbers in [0, 1] whose mean is a quarter: squared errors as shares of that of the mean of the labels."""
+
+    def people(n: int, d: int, seed: int) -> tuple[Any, Any]:
+        X, _ = synthetic(n, d, seed)
+        sizes = 0.5 / np.arange(1, d + 1) / (1.0 / np.arange(1, d + 1)).sum()
+        u = np.random.default_rng(1000).choice([-1.0, 1.0], d) / math.sqrt(d)
+        steepness = 0.15 / math.sqrt(float((u * u * sizes).sum()))
+        noise = 0.1 * np.random.default_rng(seed + 50).standard_normal(n)
+        return X, np.clip(0.25 + steepness * (X @ u) + noise, 0.0, 1.0)
+
+    rows, results = [], []
+    for n, d in ((20_000, 20),) if quick else ((20_000, 20), (20_000, 100), (100_000, 20)):
+        X, y = people(n, d, 1)
+        X_test, y_test = people(20_000, d, 2)
+        trivial = float(np.mean((y_test - y.mean()) ** 2))
+        one, one_test = (np.hstack([part, np.ones((len(part), 1))]) for part in (X, X_test))
+        plain = float(np.mean((y_test - one_test @ np.linalg.lstsq(one, y, rcond=None)[0]) ** 2)) / trivial
+        cells = []
+        for epsilon in (1.0, 2.0, 4.0, 8.0):
+            protocol = Protocol(epsilon=epsilon, n_features=d, task="regression", label_bounds=(0.0, 1.0))
+            Z, found = protocol.encode_many(X), []
+            for seed in range(seeds):
+                rng = np.random.default_rng(seed)
+                signs = np.where(rng.random(n) < y, 1.0, -1.0)
+                model = collect(protocol, Z * signs[:, None], rng).fit()
+                found.append(float(np.mean((model.predict(X_test) - y_test) ** 2)) / trivial)
+            results.append({"data": "regression", "n": n, "d": d, "epsilon": epsilon, "share": found, "plain": plain})
+            cells.append(f"{np.mean(found):.2f} (max {max(found):.2f})")
+        rows.append((f"{n:,}", f"{d}", *cells, f"{plain:.2f}"))
+        print(rows[-1], file=sys.stderr, flush=True)
+    return (("n", "d", "epsilon 1", "epsilon 2", "epsilon 4", "epsilon 8", "not private"), rows), results
+
+
+def degree3_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    """Fit the same kept reports with the quadratic and with the quartic surrogate."""
+    n, d, epsilon = (3000 if quick else 100_000), 10, 4.0
+    X, y = synthetic(n, d, 1)
+    X_test, y_test = synthetic(100_000, d, 2)
+    least = hinge_risk(best_in_ball(X, y), X_test, y_test)
+    protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
+    device = Randomizer(protocol)
+    found: dict[int, list[tuple[float, float, float]]] = {1: [], 3: []}
+    for _ in range(seeds):
+        aggregator = Aggregator(protocol, keep_reports=True)
+        aggregator.add(b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True)))
+        for degree, figures in found.items():
+            started = time.perf_counter()
+            model = aggregator.fit("hinge", degree=degree)
+            seconds = time.perf_counter() - started
+            excess = hinge_risk(model.weights[:d], X_test, y_test) - least
+            figures.append((excess, model.score(X_test, y_test), seconds))
+            print(degree, figures[-1], file=sys.stderr, flush=True)
+    rows = [
+        (
+            f"{degree}", f"{np.mean(figures, axis=0)[0]:.5f} ± {np.std(figures, axis=0)[0]:.5f}",
+            f"{np.mean(figures, axis=0)[1]:.3f}", f"{np.mean(figures, axis=0)[2]:.1f}",
+        )
+        for degree, figures in found.items()
+    ]  # fmt: skip
+    results = [
+        {"data": "degree3", "n": n, "d": d, "epsilon": epsilon, "degree": k, "figures": v} for k, v in found.items()
+    ]
+    return (("degree", "hinge excess", "accuracy", "seconds of a fit"), rows), results
+
+
+def wire_table(quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    """Compare moments from real reports, and from simulated ones, with those of the people."""
+    n, d = (2000, 5) if quick else (100_000, 10)
+    X, y = synthetic(n, d, 3)
+    rows, results = [], []
+    for epsilon in (2.0,) if quick else (1.0, 4.0):
+        protocol = Protocol(epsilon=epsilon, n_features=d, intercept=0.0, completion="slack")
+        device = Randomizer(protocol)
+        started = time.perf_counter()
+        reports = b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True))
+        wire = Aggregator(protocol)
+        wire.add(reports)
+        seconds = time.perf_counter() - started
+        Z = protocol.encode_many(X) * y[:, None]
+        simulated, G = Aggregator(protocol), simulate(protocol, Z, np.random.default_rng(0))
+        simulated.moments.add(G)
+        upper = np.triu_indices(protocol.d, 1)
+        A1, A2 = wire.constants.A[:2]
+        # standard errors from the spread of the simulated reports
+        errors = G.std(axis=0) / abs(A1), (G[:, upper[0]] * G[:, upper[1]]).std(axis=0) / abs(A2)
+        for name, aggregator in (("wire", wire), ("simulated", simulated)):
+            estimate = aggregator.moments.estimate(A1, A2)
+            first = (estimate.first - Z.mean(axis=0)) * math.sqrt(n) / errors[0]
+            second = (estimate.second - Z.T @ Z / n)[upper] * math.sqrt(n) / errors[1]
+            health = aggregator.health()
+            found = [float(np.sqrt(np.mean(z * z))) for z in (first, second)] + [float(np.abs(first).max())]
+            found += [float(np.abs(second).max()), health.trace_z, health.index_p]
+            count = len(first) + len(second)
+            found.append(-math.expm1(count * math.log1p(-2.0 * float(ndtr(-max(found[2], found[3]))))))
+            results.append({"data": "wire", "way": name, "epsilon": epsilon, "n": n, "d": protocol.d, "figures": found})
+            cells = (f"{found[0]:.2f} / {found[2]:.2f}", f"{found[1]:.2f} / {found[3]:.2f}", f"{found[6]:.2f}")
+            cells = (*cells, f"{health.trace_z:.2f}")
+            p_value = f"{health.index_p:.2f}" if name == "wire" else "-"
+            rows.append((name, f"{n:,}", f"{epsilon:g}", *cells, p_value))
+            print(rows[-1], f"{seconds:.0f} s", file=sys.stderr, flush=True)
+    head = (
+        "reports",
+        "n",
+        "epsilon",
+        "first: rms / max z",
+        "second: rms / max z",
+        "p of the largest",
+        "trace z",
+        "index p",
+    )
+    return (head, rows), results
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default=None, help="some of the tables, separated by commas; default all")
+    given = parser.parse_args()
+    seeds = 1 if given.quick else given.seeds
+    made = {
+        "synthetic": lambda: synthetic_table(seeds, given.quick),
+        "regression": lambda: regression_table(seeds, given.quick),
+        "degree3": lambda: degree3_table(min(seeds, 3), given.quick),
+        "wire": lambda: wire_table(given.quick),
+        "a9a": lambda: a9a_table(seeds, given.quick),
+        "blogfeedback": lambda: blogfeedback_table(seeds, given.quick),
+    }
+    chosen = given.only.split(",") if given.only else parts_at_hand(tuple(made)[:-2], tuple(made)[-2:])
+    results, tables = [], {}
+    for name in chosen:
+        tables[name], found = made[name]()
+        results += found
+        show(f"{name}, means of {seeds} seeds", *tables[name], width=150)
+        keep(f"local_learning_{name}", found)
+    if given.docs:
+        write_tables(PAGE, tables)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Reports that an aggregator adds up a second, and its memory against their number.
+
+    python -m benchmarks.local.speed [--seconds 3] [--docs] [--quick]
+
+The reports are random seeds and indices in the real format: adding them is the same work as for honest ones. Memory is
+the largest resident size of a fresh process that adds n reports, which it makes as it goes.
+"""
+
+import argparse
+import resource
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from sottovoce.local import Aggregator, Protocol
+
+PAGE = DOCS / "guide" / "local_learning.md"
+HEAD = ("d", "threads", "reports a second")
+MEMORY_HEAD = ("reports", "peak memory, MB")
+
+
+def protocol_of(d: int) -> Protocol:
+    """Return a protocol whose vectors have d coordinates."""
+    return Protocol(epsilon=2.0, n_features=d - 1, intercept=0.0, completion="slack", K=256, m=34, b=1.0)
+
+
+def some_reports(protocol: Protocol, n: int, rng: np.random.Generator) -> bytes:
+    """Return n reports with random seeds and indices."""
+    rows = np.empty(n, np.dtype([("head", "V12"), ("seed", "<u8"), ("index", "<u2")]))
+    rows["head"] = np.void(b"LDP1" + protocol.id)
+    rows["seed"] = rng.integers(0, 2**64, n, dtype=np.uint64)
+    rows["index"] = rng.integers(0, protocol.K, n)
+    return rows.tobytes()
+
+
+def rate(d: int, threads: int, seconds: float) -> float:
+    """Return reports a second, the best of the calls that fit into the time."""
+    protocol = protocol_of(d)
+    reports = some_reports(protocol, 4_000_000 // d, np.random.default_rng(0))
+    aggregator = Aggregator(protocol, n_threads=threads)
+    aggregator.add(reports)
+    best, started = 0.0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        before = time.perf_counter()
+        count = aggregator.add(reports)
+        best = max(best, count / (time.perf_counter() - before))
+    return best
+
+
+def add_and_tell(n: int, d: int) -> None:
+    """Add n reports in pieces, and print the peak memory in kB."""
+    protocol, rng = protocol_of(d), np.random.default_rng(0)
+    aggregator = Aggregator(protocol, n_threads=2)
+    for start in range(0, n, 50_000):
+        aggregator.add(some_reports(protocol, min(50_000, n - start), rng))
+    assert aggregator.n_reports == n
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--add", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.add is not None:
+        add_and_tell(given.add, 20)
+        return
+    seconds = 0.5 if given.quick else given.seconds
+    results: list[dict[str, Any]] = []
+    rows, memory = [], []
+    for d in (20, 100):
+        for threads in (1, 2):
+            found = rate(d, threads, seconds)
+            rows.append((f"{d}", f"{threads}", f"{found:,.0f}"))
+            results.append({"d": d, "threads": threads, "reports a second": found})
+    for n in (1000, 100_000) if given.quick else (1000, 100_000, 1_000_000, 5_000_000):
+        peak = int(run_again(__spec__.name, "--add", n)) / 1024
+        memory.append((f"{n:,}", f"{peak:.0f}"))
+        results.append({"reports": n, "peak MB": peak})
+    show("reports a second", HEAD, rows)
+    show("memory of the process, d = 20", MEMORY_HEAD, memory)
+    keep("local_speed", results)
+    if given.docs:
+        write_tables(PAGE, {"speed": (HEAD, rows), "memory": (MEMORY_HEAD, memory)})
+
+
+if __name__ == "__main__":
+    main()

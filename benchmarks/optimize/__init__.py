@@ -1,0 +1,1 @@
+"""Block-coordinate Frank-Wolfe without privacy."""

@@ -1,0 +1,1 @@
+"""Other libraries, each in an environment of its own."""

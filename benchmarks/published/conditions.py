@@ -1,0 +1,232 @@
+"""Theorem 1 of Hu et al.: whether its conditions hold on a9a, and what the printed updates do where they hold.
+
+    python -m benchmarks.published.conditions [--docs] [--quick]
+
+``--docs`` writes the tables into docs/guide/vertical_solvers.md. All objectives are sums of losses.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.vertical.data import a9a_parties
+from sottovoce.losses import Logistic, SigmoidLoss, Squared
+from sottovoce.published.vertical_admm.conditions import Theorem1Report, theorem_1_conditions
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
+
+PAGE = DOCS / "guide" / "vertical_solvers.md"
+ACCURACY = 1e-3  # of the least objective
+ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
+
+Array = NDArray[np.float64]
+
+
+def joined(blocks: list[Array]) -> InProcessParties:
+    return InProcessParties([Party(block, name=f"party {m}") for m, block in enumerate(blocks, 1)])
+
+
+def rounds_to(parties: InProcessParties, loss: Any, y: Array, l2: float, **options: Any) -> tuple[float, float]:
+    """Return the first round within ACCURACY of the least objective, and the last objective over the least one."""
+    prepare = Prepare(l2, 0.0, -math.inf, math.inf, 0)
+    parties.exchange(prepare, Done)
+    problem = ScoreProblem(loss, y)
+    best = min(lbfgs(parties, problem, l2=l2, tol=1e-12).objective)
+    parties.exchange(prepare, Done)
+    objective = np.array(admm(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
+    there = np.flatnonzero(objective <= best * (1.0 + ACCURACY))
+    return float(there[0] + 1) if len(there) else math.inf, float(objective[-1] / best)
+
+
+def described(report: Theorem1Report) -> list[dict[str, Any]]:
+    return [
+        {
+            "party": name,
+            "smallest": party.smallest,
+            "largest": party.largest,
+            "full rank": party.has_full_rank,
+            "gamma_m": party.modulus,
+            "(b)": party.holds_b,
+        }
+        for name, party in report.parties.items()
+    ]
+
+
+def on_a9a(most: int) -> dict[str, Any]:
+    """Report for l2 = 1 and rho = 1, and the rounds that the forms need all the same."""
+    data = a9a_parties(data_folder())
+    parties = joined(data.blocks())
+    report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=1.0)
+    rounds = {}
+    for form in FORMS:
+        for rho in (0.3, 1.0, 3.0):
+            options = {"form": form, "rho": rho, "max_iter": most}
+            rounds[f"{form}, rho = {rho:g}"] = rounds_to(parties, Logistic(), data.y, 1.0, **options)[0]
+    return {
+        "parties": described(report),
+        "failing": list(report.failing),
+        "least rho": report.least_rho,
+        "rounds": rounds,
+    }
+
+
+def where_all_hold(n_parties: int, most: int) -> list[dict[str, Any]]:
+    """Independent normal columns, 2,000 rows and 20 columns a party: D'D is near n times the identity."""
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(2000, 20)) for _ in range(n_parties)]
+    X = np.hstack(blocks)
+    y = np.where(X @ rng.normal(size=X.shape[1]) / 4.0 + rng.normal(size=2000) > 0.0, 1.0, -1.0)
+    parties = joined(blocks)
+    least = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=1.0).least_rho
+    rows = []
+    for rho in (0.3, 1.0, 1.01 * least):
+        report = theorem_1_conditions(parties, Logistic(), penalty=Penalty(1.0), rho=rho)
+        printed, end = rounds_to(parties, Logistic(), y, 1.0, form="printed", rho=rho, max_iter=most)
+        sharing, _ = rounds_to(parties, Logistic(), y, 1.0, form="sharing", rho=rho, max_iter=most)
+        rows.append(
+            {
+                "parties": n_parties,
+                "rho": rho,
+                "holds": report.holds,
+                "printed": printed,
+                "end": end,
+                "sharing": sharing,
+            }
+        )
+    return rows
+
+
+def not_convex(most: int) -> dict[str, Any]:
+    """Run the sigmoid loss on two parties, at the least rho."""
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(2000, 20)) for _ in range(2)]
+    y = np.where(np.hstack(blocks) @ rng.normal(size=40) / 4.0 + rng.normal(size=2000) > 0.0, 1.0, -1.0)
+    parties = joined(blocks)
+    least = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.0).least_rho
+    report = theorem_1_conditions(parties, SigmoidLoss(), penalty=Penalty(1.0), rho=1.01 * least)
+    parties.exchange(Prepare(1.0, 0.0, -math.inf, math.inf, 0), Done)
+    history = admm(parties, ScoreProblem(SigmoidLoss(), y), rho=1.01 * least, form="printed", max_iter=most, tol=1e-4)
+    return {
+        "rho": 1.01 * least,
+        "holds": report.holds,
+        "rounds": history.n_rounds,
+        "converged": history.converged,
+        "falls": bool((np.diff(history.objective[1:]) <= 1e-9).all()),
+        "V first": history.stationarity[0],
+        "V last": history.stationarity[-1],
+    }
+
+
+def same_column(n_parties: int, rho: float) -> dict[str, Any]:
+    """Parties that hold one and the same column, squared loss, no penalty: all conditions hold from rho = 2."""
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(1000, 1))
+    column /= np.linalg.norm(column)
+    y = column[:, 0] + 0.1 * rng.normal(size=1000)
+    parties = joined([column] * n_parties)
+    report = theorem_1_conditions(parties, Squared(), penalty=Penalty(), rho=rho)
+    parties.exchange(Prepare(0.0, 0.0, -math.inf, math.inf, 0), Done)
+    history = admm(parties, ScoreProblem(Squared(), y), rho=rho, form="printed", max_iter=200, tol=1e-6)
+    best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)
+    return {
+        "parties": n_parties,
+        "rho": rho,
+        "holds": report.holds,
+        "converged": history.converged,
+        "rounds": history.n_rounds,
+        "excess": history.objective[-1] / best - 1.0,
+    }
+
+
+def yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def count(rounds: float, most: int) -> str:
+    return f"{rounds:.0f}" if math.isfinite(rounds) else f"more than {most}"
+
+
+def tables(found: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    a9a = found["a9a"]
+    return {
+        "a9a": (
+            ("a9a", "smallest eigenvalue of D'D", "largest", "full column rank", "gamma_m at rho = 1", "2 (b)"),
+            [
+                (
+                    row["party"],
+                    f"{row['smallest']:.3g}",
+                    f"{row['largest']:,.0f}",
+                    yes(row["full rank"]),
+                    f"{row['gamma_m']:.3g}",
+                    yes(row["(b)"]),
+                )
+                for row in a9a["parties"]
+            ],
+        ),
+        "rounds": (
+            ("rounds on a9a", "rho = 0.3", "rho = 1", "rho = 3"),
+            [
+                (form, *(count(a9a["rounds"][f"{form}, rho = {rho}"], found["most"][0]) for rho in ("0.3", "1", "3")))
+                for form in FORMS
+            ],
+        ),
+        "hold": (
+            ("parties", "rho", "all conditions", "rounds, printed", "rounds, sharing"),
+            [
+                (
+                    str(row["parties"]),
+                    f"{row['rho']:.3g}",
+                    yes(row["holds"]),
+                    count(row["printed"], found["most"][1]),
+                    count(row["sharing"], found["most"][1]),
+                )
+                for row in found["normal"]
+            ],
+        ),
+        "same": (
+            ("parties with one column", "rho", "all conditions", "printed form after 200 rounds or fewer"),
+            [
+                (
+                    str(row["parties"]),
+                    f"{row['rho']:g}",
+                    yes(row["holds"]),
+                    f"converged in {row['rounds']}"
+                    if row["converged"]
+                    else f"objective {row['excess']:.1e} above the optimum, relatively",
+                )
+                for row in found["same column"]
+            ],
+        ),
+    }
+
+
+def main() -> None:
+    options = make_parser(__doc__, docs=True)
+    chosen = options.parse_args()
+    most = (ROUNDS_QUICK, ROUNDS_QUICK) if chosen.quick else (ROUNDS_A9A, ROUNDS)
+    found = {
+        "most": most,
+        "a9a": on_a9a(most[0]),
+        "normal": [row for n_parties in (2, 3) for row in where_all_hold(n_parties, most[1])],
+        "sigmoid": not_convex(most[1]),
+        "same column": [same_column(M, rho) for M, rho in ((2, 2.5), (3, 2.0), (3, 2.4), (3, 2.6), (10, 5.0))],
+    }
+    for name, (head, rows) in tables(found).items():
+        show(name, head, rows)
+    if chosen.docs:
+        write_tables(PAGE, tables(found))
+    print(*found["a9a"]["failing"], f"least rho {found['a9a']['least rho']}", found["sigmoid"], sep="\n")
+    keep("vertical_conditions", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Columns at several parties."""

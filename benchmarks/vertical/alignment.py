@@ -1,0 +1,105 @@
+"""Alignment of the rows of several organisations: seconds and bytes of both methods.
+
+    python -m benchmarks.vertical.alignment [--quick]
+
+Each party holds n identifiers of 12 characters, in random order; half of each party's are held by all parties, the rest
+by nobody else. All parties run in this process, one after the other; the steps of private set intersection are also
+timed one by one. Wall seconds count what else the machine does, processor seconds do not.
+"""
+
+import importlib.util
+import os
+import time
+
+import numpy as np
+
+from benchmarks.common import keep, make_parser, show
+from sottovoce.vertical.alignment.align import common_rows
+from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+
+PSI_SIZES = ((2, 20_000), (3, 20_000))
+EXACT_SIZES = ((2, 20_000), (3, 20_000), (2, 1_000_000))
+
+
+def identifiers(n_parties: int, n: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    half = n // 2
+    common = np.arange(half)
+    return {
+        f"party {k + 1}": np.char.mod("ID%010d", rng.permutation(np.append(common, half * (k + 1) + common)))
+        for k in range(n_parties)
+    }
+
+
+def row(method: str, n_parties: int, n: int) -> dict[str, object]:
+    parties = identifiers(n_parties, n)
+    start, busy = time.perf_counter(), time.process_time()
+    alignment = common_rows(parties, method=method)
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    aligned = [parties[name][rows] for name, rows in alignment.rows.items()]
+    assert alignment.report.n_common == n // 2
+    assert all((ids == aligned[0]).all() for ids in aligned)
+    return {
+        "method": method, "parties": n_parties, "identifiers": n, "common": alignment.report.n_common,
+        "seconds": seconds, "processor seconds": busy, "bytes": alignment.report.total_bytes,
+        "bytes sent": {f"{a} to {b}": size for (a, b), size in alignment.report.bytes_sent.items()},
+    }  # fmt: skip
+
+
+def steps(n: int) -> dict[str, dict[str, float]]:
+    """Time each message of two parties."""
+    mine, theirs = (ids.tolist() for ids in identifiers(2, n).values())
+    client, server = PsiClient(mine), PsiServer(theirs)
+    out = {}
+
+    def timed(step, call, *args):
+        busy = time.process_time()
+        result = call(*args)
+        busy = time.process_time() - busy
+        out[step] = {"processor seconds": busy, "bytes": len(result) if isinstance(result, bytes) else 0}
+        return result
+
+    setup = timed("setup, server", server.setup)
+    request = timed("request, client", client.request)
+    response = timed("response, server", server.respond, request)
+    common = timed("intersection, client", client.intersect, setup, response)
+    announcement = timed("announcement, client", announce, [mine[place] for place in common])
+    timed("rows, server", server.receive, announcement)
+    return out
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    quick = parser.parse_args().quick
+    small = 2_000
+    jobs = [("exact", *size) for size in EXACT_SIZES] + [("psi", *size) for size in PSI_SIZES]
+    if quick:
+        jobs = [("exact", 2, small), ("psi", 2, small), ("psi", 3, small)]
+    n = small if quick else PSI_SIZES[0][1]
+    if importlib.util.find_spec("private_set_intersection") is None:
+        print("openmined-psi is not installed (extra [vertical]): the exact method only")
+        jobs, parts = [job for job in jobs if job[0] == "exact"], {}
+    else:
+        parts = steps(n)
+    rows = [row(*job) for job in jobs]
+    show(
+        f"alignment, half of the identifiers in common; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors",
+        ("method", "parties", "identifiers each", "in common", "seconds", "processor, s", "bytes, all messages"),
+        [
+            (
+                row["method"], str(row["parties"]), f"{row['identifiers']:,}", f"{row['common']:,}",
+                f"{row['seconds']:.2f}", f"{row['processor seconds']:.2f}", f"{row['bytes']:,}",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+    show(
+        f"steps of private set intersection, {n:,} x {n:,}",
+        ("step", "processor, s", "bytes"),
+        [(step, f"{part['processor seconds']:.3f}", f"{part['bytes']:,}") for step, part in parts.items()],
+    )
+    keep("alignment", {"alignments": rows, "steps": parts})
+
+
+if __name__ == "__main__":
+    main()

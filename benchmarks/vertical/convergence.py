@@ -1,0 +1,273 @@
+"""Training over columns at several parties without noise: objective and test log loss by rounds and by bytes.
+
+    python -m benchmarks.vertical.convergence [--quick] [--only a9a,wide,rho] [--docs]
+
+After Figures 1 and 2 of Hu et al. (arXiv:1907.07735): a9a at two parties, a wide set at three, C = 1. ADMM takes its
+penalty parameter from `automatic_rho`; nothing is given by hand but the learning rate of SGD, the best of three. A
+round of SGD is an epoch. The optimum is scikit-learn's. ``--quick``: a9a, 30 rounds. ``--docs`` writes pictures and
+tables. Levels of noise (Figure 3): published/noise_levels.py.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.common import DOCS, data_folder, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.data import Parties, a9a_parties, wide_set
+from sottovoce.losses import Logistic, SmoothedHinge, Squared
+from sottovoce.vertical import InProcessParties, split_columns
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.penalty import Penalty
+
+SETS = {"a9a": a9a_parties, "wide": wide_set}
+ROUNDS = 100
+LOSSES = {"logistic": Logistic(), "squared": Squared(), "smoothed hinge": SmoothedHinge(0.5)}
+L2 = 1.0  # C = 1
+RATES = (0.001, 0.01, 0.1)
+BATCH = 100
+FACTORS = (0.1, 0.2, 0.4, 0.8, 1.6)  # of the smoothness, for the scan of rho
+
+CURVES = {  # label, colour, line
+    "lbfgs": ("block-preconditioned L-BFGS (default)", "#d62728", "-"),
+    "sharing": ("ADMM sharing, over-relaxed", "#1f77b4", "-"),
+    "proximal": ("ADMM, proximal form", "#17becf", "--"),
+    "printed": ("ADMM as printed, eqs. (6) to (8)", "#2ca02c", "--"),
+    "plain": ("plain L-BFGS, memory 10", "#ff9d9a", "-."),
+    "sgd": ("SGD on summed scores, batch 100", "#7f7f7f", ":"),
+}
+
+
+class Task:
+    """One set, one loss, split among parties; test log loss from copies of the parties' coefficients."""
+
+    def __init__(self, data: Parties, loss: Any, sizes: list[int], *, everywhere: bool = True) -> None:
+        self.data, self.loss = data, loss
+        self.parties: InProcessParties = split_columns(data.X, sizes)
+        ends = np.cumsum([0, *sizes])
+        self.test = [data.X_test[:, a:b] for a, b in itertools.pairwise(ends)]
+        prepare(self.parties, Penalty(L2), intercept_at=self.parties.names if everywhere else "party1")
+
+    def log_loss(self) -> float:
+        """Return the test log loss of the coefficients that the parties have now."""
+        scores = np.zeros(len(self.data.y_test))
+        for party, block in zip(self.parties.parties.values(), self.test, strict=True):
+            x = party._sessions.last.training.worker.x  # the benchmark looks into the parties; nobody else can
+            scores += block @ x[: block.shape[1]] + (x[-1] if len(x) > block.shape[1] else 0.0)
+        return test_log_loss(self.data, scores)
+
+    def run(self, solver: Callable[..., History], **options: Any) -> tuple[History, list[float]]:
+        """Return the history of a run from zero, and the test log loss after each round."""
+        losses: list[float] = []
+        before = self.parties.uplink_bytes
+        problem = ScoreProblem(self.loss, self.data.y)
+        with np.errstate(all="ignore"):
+            history = solver(
+                self.parties, problem, tol=1e-14, after=lambda _: losses.append(self.log_loss()), **options
+            )
+        if solver is lbfgs:  # its parties move at the beginning of the next round
+            losses = [*losses[1:], self.log_loss()]
+        history.uplink_bytes = [size - before for size in history.uplink_bytes]
+        return history, losses
+
+
+def test_log_loss(data: Parties, scores: Any) -> float:
+    return float(np.logaddexp(0.0, -data.y_test * scores).mean())
+
+
+def objective(data: Parties, w: Any, b: float) -> float:
+    return float(np.logaddexp(0.0, -data.y * (data.X @ w + b)).sum() + 0.5 * L2 * (w @ w))
+
+
+def sgd(data: Parties, rate: float, epochs: int) -> tuple[list[float], list[float]]:
+    """Run synchronous mini-batch SGD as in FDML: each party sends its scores of the batch and gets the slopes."""
+    rng = np.random.default_rng(0)
+    w, b, n = np.zeros(data.X.shape[1]), 0.0, len(data.y)
+    values, losses = [], []
+    for _ in range(epochs):
+        for rows in np.array_split(rng.permutation(n), n // BATCH):
+            X, y = data.X[rows], data.y[rows]
+            slopes = -y * expit(-y * (X @ w + b)) / len(rows)
+            w = w - rate * (X.T @ slopes + L2 / n * w)
+            b = b - rate * float(slopes.sum())
+        values.append(objective(data, w, b))
+        losses.append(test_log_loss(data, data.X_test @ w + b))
+    return values, losses
+
+
+def curves(name: str, data: Parties, rounds: int) -> dict[str, Any]:
+    """Return all curves of one set."""
+    start = time.perf_counter()
+    best = LogisticRegression(C=1.0, tol=1e-10, max_iter=20_000).fit(data.X, data.y)
+    optimum = objective(data, best.coef_[0], float(best.intercept_[0]))
+    out: dict[str, Any] = {
+        "optimum": optimum, "scikit-learn, s": time.perf_counter() - start,
+        "test log loss at the optimum": test_log_loss(data, best.decision_function(data.X_test)), "curves": {},
+    }  # fmt: skip
+    sizes = [block.shape[1] for block in data.blocks()]
+    task, rho = Task(data, Logistic(), sizes), automatic_rho(Logistic().smoothness)
+    runs: dict[str, Callable[[], tuple[History, list[float]]]] = {
+        "lbfgs": lambda: task.run(lbfgs, l2=L2, max_iter=rounds),
+        "plain": lambda: task.run(lbfgs, l2=L2, max_iter=rounds, precondition=False, memory=10),
+        **{
+            form: lambda form=form: task.run(admm, rho=rho, form=form, max_iter=rounds)  # type: ignore[misc]
+            for form in ("sharing", "proximal", "printed")
+        },
+    }
+    for curve, run in runs.items():
+        busy = time.process_time()
+        history, losses = run()
+        busy = time.process_time() - busy
+        out["curves"][curve] = record(history.objective, optimum, losses, history.uplink_bytes) | {"processor s": busy}
+        print(f"{name}, {curve}: {busy:.0f} s", flush=True)
+    tried = {rate: sgd(data, rate, rounds) for rate in RATES}
+    rate = min(RATES, key=lambda rate: tried[rate][0][-1])
+    sent = [8 * len(data.y) * len(sizes) * (epoch + 1) for epoch in range(rounds)]
+    values, losses = tried[rate]
+    out["curves"]["sgd"] = record(values, optimum, losses, sent) | {"learning rate": rate}
+    return out
+
+
+def record(values: list[float], optimum: float, losses: list[float], sent: list[int]) -> dict[str, Any]:
+    excess = [value / optimum - 1.0 for value in values]
+    return {
+        "excess": [float(f"{value:.6g}") if math.isfinite(value) else None for value in excess],
+        "log loss": [float(f"{value:.6g}") if math.isfinite(value) else None for value in losses],
+        "bytes up": sent,
+        "rounds to 1e-3": reached(excess, 1e-3), "rounds to 1e-6": reached(excess, 1e-6),
+    }  # fmt: skip
+
+
+def reached(excess: list[float], level: float) -> int | None:
+    """Return the first round at most so far from the optimum."""
+    return next((t for t, value in enumerate(excess, start=1) if value <= level), None)
+
+
+def optimum_of(data: Parties, loss: Any) -> float:
+    """Return the smallest objective that L-BFGS finds in 500 rounds at one party."""
+    return min(Task(data, loss, [data.X.shape[1]]).run(lbfgs, l2=L2, max_iter=500)[0].objective)
+
+
+def rounds_of(task: Task, optimum: float, rounds: int, factor: float | None) -> tuple[int | None, int | None]:
+    if factor is None:
+        history, _ = task.run(lbfgs, l2=L2, max_iter=rounds)
+    else:
+        history, _ = task.run(admm, rho=factor * task.loss.smoothness, max_iter=rounds)
+    excess = [value / optimum - 1.0 for value in history.objective]
+    return reached(excess, 1e-3), reached(excess, 1e-6)
+
+
+def scan(data: Parties, rounds: int, quick: bool) -> list[dict[str, Any]]:
+    """Return rounds to 1e-3 and 1e-6 by loss, number of parties, place of the intercept and rho."""
+    found = []
+    d = data.X.shape[1]
+    cases = [("as they are", [66, 57], True), ("intercept at party 1 only", [66, 57], False)]
+    cases += [(f"{M} equal parts", [d // M] * (M - 1) + [d - (M - 1) * (d // M)], True) for M in (5, 12)]
+    for name, loss in LOSSES.items():
+        optimum = optimum_of(data, loss)
+        for case, sizes, everywhere in cases[:2] if quick else cases:
+            task = Task(data, loss, sizes, everywhere=everywhere)
+            for factor in (None, 0.4) if quick else (None, *FACTORS):
+                hits = rounds_of(task, optimum, rounds, factor)
+                found.append({"loss": name, "split": case, "factor": factor, "1e-3": hits[0], "1e-6": hits[1]})
+        print(f"scan, {name}: done", flush=True)
+    return found
+
+
+def draw(name: str, result: dict[str, Any]) -> Any:
+    figure, axes = plt.subplots(2, 2, figsize=(10.5, 7.4))
+    for curve, (label, colour, line) in CURVES.items():
+        points = result["curves"][curve]
+        rounds = range(1, len(points["excess"]) + 1)
+        megabytes = np.array(points["bytes up"]) / 1e6
+        excess = np.array([np.nan if value is None else max(value, 1e-12) for value in points["excess"]])
+        losses = np.array([np.nan if value is None else value for value in points["log loss"]])
+        for column, places in enumerate((rounds, megabytes)):
+            axes[0, column].plot(places, excess, color=colour, linestyle=line, label=label, linewidth=1.4)
+            axes[1, column].plot(places, losses, color=colour, linestyle=line, linewidth=1.4)
+    level = result["test log loss at the optimum"]
+    best = min(min(v for v in points["log loss"] if v is not None) for points in result["curves"].values())
+    for column, what in enumerate(("rounds (epochs of SGD)", "MB sent by all parties")):
+        axes[0, column].set(yscale="log", xscale="log", ylim=(1e-9, 30), ylabel="training objective / optimum - 1")
+        axes[1, column].set(xscale="log", ylim=(best - 0.1 * best, 2.2 * best), xlabel=what, ylabel="test log loss")
+        axes[1, column].axhline(level, color="black", linewidth=0.8)
+    figure.suptitle(name)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    return figure
+
+
+def curve_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    rows = []
+    for curve, (label, _, _) in CURVES.items():
+        points = result["curves"][curve]
+        losses = points["log loss"]
+        label += f", rate {points['learning rate']:g}" if curve == "sgd" else ""
+        last = points["excess"][-1]
+        rows.append(
+            (
+                label,
+                *(str(points[f"rounds to {level}"] or f"over {len(losses)}") for level in ("1e-3", "1e-6")),
+                "diverges" if last is None or last > 30 else f"{max(last, 0.0):.1e} ({len(losses)})",
+                *(cell(losses[at - 1]) if at <= len(losses) else "" for at in (5, 10, 20)),
+            )
+        )
+    return rows
+
+
+def cell(value: float | None) -> str:
+    return "" if value is None or value > 9 else f"{value:.4f}"
+
+
+HEAD = ("", "rounds to 1e-3", "to 1e-6", "last (round)", "test log loss, 5 rounds", "10", "20")
+
+
+def scan_table(found: list[dict[str, Any]], rounds: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    factors = list(dict.fromkeys(case["factor"] for case in found))
+    head = ("loss, split", *("L-BFGS" if f is None else f"ADMM, {f:g}" for f in factors))
+    rows: dict[str, list[str]] = {}
+    for case in found:
+        hits = " / ".join(str(case[level] or f">{rounds}") for level in ("1e-3", "1e-6"))
+        rows.setdefault(f"{case['loss']}, {case['split']}", []).append(hits)
+    return head, [(name, *cells) for name, cells in rows.items()]
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", default=None)
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    names = (arguments.only or ("a9a,rho" if quick else ",".join((*SETS, "rho")))).split(",")
+    results, tables, found, rounds = {}, {}, [], 60 if quick else 150
+    for name in (name for name in names if name in SETS):
+        data = SETS[name](data_folder())
+        results[name] = curves(name, data, 30 if quick else ROUNDS)
+        tables[name] = (HEAD, curve_rows(results[name]))
+        level = results[name]["test log loss at the optimum"]
+        show(f"{name}, C = 1; test log loss at the optimum {level:.4f}", *tables[name])
+    if "rho" in names:
+        found = scan(a9a_parties(data_folder()), rounds, quick)
+        show("a9a: rounds to 1e-3 / 1e-6, rho over the smoothness", *scan_table(found, rounds), width=150)
+    keep("vertical_convergence", {"sets": results, "scan": found})
+    if arguments.docs:
+        for name, result in results.items():
+            keep_picture(draw(name, result), DOCS / "figures" / f"vertical_{name}.png")
+            keep(f"vertical_{name}", result, DOCS / "figures")
+        write_tables(DOCS / "guide" / "vertical_figures.md", tables)
+        if found:
+            write_tables(DOCS / "guide" / "vertical_solvers.md", {"rho": scan_table(found, rounds)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Training over columns at several parties without noise: seconds a round, set-up and memory as the table grows.
+
+    python -m benchmarks.vertical.scale [--quick] [--rows 10000,100000,300000,1000000] [--parties 2,5] [--docs]
+
+Each party holds 200 dense columns in float32; all parties run in one process, logistic regression, alpha = 1/n.
+"Reading once" is the time to add up all entries of the tables, the pace of memory. A size runs in a process of its own,
+whose peak memory (tables included) is shown. ``--one M,n`` runs one size and prints JSON.
+"""
+
+import json
+import os
+import resource
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from sottovoce.losses import Logistic
+from sottovoce.vertical import InProcessParties, Party
+from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
+from sottovoce.vertical.protocols.exact.scores import ScoreProblem
+from sottovoce.vertical.table.penalty import Penalty
+
+PAGE = DOCS / "guide" / "vertical_solvers.md"
+COLUMNS = 200
+ROUNDS = 10
+
+
+def one(n_parties: int, n: int) -> dict[str, Any]:
+    """Return the measures of one size."""
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((n, COLUMNS), dtype=np.float32) for _ in range(n_parties)]
+    scores = np.zeros(n)
+    for table in tables:
+        weights = rng.standard_normal(COLUMNS).astype(np.float32) / np.float32(np.sqrt(COLUMNS * n_parties))
+        scores += 2.0 * (table @ weights)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-scores)), 1.0, -1.0)
+    held = peak()
+    tick = time.perf_counter()
+    for table in tables:
+        table.sum()
+    out: dict[str, Any] = {"parties": n_parties, "rows": n, "reading once, s": time.perf_counter() - tick}
+    parties = InProcessParties([Party(table, name=f"party{m}") for m, table in enumerate(tables)])
+    for name in ("admm", "lbfgs"):
+        prepare(parties, Penalty(1.0), intercept_at=parties.names)
+        problem, ticks = ScoreProblem(Logistic(), y), [time.perf_counter()]
+        options: dict[str, Any] = {
+            "max_iter": ROUNDS,
+            "tol": 1e-14,
+            "after": lambda _, ticks=ticks: ticks.append(time.perf_counter()),
+        }
+        if name == "admm":
+            history = admm(parties, problem, rho=automatic_rho(Logistic().smoothness), **options)
+        else:
+            history = lbfgs(parties, problem, l2=1.0, **options)
+        rounds = np.diff(ticks)
+        # the first round makes the factor; L-BFGS makes it anew now and then, which the median leaves out
+        out[name] = {
+            "round, s": float(np.median(rounds[1:])), "set-up, s": float(rounds[0] - np.median(rounds[1:])),
+            "all rounds, s": rounds.tolist(), "objective": history.objective[-1], "peak memory, GB": peak(),
+        }  # fmt: skip
+    out["tables, GB"] = sum(table.nbytes for table in tables) / 1e9
+    out["peak before, GB"] = held
+    return out
+
+
+def peak() -> float:
+    """Return the peak memory of this process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def row(found: dict[str, Any]) -> tuple[str, ...]:
+    once = found["reading once, s"]
+    cells = [str(found["parties"]), f"{found['rows']:,}", f"{found['tables, GB']:.2f}", f"{once:.3f}"]
+    for name in ("admm", "lbfgs"):
+        part = found[name]
+        cells += [f"{part['set-up, s']:.2f}", f"{part['round, s']:.3f}", f"{part['round, s'] / once:.1f}"]
+    return (*cells, f"{found['lbfgs']['peak memory, GB']:.2f}")
+
+
+HEAD = (
+    "parties", "rows", "tables, GB", "reading once, s", "ADMM: set-up, s", "round, s", "over reading",
+    "L-BFGS: set-up, s", "round, s", "over reading", "peak memory, GB",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--rows", default=None)
+    parser.add_argument("--parties", default="2,5")
+    parser.add_argument("--one", default=None)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(one(*map(int, arguments.one.split(",")))))
+        return
+    sizes = arguments.rows or ("3000,10000" if arguments.quick else "10000,100000,300000,1000000")
+    results = []
+    for n in sizes.split(","):
+        for n_parties in arguments.parties.split(","):
+            results.append(json.loads(run_again(__spec__.name, "--one", f"{n_parties},{n}")))
+            print(" ".join(row(results[-1])), flush=True)
+    title = f"{COLUMNS} float32 columns a party; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    rows = [row(found) for found in results]
+    show(title, HEAD, rows, width=150)
+    keep("vertical_scale", results)
+    if arguments.docs:
+        write_tables(PAGE, {"scale": (HEAD, rows)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Bytes from four parties to the coordinator against the number of people, and what the published noise gives for them.
+
+    python -m benchmarks.vertical.uplink [--quick] [--docs] [growth noise]
+
+growth: uplink of vertical Frank-Wolfe at epsilon = 1, delta = 1e-5 (table of ``frank_wolfe.py``, 400 columns,
+public labels): "local", "product" and "global" of this library; the published algorithm at its T = (n epsilon)^(2/3)
+and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
+hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
+(Heinze-Deml et al. 2017). Runs are counted message by message. Where a run would be too long the same messages are
+made with empty content of the right size; the number of columns that are shared is then the most that may be.
+
+noise: for T and m as above and m with iota = 1, the leading singular value of a Gaussian J, by which the paper scales
+the noise, over the largest norm of its columns, which is what one person can move a column by; for the sparse sign map
+too. And zCDP, mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
+
+--docs writes both tables into docs/guide/vertical_sparse.md and the picture into docs/figures.
+"""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.frank_wolfe import NAMES, table
+from sottovoce.exceptions import PrivacyWarning
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply
+from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_rows, published_steps
+from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.scoring.messages import ShownColumn
+from sottovoce.vertical.wire import Done
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+LARGEST_RUN = {"local": 100_000, "product": 100_000, "global": 100_000, "published": 10_000, "without noise": 100_000}
+COLUMNS, ONE_SHOT, IOTA = 400, 50, 0.3
+PUBLIC = {"radius": 1.0, "label_bounds": (-1.0, 1.0), "labels_public": True, "fit_intercept": False, "random_state": 0}
+PRIVATE = {**PUBLIC, "epsilon": 1.0, "delta": 1e-5}
+MODELS: dict[str, dict[str, Any]] = {
+    "local": {**PRIVATE, "aggregation": "local"},
+    "product": {**PRIVATE, "aggregation": "product"},
+    "global": {**PRIVATE, "aggregation": "global"},
+    "published": {**PRIVATE, "mechanism": "paper", "mechanism_options": {"jl_parameter": IOTA}},
+    "without noise": {**PUBLIC, "epsilon": math.inf, "aggregation": "global", "tol": 0.05},
+}
+TITLES = {
+    "local": '"local"',
+    "product": '"product"',
+    "global": '"global"',
+    "published": "as published (does not keep its epsilon)",
+    "without noise": "raw columns, no noise",
+    "one-shot": "all columns sketched once",
+}
+
+
+def parties_of(n: int, columns: int) -> tuple[InProcessParties, Any]:
+    """Return the four parties and the labels."""
+    entries, y = table(n, columns)
+    blocks = np.split(entries, 4, axis=1)
+    held = [Party(part, name=name, data_bound=1.0) for name, part in zip(NAMES, blocks, strict=True)]
+    return InProcessParties(held), y
+
+
+def measured(kind: str, parties: InProcessParties, y: Any) -> tuple[int, dict[str, Any]]:
+    """Return the bytes of one training, and what there is to tell of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model = VerticalLasso(**MODELS[kind]).fit(parties, y)
+    told = {"rounds": model.n_rounds_, "epsilon that holds": model.guarantee_.epsilon}
+    return model.uplink_bytes_, told | {"columns shared": model.guarantee_.parameters.get("columns shared")}
+
+
+def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, shared_without_noise: int) -> int:
+    """Return the bytes that the messages of a training of so many people have."""
+    four = len(NAMES)
+    done, score = Done().n_bytes, BallChoice(columns // 4, 0.0).n_bytes
+    facts = four * Description(n, columns // 4, math.inf, 0, 1.0).n_bytes
+    if kind == "one-shot":
+        return 8 * four * n * ONE_SHOT
+    if kind == "without noise":
+        column = 8 * n + ShownColumn(np.zeros(0)).n_bytes
+        return facts + rounds_without_noise * four * score + shared_without_noise * column + four * done
+    people = InProcessParties([Party(np.zeros((1, columns // 4)), name=name, data_bound=1.0) for name in NAMES])
+    plan: Any = _plan(kind, people, n)
+    if kind == "published":
+        size = plan.column.size * plan.column.dtype.itemsize
+        reply = PublishedBallReply(columns // 4, bytes(size), 1.0, 1.0).n_bytes
+        return facts + 3 * four * done + plan.n_steps * four * reply
+    if kind == "local":
+        return (
+            facts
+            + four * done
+            + four * Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0).n_bytes
+        )
+    column = SharedColumn(bytes(plan.column.size * plan.column.dtype.itemsize), 1.0).n_bytes
+    steps = plan.n_steps * four * score + plan.n_steps * (four if kind == "product" else 1) * done
+    return facts + 3 * four * done + steps + plan.n_shared * column
+
+
+def _plan(kind: str, people: InProcessParties, n: int) -> Any:
+    """Return the plan for n people; the parties here hold one each."""
+    from dataclasses import replace
+
+    plan = VerticalLasso(**MODELS[kind]).plan(people)
+    descriptions = {name: replace(facts, n_rows=n) for name, facts in plan.facts.descriptions.items()}
+    return replace(plan, facts=replace(plan.facts, n_samples=n, descriptions=descriptions))
+
+
+def growth(sizes: tuple[int, ...], columns: int) -> list[dict[str, Any]]:
+    """Return bytes by kind and n."""
+    found: list[dict[str, Any]] = []
+    rounds = shared = 0
+    for n in sizes:
+        parties, y = parties_of(n, columns) if n <= max(LARGEST_RUN.values()) else (None, None)
+        for kind in TITLES:
+            run = parties is not None and n <= LARGEST_RUN.get(kind, 0)
+            told: dict[str, Any] = {}
+            count = 0
+            if run:
+                count, told = measured(kind, parties, y)  # type: ignore[arg-type]
+                if kind == "without noise":
+                    rounds, shared = told["rounds"], told["columns shared"]
+            formula = by_message(kind, n, columns, rounds, shared)
+            if not run:
+                count = formula
+            found.append({"people": n, "kind": kind, "bytes": count, "run": run, "by message": formula, **told})
+            print(
+                n, kind, f"{count:,} bytes", f"run (by message {formula:,})" if run else "by message", told, flush=True
+            )
+    return found
+
+
+def exponent(found: list[dict[str, Any]], kind: str) -> float:
+    """Return the slope of log bytes over log n, from 10,000 people on (or all, if there are no more)."""
+    rows = [row for row in found if row["kind"] == kind]
+    large = [row for row in rows if row["people"] >= 10_000]
+    points = [(math.log(row["people"]), math.log(row["bytes"])) for row in (large if len(large) > 1 else rows)]
+    return float(np.polyfit(*zip(*points, strict=True), 1)[0])
+
+
+def noise(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return what the published noise gives."""
+    found = []
+    for n in sizes:
+        for iota in (1.0, IOTA):
+            steps = published_steps(n, 1.0)
+            rows = published_rows(steps, 1e-5, iota)
+            gaussian, sparse = Sketch("gaussian", n, rows, 0), Sketch("sparse-sign", n, rows, 0)
+            sigma, norm = gaussian.leading_singular_value, gaussian.largest_norm
+            std = published_column_std(sigma, n_people=n, n_parties=4, n_steps=steps, epsilon=1.0, delta=1e-5)
+            mu = 2.0 * norm / std * math.sqrt(4 * steps)
+            found.append({
+                "people": n, "iota": iota, "steps": steps, "rows": rows, "sigma": sigma, "largest norm": norm,
+                "sparse sigma": sparse.leading_singular_value, "std": std, "mu of one": 2.0 * norm / std, "mu": mu,
+                "zCDP": 0.5 * mu * mu, "zCDP, norm 1": 0.5 * (mu / norm) ** 2, "epsilon": gaussian_epsilon(mu, 1e-5),
+            })  # fmt: skip
+            print(found[-1], flush=True)
+    return found
+
+
+def plot(found: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
+    """Draw both."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6), width_ratios=(1.35, 1), layout="constrained")
+    for kind, title in TITLES.items():
+        rows = [row for row in found if row["kind"] == kind]
+        n = [row["people"] for row in rows]
+        (line,) = left.loglog(n, [row["bytes"] for row in rows], "--" if kind in ("published", "one-shot") else "-",
+                              label=f"{title}: n^{exponent(found, kind):.2f}")  # fmt: skip
+        for row in rows:
+            left.plot(row["people"], row["bytes"], "o", color=line.get_color(), mfc=None if row["run"] else "white")
+    left.set(xlabel="people n", ylabel="bytes from four parties", title="Uplink of one training, epsilon = 1")
+    left.legend(fontsize=8, loc="upper left")
+    left.set_ylim(top=left.get_ylim()[1] * 300)
+    left.annotate("filled: counted in a run; open: by message", (0.98, 0.94), xycoords="axes fraction", ha="right",
+                  fontsize=8)  # fmt: skip
+    for iota in (1.0, IOTA):
+        rows = [row for row in given if row["iota"] == iota]
+        right.loglog([row["people"] for row in rows], [row["epsilon"] for row in rows], "o-", label=f"iota = {iota:g}")
+    right.axhline(1.0, color="grey", linestyle=":")
+    right.annotate("claimed", (rows[0]["people"], 1.2), fontsize=8)
+    right.set(
+        xlabel="people n", ylabel="epsilon at delta = 1e-5", title="What the published noise gives", ylim=(0.5, None)
+    )
+    right.legend(fontsize=8)
+    keep_picture(figure, DOCS / "figures" / "vertical_uplink.png")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("parts", nargs="*", choices=["growth", "noise", []], default=[])
+    arguments = parser.parse_args()
+    parts = arguments.parts or ["growth", "noise"]
+    sizes = SIZES[:2] if arguments.quick else SIZES
+    tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
+    found: list[dict[str, Any]] = []
+    given: list[dict[str, Any]] = []
+    if "growth" in parts:
+        found = growth(sizes, 80 if arguments.quick else COLUMNS)
+        rows = []
+        for kind, title in TITLES.items():
+            cells = [row for row in found if row["kind"] == kind]
+            texts = [f"{row['bytes']:,}" + ("" if row["run"] else " *") for row in cells]
+            rows.append((title, *texts, f"{exponent(found, kind):.2f}"))
+        tables["uplink"] = (("uplink bytes", *(f"n = {n:,}" for n in sizes), "exponent of n >= 10,000"), rows)
+        show("Uplink (* by message)", *tables["uplink"])
+    if "noise" in parts:
+        given = noise(sizes[1:] if not arguments.quick else sizes)
+        rows = [
+            (
+                f"{row['people']:,}", f"{row['iota']:g}", f"{row['steps']:,}", f"{row['rows']:,}",
+                f"{row['sigma']:.2f}", f"{row['largest norm']:.2f}", f"{row['sigma'] / row['largest norm']:.1f}",
+                f"{row['sparse sigma']:.1f}", f"{row['std']:.3f}", f"{row['mu of one']:.1f}",
+                f"{row['zCDP, norm 1']:.1e}", f"{row['zCDP']:.1e}", f"{row['epsilon']:,.0f}",
+            )
+            for row in given
+        ]  # fmt: skip
+        head = (
+            "n", "iota", "T", "m", "sigma(J)", "largest column norm", "times too much noise", "sigma, sparse sign map",
+            "pi", "mu of one column", "zCDP, norm 1", "zCDP", "epsilon",
+        )  # fmt: skip
+        tables["published noise"] = (head, rows)
+        show("Published noise at a claim of epsilon = 1, delta = 1e-5", head, rows, width=170)
+    if not arguments.quick and found and given:
+        keep("vertical_uplink", {"growth": found, "noise": given})
+    if arguments.docs and found and given:
+        write_tables(DOCS / "guide" / "vertical_sparse.md", {"uplink": tables["uplink"]})
+        write_tables(DOCS / "privacy" / "published_vertical_frank_wolfe.md", {"noise": tables["published noise"]})
+        plot(found, given)
+        keep("vertical_uplink", {"growth": found, "noise": given}, DOCS / "figures")
+
+
+if __name__ == "__main__":
+    main()

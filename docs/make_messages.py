@@ -1,0 +1,74 @@
+"""Write docs/messages.md from the code: ``python docs/make_messages.py``, and with ``-`` print it."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, HANDLERS
+from sottovoce.vertical.protocol import Handler
+from sottovoce.vertical.wire import Message, Refused
+
+PAGE = Path(__file__).parent / "messages.md"
+HEAD = """# Messages of vertical training
+
+This page is made from the code by `python docs/make_messages.py`; a test compares them.
+
+A *request* goes from the coordinator to a party. The *reply* goes back. Any request may be answered by `Refused`
+instead. Requests are listed by the folder that they belong to.
+
+A party answers a request only if its owner allows one of the names in the last column: `Party(..., answers=...)`. A
+dash is always answered, because all that it gives away is public.
+
+## What an owner allows
+
+| name | what is given away | with a budget |
+| --- | --- | --- |
+"""
+BUDGET = {(True, False): "allowed unless said otherwise, and charged", (False, True): "charged where it is allowed"}
+
+
+def first_line(thing: object) -> str:
+    """Return the first line of a docstring, as a cell of a table."""
+    return (thing.__doc__ or "").strip().split("\n", 1)[0].replace("|", "\\|")
+
+
+def listed(kind: type[Message]) -> str:
+    """Return the fields of a message."""
+    return ", ".join(f"`{each.name}`" for each in fields(kind)) or "nothing"  # type: ignore[arg-type]
+
+
+def lines() -> Iterator[str]:
+    """Yield the rows of the page."""
+    for name, answer in ANSWERS.items():
+        yield f"| `{name}` | {answer.about} | {BUDGET.get((answer.private, answer.charged), 'never')} |"
+    replies: set[type[Message]] = {Refused}
+    homes: dict[str, list[type[Handler[Any]]]] = {}
+    for handler in HANDLERS.values():
+        homes.setdefault(handler.request.__module__.split(".")[-2], []).append(handler)
+    for home, handlers in homes.items():
+        yield f"\n## {home}\n\n| code | request | fields | what it asks | reply | allowed by |\n{'| --- ' * 6}|"
+        for handler in handlers:
+            request, reply = handler.request, get_type_hints(handler.run)["return"]
+            replies.add(reply)
+            names = ", ".join(f"`{answer.name}`" for answer in ANSWERS_TO[request]) or "-"
+            yield (
+                f"| {request.code} | `{request.__name__}` | {listed(request)} | {first_line(request)} | "
+                f"`{reply.__name__}` | {names} |"
+            )
+    yield "\n## Replies\n\n| code | reply | fields | what it tells |\n| --- | --- | --- | --- |"
+    for reply in sorted(replies, key=lambda kind: kind.code):
+        yield f"| {reply.code} | `{reply.__name__}` | {listed(reply)} | {first_line(reply)} |"
+
+
+def page() -> str:
+    """Return the whole page."""
+    return HEAD + "\n".join(lines()) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["-"]:
+        sys.stdout.write(page())
+    else:
+        PAGE.write_text(page(), encoding="utf-8")

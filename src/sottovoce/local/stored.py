@@ -1,0 +1,81 @@
+"""What is kept in files: bytes that tell what they are and whether they are whole; errors that name the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.exceptions import MessageError, SottovoceError
+
+__all__ = ["Sealed", "named_errors"]
+
+_VERSION: Final = 1
+_DIGEST: Final = 32
+_MOST_HEADER: Final = 1 << 26
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A format of bytes: a header of plain data, a body, and a checksum.
+
+    8 bytes that name the format; the length of the header as 4 bytes, little-endian; the header, JSON with ``version``
+    and other entries; the body; SHA-256 of everything before.
+
+    Parameters
+    ----------
+    magic : bytes
+        The 8 bytes.
+    what : str
+        What the bytes are, for messages.
+    """
+
+    magic: bytes
+    what: str
+
+    def to_bytes(self, header: Mapping[str, object], body: bytes) -> bytes:
+        """Return header and body as bytes."""
+        text = json.dumps({"version": _VERSION, **header}, sort_keys=True).encode()
+        content = self.magic + len(text).to_bytes(4, "little") + text + body
+        return content + hashlib.sha256(content).digest()
+
+    @contextmanager
+    def from_bytes(self, data: bytes) -> Iterator[tuple[Any, memoryview]]:
+        """Yield header and body; what goes wrong while they are read is told as of these bytes.
+
+        Raises
+        ------
+        MessageError
+            If the bytes are of another format, damaged, of a later version, or not what their reader takes.
+        """
+        start = len(self.magic) + 4
+        if not isinstance(data, bytes) or len(data) < start + _DIGEST or not data.startswith(self.magic):
+            raise MessageError(f"these bytes are no {self.what}: they do not begin as such.")
+        content = memoryview(data)[:-_DIGEST]
+        if hashlib.sha256(content).digest() != data[-_DIGEST:]:
+            raise MessageError(f"damaged {self.what}: the checksum is wrong. Take an intact copy.")
+        length = int.from_bytes(content[len(self.magic) : start], "little")
+        try:
+            if length > _MOST_HEADER:
+                raise ValueError("its header is too long")
+            header = json.loads(bytes(content[start : start + length]))
+            if header["version"] != _VERSION:
+                raise ValueError(f"it has version {header['version']!r}, this sottovoce reads {_VERSION}")
+            yield header, content[start + length :]
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise MessageError(f"the {self.what} cannot be read: {str(error).rstrip('.')}.") from None
+
+
+@contextmanager
+def named_errors(path: str | Path, what: str, kind: type[SottovoceError]) -> Iterator[None]:
+    """Raise what goes wrong while a file is read as an error of one kind that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: cannot read the {what}: {error.strerror}.") from None
+    except (UnicodeDecodeError, kind) as error:
+        raise kind(f"{path}: {error}") from None

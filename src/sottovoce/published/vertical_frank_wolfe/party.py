@@ -1,0 +1,155 @@
+"""A party's side of private Frank-Wolfe with the published noise, see its plan."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce.central.rows import make_bounded_rows
+from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.privacy.events import Event
+from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.published.vertical_frank_wolfe.noise import published_event
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Step, Training, within
+from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.party import NOISES, check_ball
+from sottovoce.vertical.protocols.frank_wolfe.places import place_of
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+from sottovoce.vertical.protocols.frank_wolfe.slopes import LOSSES
+from sottovoce.vertical.protocols.frank_wolfe.worker import cut
+from sottovoce.vertical.wire import Done
+
+__all__ = [
+    "PublishedBallStartHandler",
+    "PublishedBallStepHandler",
+    "PublishedBallWorker",
+    "selection_epsilon",
+    "start_event",
+]
+
+Vector = NDArray[np.float64]
+
+_MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
+
+
+def selection_epsilon(scale: float, *, clip: float, n_people: int) -> float:
+    """Return what one noisy maximum costs at a scale of the noise on the mean of slopes within ``clip``."""
+    return 2.0 * _MOVE / _ticks(scale, clip, n_people)
+
+
+def start_event(request: PublishedBallStart, n_people: int) -> Event:
+    """Return what the steps that a `PublishedBallStart` opens cost a person at this party."""
+    return published_event(
+        selection_epsilon(request.selection, clip=request.clip, n_people=n_people),
+        request.column_noise,
+        request.n_steps,
+    )
+
+
+def _ticks(scale: float, clip: float, n_people: int) -> float:
+    """Return a scale on the mean of slopes times entries in the unit of the scores."""
+    return scale * n_people * TICKS / clip
+
+
+class _GivenScores(DenseScores):
+    """Scores at predictions that come from outside."""
+
+    def at(self, predicted: Vector) -> NDArray[np.int64]:
+        """Return the sum of slopes of every column, in ticks."""
+        self._margins[:] = predicted
+        return self.sums()
+
+
+class PublishedBallWorker:
+    """Steps with the published noise.
+
+    Parameters
+    ----------
+    table : ndarray or csr_array
+    data_bound : float
+    start : PublishedBallStart
+    noise : numpy.random.Generator
+    """
+
+    def __init__(self, table: Any, data_bound: float, start: PublishedBallStart, noise: np.random.Generator) -> None:
+        self._table, self._data_bound, self._start, self._noise = table, data_bound, start, noise
+        team = Team(1, None)
+        rows = make_bounded_rows(table, data_bound=data_bound, constant=float(start.intercept), names=None, team=team)
+        self._scores = _GivenScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
+        self._n_people, self._n_columns = rows.n_samples, rows.n_weights
+        self._steps = 0
+
+    @cached_property
+    def _sketch(self) -> Sketch | None:
+        rows = self._start.sketch_rows
+        return Sketch("gaussian", self._n_people, rows, self._start.sketch_seed) if rows else None
+
+    @cached_property
+    def _release(self) -> ColumnRelease:
+        return ColumnRelease(self._n_people, self._start.column_noise, self._sketch)
+
+    def why_not(self, request: PublishedBallStep) -> str:
+        """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
+        if self._steps >= self._start.n_steps:
+            return "all steps that were charged have been taken"
+        if not 1 <= self._start.sampled <= self._n_columns:
+            return f"{self._start.sampled} of {self._n_columns} columns cannot be drawn"
+        return (
+            ""
+            if len(request.predicted) == self._release.size
+            else f"PublishedBallStep has {len(request.predicted)} numbers where {self._release.size} are due"
+        )
+
+    def step(self, request: PublishedBallStep) -> PublishedBallReply:
+        """Choose a signed column by noisy maximum, and share it with noise."""
+        self._steps += 1
+        predicted = cut(request.predicted)
+        sums = self._scores.at(predicted if self._sketch is None else self._sketch.spread(predicted))
+        drawn = np.arange(self._n_columns)
+        if self._start.sampled < self._n_columns:
+            drawn = self._noise.choice(drawn, self._start.sampled, replace=False)
+        scale = _ticks(self._start.selection, self._start.clip, self._n_people)
+        noisy = np.concatenate([sums[drawn], -sums[drawn]]) + self._noise.laplace(0.0, scale, 2 * len(drawn))
+        best = int(np.argmax(noisy))
+        column = int(drawn[best % len(drawn)])
+        # a steep positive derivative is a step down
+        place = place_of(column, -1 if best < len(drawn) else 1)
+        shared = self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
+        return PublishedBallReply(place, shared, 2.0 * _MOVE / scale, self._release.event.noise_multiplier)
+
+
+class PublishedBallStartHandler(Handler[PublishedBallStart]):
+    """Steps with the published noise, charged as a whole at what it is worth."""
+
+    request = PublishedBallStart
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
+        """Check the numbers."""
+        self._bound = check_ball(facts, request)
+        within("column_noise", request.column_noise, *NOISES)
+        return start_event(request, facts.n_rows)
+
+    def run(self, desk: Desk, request: PublishedBallStart) -> Done:
+        """Make the worker."""
+        desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
+        return Done()
+
+
+class PublishedBallStepHandler(Step[PublishedBallStep]):
+    """One step."""
+
+    request, worker = PublishedBallStep, PublishedBallWorker
+
+    def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
+        """Ask the worker."""
+        super().plan(facts, training, request)
+        reason = training.open(PublishedBallWorker, request).why_not(request)
+        if reason:
+            raise RefusalError(reason)
+
+    def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
+        """Take it."""
+        return desk.training.open(PublishedBallWorker, request).step(request)

@@ -1,0 +1,295 @@
+"""What a mechanism is to a party: the requests that it answers, what each of them costs, and whose leave it needs.
+
+`Party.handle` alone decodes, asks a handler what a request releases, charges that, runs the handler and encodes what it
+returns. A handler says what a request costs before it sees the table, from public facts: it can neither forget the
+charge nor refuse over what the data are.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Message
+
+__all__ = [
+    "Answer",
+    "Desk",
+    "Handler",
+    "Part",
+    "PartyFacts",
+    "Protocol",
+    "RefusalError",
+    "Step",
+    "Training",
+    "Uncharged",
+    "Unprotected",
+    "count",
+    "within",
+]
+
+_MOST: Final = 1_000_000  # steps of one request: a party works for nobody for ever
+
+Request = TypeVar("Request", bound=Message)
+Worker = TypeVar("Worker")
+
+
+class RefusalError(Exception):
+    """Why a party does not do what it was asked; the text may cross, so it tells nothing about the data."""
+
+
+def within(name: str, value: float, least: float = SMALLEST, most: float = LARGEST) -> float:
+    """Return a number of a request; refused beyond the range in which its arithmetic is proven."""
+    if not least <= value <= most:
+        rule = f"{name} must be positive" if value <= 0.0 < least else f"{name} must be within [{least:g}, {most:g}]"
+        raise RefusalError(f"{rule}; got {value!r}")
+    return value
+
+
+def count(name: str, value: int, least: int = 0) -> None:
+    """Refuse a number of steps, columns or rows that a party would not end with."""
+    if value > _MOST:
+        raise RefusalError(f"{name} is at most {_MOST:,}; it is {value:,}")
+    if value < least:
+        raise RefusalError(f"{name} must be positive; got {value}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A party's part of a model: it stays with the party.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+    intercept : float
+        0 where the intercept is with another party.
+    feature_names : tuple of str or None
+        Of the table it was trained on, where that had names.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: float
+    feature_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PartyFacts:
+    """What is public about a party's table.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+    data_norm, data_bound : float or None
+        Declared bounds on the norm of a row and on the size of an entry.
+    nonnegative : bool
+    """
+
+    n_rows: int
+    n_features: int
+    data_norm: float | None
+    data_bound: float | None
+    nonnegative: bool
+
+    @property
+    def row_bound(self) -> float:
+        """The declared bound on rows, which what is private here is scaled by."""
+        if self.data_norm is None:
+            raise RefusalError("it declared no data_norm, without which nothing here can be private")
+        return self.data_norm
+
+    @property
+    def entry_bound(self) -> float:
+        """The declared bound on entries, which what is private here is scaled by."""
+        if self.data_bound is None:
+            raise RefusalError("it declared no data_bound, without which nothing here can be private")
+        return self.data_bound
+
+    def one_a_row(self, request: Message, name: str) -> None:
+        """Refuse a request whose field of that name is not one number a row."""
+        numbers = len(getattr(request, name))
+        if numbers != self.n_rows:
+            raise RefusalError(f"{type(request).__name__}.{name} has {numbers} numbers for {self.n_rows} rows")
+
+
+@dataclass
+class Training:
+    """What one training has reached at a party.
+
+    Attributes
+    ----------
+    penalty : Penalty
+    intercept : bool
+        Whether the last coefficient is that of a column of ones.
+    worker : object
+        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model.
+    problem : object
+        What several workers of one training share.
+    noise : numpy.random.Generator or None
+        Of a training that takes several requests.
+    make_worker : callable or None
+        A protocol that changes another one's party says here how.
+    """
+
+    penalty: Penalty = field(default_factory=Penalty)
+    intercept: bool = False
+    worker: Any = None
+    problem: Any = None
+    noise: np.random.Generator | None = None
+    make_worker: Callable[..., Any] | None = None
+
+    def open(self, kind: type[Worker], request: Message) -> Worker:
+        """Return the worker, where it is of that kind; else ``request`` came without its start."""
+        if not isinstance(self.worker, kind):
+            raise RefusalError(f"{type(request).__name__} came without its start")
+        return self.worker
+
+
+class Desk(ABC):
+    """Where a handler runs: the party's table, and what the party does for it.
+
+    Attributes
+    ----------
+    table : ndarray or csr_array of shape (n_rows, n_features)
+        Private.
+    facts : PartyFacts
+    training : Training
+        That of the session.
+    """
+
+    table: Any
+    facts: PartyFacts
+    training: Training
+
+    @abstractmethod
+    def noise(self) -> np.random.Generator:
+        """Open a noise stream; it never outlives the training, so no two processes can share one."""
+
+    @property
+    @abstractmethod
+    def seed(self) -> object:
+        """Seed of the session's noise; None for the private choice."""
+
+    @abstractmethod
+    def shortage(self, event: Event) -> str:
+        """Return why the budget does not cover an event; empty if it does."""
+
+    @abstractmethod
+    def begin(self, training: Training) -> None:
+        """Take another training in the place of the session's."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Forget the session."""
+
+    @abstractmethod
+    def keep(self, model: str, coef: NDArray[np.float64], intercept: float) -> None:
+        """Keep a part of a model."""
+
+    @abstractmethod
+    def part(self, model: str) -> Part:
+        """Return a part that is kept; refused where there is none."""
+
+    def columns(self, *, intercept: bool = False) -> Columns:
+        """Return the table as columns, with one of ones behind them where asked for."""
+        return Columns(self.table, intercept=intercept)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A name by which the owner of a table allows requests.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        What is given away under it, in words.
+    private : bool
+        Its releases carry noise: a budget is charged for them, and a party with one allows them unless told otherwise.
+    charged : bool
+        A budget can be charged for it.
+    beyond : str
+        Why no budget covers it.
+    """
+
+    name: str
+    about: str
+    private: bool = False
+    charged: bool = False
+    beyond: str = ""
+
+
+class Handler(ABC, Generic[Request]):
+    """How one kind of request is answered; a new object for each, so `plan` may leave for `run` what it made."""
+
+    request: ClassVar[type[Message]]
+
+    def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
+        """Return what the owner must allow beside the protocol, for a request like this one."""
+        return None
+
+    @abstractmethod
+    def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event | None:
+        """Check a request and return what answering it releases, from public facts and released values alone.
+
+        None releases nothing that is charged. A `RefusalError`, and any error about parameters, is told to the
+        coordinator.
+        """
+
+    @abstractmethod
+    def run(self, desk: Desk, request: Request) -> Message:
+        """Answer a request that was charged."""
+
+
+class Uncharged(Handler[Request]):
+    """A request whose answer is public, was charged before, or is one that no party with a budget gives."""
+
+    def plan(self, facts: PartyFacts, training: Training, request: Request) -> None:
+        """Charge nothing."""
+
+
+class Unprotected(Handler[Request]):
+    """A request whose answer carries no noise: it costs an infinite epsilon."""
+
+    def plan(self, facts: PartyFacts, training: Training, request: Request) -> Event:
+        """Charge a release without protection."""
+        return NonPrivateEvent()
+
+
+class Step(Uncharged[Request]):
+    """A request to the worker that a start has made, and been charged for."""
+
+    worker: ClassVar[type]
+    by_row: ClassVar[str | None] = None
+    """Field that holds one number a row."""
+
+    def plan(self, facts: PartyFacts, training: Training, request: Request) -> None:
+        """Check that it comes after its start, and fits the table."""
+        training.open(self.worker, request)
+        if self.by_row is not None:
+            facts.one_a_row(request, self.by_row)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a folder of `sottovoce.vertical.protocols` gives to the closed list, `sottovoce.vertical.mechanisms`.
+
+    Attributes
+    ----------
+    answer : Answer or None
+        None is always answered.
+    handlers : tuple of Handler classes
+        Several protocols may have the same handler: any of their answers will do.
+    plan : class of VerticalPlan or None
+        The mechanism as users choose it, by the plan's name.
+    """
+
+    answer: Answer | None
+    handlers: tuple[type[Handler[Any]], ...]
+    plan: Any = None

@@ -1,0 +1,141 @@
+"""The party's side of training without noise. Whoever asks learns the columns, so no budget covers it."""
+
+from scipy.linalg import eigvalsh
+
+from sottovoce.privacy.events import Event
+from sottovoce.vertical.protocol import Answer, Desk, PartyFacts, RefusalError, Step, Training, Unprotected
+from sottovoce.vertical.protocols.exact.admm import AdmmWorker
+from sottovoce.vertical.protocols.exact.lbfgs import LbfgsWorker
+from sottovoce.vertical.protocols.exact.messages import (
+    AdmmReply,
+    AdmmStart,
+    AdmmStep,
+    LbfgsDirection,
+    LbfgsGradient,
+    LbfgsMove,
+    LbfgsProducts,
+    LbfgsScores,
+    LbfgsStart,
+    Spectrum,
+    SpectrumReply,
+)
+from sottovoce.vertical.protocols.exact.subproblem import Subproblem
+from sottovoce.vertical.wire import Done
+
+__all__ = [
+    "EXACT",
+    "AdmmStartHandler",
+    "AdmmStepHandler",
+    "LbfgsDirectionHandler",
+    "LbfgsGradientHandler",
+    "LbfgsMoveHandler",
+    "LbfgsStartHandler",
+    "SpectrumHandler",
+]
+
+EXACT = Answer("exact", "train without noise, and show spectra and slopes: whoever asks learns the columns")
+
+
+def subproblem(desk: Desk) -> Subproblem:
+    """Return the party's problem of the training that is open; it is made once."""
+    training = desk.training
+    if training.problem is None:
+        training.problem = Subproblem(desk.columns(intercept=training.intercept), training.penalty)
+    problem: Subproblem = training.problem
+    return problem
+
+
+class SpectrumHandler(Unprotected[Spectrum]):
+    """Extreme eigenvalues, for checks of theory."""
+
+    request = Spectrum
+
+    def run(self, desk: Desk, request: Spectrum) -> SpectrumReply:
+        """Return those of the Gram matrix."""
+        values = eigvalsh(desk.columns(intercept=desk.training.intercept).gram())
+        return SpectrumReply(float(max(values[0], 0.0)), float(values[-1]))
+
+
+class AdmmStartHandler(Unprotected[AdmmStart]):
+    """ADMM's party, or what another protocol puts in its place (``training.make_worker``)."""
+
+    request = AdmmStart
+
+    def needs(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Answer | None:
+        """Return the leave for ADMM without noise."""
+        return EXACT if training.make_worker is None else None
+
+    def plan(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Event:
+        """Check the parameters."""
+        if not (request.rho > 0.0 and request.proximal >= 0.0 and 0.0 < request.relaxation < 2.0):
+            raise RefusalError("ADMM needs rho > 0, a proximal weight >= 0 and a relaxation in (0, 2)")
+        return super().plan(facts, training, request)
+
+    def run(self, desk: Desk, request: AdmmStart) -> Done:
+        """Make the worker."""
+        make = desk.training.make_worker or (lambda problem, start, desk: AdmmWorker(problem, start))
+        desk.training.worker = make(subproblem(desk), request, desk)
+        return Done()
+
+
+class AdmmStepHandler(Step[AdmmStep]):
+    """One update."""
+
+    request, worker, by_row = AdmmStep, AdmmWorker, "shift"
+
+    def run(self, desk: Desk, request: AdmmStep) -> AdmmReply:
+        """Take it."""
+        return desk.training.open(AdmmWorker, request).step(request)
+
+
+class LbfgsStartHandler(Unprotected[LbfgsStart]):
+    """L-BFGS's party."""
+
+    request = LbfgsStart
+
+    def plan(self, facts: PartyFacts, training: Training, request: LbfgsStart) -> Event:
+        """Check the penalty."""
+        if not training.penalty.is_quadratic:
+            raise RefusalError("L-BFGS needs a quadratic penalty; use ADMM")
+        return super().plan(facts, training, request)
+
+    def run(self, desk: Desk, request: LbfgsStart) -> Done:
+        """Make the worker."""
+        desk.training.worker = LbfgsWorker(subproblem(desk), request)
+        return Done()
+
+
+class LbfgsGradientHandler(Step[LbfgsGradient]):
+    """A move and the gradient there."""
+
+    request, worker, by_row = LbfgsGradient, LbfgsWorker, "slopes"
+
+    def plan(self, facts: PartyFacts, training: Training, request: LbfgsGradient) -> None:
+        """Check the curvature too: none, one for all rows, or one for each."""
+        super().plan(facts, training, request)
+        if len(request.curvature) > 1:
+            facts.one_a_row(request, "curvature")
+
+    def run(self, desk: Desk, request: LbfgsGradient) -> LbfgsProducts:
+        """Return the inner products."""
+        return desk.training.open(LbfgsWorker, request).gradient(request)
+
+
+class LbfgsDirectionHandler(Step[LbfgsDirection]):
+    """The next direction."""
+
+    request, worker = LbfgsDirection, LbfgsWorker
+
+    def run(self, desk: Desk, request: LbfgsDirection) -> LbfgsScores:
+        """Return the scores along it."""
+        return desk.training.open(LbfgsWorker, request).direction(request)
+
+
+class LbfgsMoveHandler(Step[LbfgsMove]):
+    """The last step."""
+
+    request, worker = LbfgsMove, LbfgsWorker
+
+    def run(self, desk: Desk, request: LbfgsMove) -> Done:
+        """Take it."""
+        return desk.training.open(LbfgsWorker, request).move(request)

@@ -1,0 +1,58 @@
+"""What every conversation with a party has: facts, what may be spent, a training opened and kept, farewell."""
+
+import math
+
+from sottovoce.vertical.wire import Count, Message
+
+__all__ = [
+    "Afford",
+    "Close",
+    "Describe",
+    "Description",
+    "Keep",
+    "Prepare",
+]
+
+
+class Describe(Message, code=1):
+    """Ask for the public facts of a party."""
+
+
+class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
+    """Sizes of the party's table, and what it declares publicly of its rows.
+
+    ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
+    ``nonnegative`` is 0 or 1.
+    """
+
+    n_rows: Count
+    n_features: Count
+    data_norm: float
+    nonnegative: Count
+    data_bound: float = math.inf
+
+
+class Prepare(Message, code=3, unbounded=("low", "high")):
+    """Open a training: penalties for the *sum* of losses, bounds of the coefficients, 1 for an intercept here."""
+
+    l2: float
+    l1: float
+    low: float
+    high: float
+    intercept: int
+
+
+class Keep(Message, code=6):
+    """Keep the present coefficients under the name ``model``."""
+
+    model: str
+
+
+class Afford(Message, code=39):
+    """Ask whether the party's budget covers an event (JSON) about its columns; nothing is spent yet."""
+
+    event: str
+
+
+class Close(Message, code=11):
+    """End the session: free what the party holds for it."""

@@ -1,0 +1,84 @@
+"""The party's side of what every conversation has."""
+
+import json
+import math
+
+from sottovoce.privacy.events import event_from_dict
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
+from sottovoce.vertical.table.penalty import Penalty
+from sottovoce.vertical.wire import Done
+
+__all__ = ["AffordHandler", "CloseHandler", "DescribeHandler", "KeepHandler", "PrepareHandler"]
+
+
+class DescribeHandler(Uncharged[Describe]):
+    """Public facts."""
+
+    request = Describe
+
+    def run(self, desk: Desk, request: Describe) -> Description:
+        """Return what the party declares."""
+        facts = desk.facts
+        norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
+        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound)
+
+
+class AffordHandler(Uncharged[Afford]):
+    """Whether the budget covers an event; nothing is spent."""
+
+    request = Afford
+
+    def run(self, desk: Desk, request: Afford) -> Done:
+        """Refuse what it does not cover."""
+        try:
+            event = event_from_dict(json.loads(request.event))
+        except (ValueError, RecursionError):
+            raise RefusalError("what it was asked to afford is not an event") from None
+        shortage = desk.shortage(event)
+        if shortage:
+            raise RefusalError(shortage)
+        return Done()
+
+
+class PrepareHandler(Handler[Prepare]):
+    """Open a training."""
+
+    request = Prepare
+
+    def plan(self, facts: PartyFacts, training: Training, request: Prepare) -> None:
+        """Check the penalty."""
+        if not (request.l2 >= 0.0 and request.l1 >= 0.0 and request.low <= 0.0 <= request.high):
+            raise RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
+
+    def run(self, desk: Desk, request: Prepare) -> Done:
+        """Begin anew."""
+        penalty = Penalty(request.l2, request.l1, request.low, request.high)
+        desk.begin(Training(penalty, bool(request.intercept)))
+        return Done()
+
+
+class KeepHandler(Uncharged[Keep]):
+    """Keep the present coefficients, which do not leave the party."""
+
+    request = Keep
+
+    def run(self, desk: Desk, request: Keep) -> Done:
+        """Keep what the worker's ``x`` is."""
+        x = getattr(desk.training.worker, "x", None)
+        if x is None:
+            raise RefusalError("there is no training whose coefficients could be kept")
+        intercept = float(x[-1]) if desk.training.intercept else 0.0
+        desk.keep(request.model, x[: desk.facts.n_features].copy(), intercept)
+        return Done()
+
+
+class CloseHandler(Uncharged[Close]):
+    """The end of a session."""
+
+    request = Close
+
+    def run(self, desk: Desk, request: Close) -> Done:
+        """Forget it."""
+        desk.end()
+        return Done()
