@@ -21,10 +21,14 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo test test-slow oldest newest lint bench clean
+.PHONY: demo quick test test-slow oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
+
+# the fast half: one module at a time, and laws
+quick: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/unit tests/properties
 
 # all tests but the slow ones
 test: $(READY)
@@ -55,6 +59,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# every benchmark in its short form
 bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
 

@@ -162,9 +162,10 @@ def _curve(axes: Any, points: list[tuple[float, float]]) -> None:
 
 def _against(axes: Any, start: tuple[float, float], end: tuple[float, float], n: int) -> None:
     (x0, y0), (x1, y1) = start, end
-    side = 0.32 * WIDE
+    toward = (x1 > x0) - (x1 < x0)
+    x0, x1 = x0 + 0.32 * WIDE * (toward or 1), x1 + 0.32 * WIDE * (-toward or 1)
     axes.add_patch(
-        FancyArrowPatch((x0 + side, y0 + HIGH / 2), (x1 + side, y1 - HIGH / 2), connectionstyle="arc3,rad=0.2",
+        FancyArrowPatch((x0, y0 + HIGH / 2), (x1, y1 - HIGH / 2), connectionstyle="arc3,rad=0.12",
                         arrowstyle="-|>", mutation_scale=12, color=RED, lw=1.6, zorder=2)
     )  # fmt: skip
-    axes.text((x0 + x1) / 2 + side + 0.16, (y0 + y1) / 2, f"{n}", color=RED, fontsize=10, weight="bold", va="center")
+    axes.text((x0 + x1) / 2 + 0.12, (y0 + y1) / 2, f"{n}", color=RED, fontsize=10, weight="bold", va="center")

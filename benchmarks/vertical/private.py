@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.common import DOCS, blogfeedback, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.wire import Done

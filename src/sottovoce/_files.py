@@ -38,7 +38,9 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
         if not target.is_file():
             raise ParameterError(f"{name} {path}: this is no regular file. Choose another path.")
         if not overwrite:
-            raise ParameterError(f"{name} {path}: the file exists. Choose another path, or give --force to replace it.")
+            raise ParameterError(
+                f"{name} {path}: the file exists. Choose another path, or give overwrite=True to replace it."
+            )
     try:
         handle, probe = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:

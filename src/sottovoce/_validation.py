@@ -18,10 +18,12 @@ __all__ = [
     "SMALLEST",
     "bounds",
     "choice",
+    "filled_text",
     "magnitude",
     "number",
     "privacy_budget",
     "refuse_masked",
+    "truth",
     "whole_number",
 ]
 
@@ -109,6 +111,20 @@ def choice(name: str, value: object, allowed: Collection[str], *, remedy: str = 
     listed = ", ".join(repr(item) for item in allowed)
     tail = f" {remedy}" if remedy else ""
     raise ParameterError(f"{name} must be one of {listed}; got {value!r}.{tail}")
+
+
+def truth(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False, or refuse it."""
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False; got {value!r}.")
+    return value
+
+
+def filled_text(name: str, value: object, *, or_none: bool = False) -> str:
+    """Return ``value`` if it is a string with more than white space, or refuse it."""
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"{name} must be a string that is not empty{', or None' * or_none}; got {value!r}.")
+    return value
 
 
 def bounds(name: str, value: object, *, remedy: str = "") -> tuple[float, float]:

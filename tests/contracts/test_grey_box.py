@@ -12,7 +12,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import grey_box, recording, replaying
-from sottovoce.central import scaled_plan as _common
+from sottovoce.central import clipped_sums, scaled_plan
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
 from sottovoce.central.solvers import accelerated
@@ -135,8 +135,8 @@ def test_a_sound_fit_is_found_sound():
 
 
 def test_a_sensitivity_stated_too_small(monkeypatch):
-    honest = _common.clipped_mechanism
-    monkeypatch.setattr(_common, "clipped_mechanism", lambda size, *rest: honest(0.7 * size, *rest))
+    honest = clipped_sums.clipped_mechanism
+    monkeypatch.setattr(clipped_sums, "clipped_mechanism", lambda size, *rest: honest(0.7 * size, *rest))
     assert 1.4 < grey_box(fit, *neighbours()).largest < 1.43
 
 
@@ -145,7 +145,7 @@ def test_a_clip_that_a_kernel_does_not_keep(monkeypatch):
 
     def careless(*given):
         given = list(given)
-        given[11] *= 1.5  # the clip
+        given[8] *= 1.5  # the clip
         kernel(*given)
 
     monkeypatch.setattr(passes, "accelerated_pass", careless)
@@ -158,7 +158,7 @@ def test_a_release_that_is_skipped(monkeypatch):
     def exact(rows, *, n_public, adjacency, mu, noise):
         return min(1.0, rows.n_samples / n_public), GaussianEvent(1.0 / mu)
 
-    monkeypatch.setattr(_common, "release_largest_eigenvalue", exact)
+    monkeypatch.setattr(scaled_plan, "release_largest_eigenvalue", exact)
     found = grey_box(fit, *neighbours())
     assert found.largest <= 1.0
     assert "where the tape has" in found.fault or "went past the mechanisms" in found.fault

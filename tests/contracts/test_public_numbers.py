@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import sottovoce as sv
 from sottovoce.audit import grey_box
 from sottovoce.central.plan import Plan
-from support.grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, shown, special_row
+from support.grey_box import ALL, CASES, FIXED, NOT_REPLACED, Case, neighbour, shown, special_row
 
 EDGES = (
     0.0, -1.0, math.nan, math.inf, 5e-324, 1e-320, 1e-310, 2.3e-308, 1e-305, 3e-302, 1e-300, 1e-200, 1e-162, 1e-155,
@@ -153,16 +153,11 @@ def tables(numbers: Numbers, given: dict[str, Any], adjacency: str, n: int, rng:
         usable = math.isfinite(low) and math.isfinite(high) and low < high
         y = rng.choice([low, high], n) if usable else y
     row = int(rng.choice([0, n // 2, n - 1]))
-    facts: dict[str, Any] = {"sampled": (row,)}
-    X_other, y_other = X.copy(), y.copy()
-    if adjacency == "replace-one":
-        X_other[row] = -X[row] if rng.random() < 0.7 else special_row(d, dtype, rng)
-        y_other[row] = y[rng.integers(n)]
-    elif numbers.case.in_place:
-        facts["left_out"] = row
-    else:
-        X_other, y_other = np.delete(X, row, 0), np.delete(y, row)
-        facts["absent"] = row
+
+    def another() -> tuple[Any, Any]:
+        return -X[row] if rng.random() < 0.7 else special_row(d, dtype, rng), y[rng.integers(n)]
+
+    X_other, y_other, facts = neighbour(X, y, row, adjacency, numbers.case.in_place, another)
     if rng.random() < 0.25:
         X, X_other = sp.csr_array(X), sp.csr_array(X_other)
     return (X, y), (X_other, y_other), facts

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.central.scales import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
@@ -39,14 +39,11 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     total = np.zeros(rows.n_weights, np.int64)
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
     if kind == "minibatch":
-        passes.batch_pass(
-            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss,
-            np.array([0]), 0, 1, total,
-        )  # fmt: skip
+        passes.batch_pass(rows.kernel, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss, np.array([0]), 0, 1, total)
     else:
         passes.accelerated_pass(
-            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, before, 0.7, w, 10.0,
-            0.3 if kind == "damped" else 0.0, clip, 1.0 / mechanism.tick, loss, 0, 1, total,
+            rows.kernel, y, a, before, 0.7, w, 10.0, 0.3 if kind == "damped" else 0.0, clip, 1.0 / mechanism.tick,
+            loss, 0, 1, total,
         )  # fmt: skip
     assert np.isfinite(a).all()
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)

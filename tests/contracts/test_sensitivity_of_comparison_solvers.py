@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.published.scd.primal import _blocks_of
@@ -36,8 +37,11 @@ def share(ticks, mechanism):
 def plan_of(size, clip, adjacency, loss=None):
     """Return the plan of sequential batches of ``size`` rows; it makes the mechanism."""
     return SequentialPlan(
-        loss=loss or Logistic(), n_samples=size, n_features=3, n_models=1, alpha=1e-3, intercept=0.0, epsilon=1.0,
-        delta=1e-5, adjacency=adjacency, label_bound=None, batch_size=size, clipping_norm=clip, epochs=1,
+        facts=TrainingFacts(
+            loss=loss or Logistic(), n_samples=size, n_features=3, n_models=1, alpha=1e-3, constant=0.0, epsilon=1.0,
+            delta=1e-5, adjacency=adjacency, label_bound=None,
+        ),
+        batch_size=size, clipping_norm=clip, epochs=1,
     )  # fmt: skip
 
 
@@ -64,21 +68,17 @@ def test_one_row_is_within_the_clip(
     per_unit = 1.0 / mechanism.tick
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)
-    gradient.batch_gradient(
-        rows.kernel, rows.scale, rows.norm, rows.constant, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total
-    )
+    gradient.batch_gradient(rows.kernel, y, w, clip, per_unit, loss, np.array([0]), 0, 1, total)
     assert share(total, mechanism) <= 1.0
     for _, block in _blocks_of(rows, 3):
         total = np.zeros(block.n_weights, np.int64)
         m = np.array([memory])
-        gradient.gradient(
-            block.kernel, block.scale, block.norm, block.constant, y, m, clip, per_unit, loss, 0, 1, total
-        )
+        gradient.gradient(block.kernel, y, m, clip, per_unit, loss, 0, 1, total)
         assert share(total, mechanism) <= 1.0
     # the dual variable and v together: independent parts of at most the clip each
     moves = np.zeros(1 + rows.n_weights, np.int64)
     sequential.sequential_batch(
-        rows.kernel, rows.scale, rows.norm, rows.constant, y, np.array([memory]), w.astype(np.float64), 0.1, clip,
+        rows.kernel, y, np.array([memory]), w.astype(np.float64), 0.1, clip,
         per_unit, loss, np.array([0]), moves[:1], moves[1:],
     )  # fmt: skip
     assert share(moves[:1], mechanism) <= 1.0
@@ -90,7 +90,7 @@ def batch_of(rows, y, a, v, plan, alpha_n, left_out=None):
     places = np.arange(rows.n_samples) if left_out is None else np.delete(np.arange(rows.n_samples), left_out)
     moves, total = np.zeros(len(places), np.int64), np.zeros(rows.n_weights, np.int64)
     sequential.sequential_batch(
-        rows.kernel, rows.scale, rows.norm, rows.constant, y, a, v / alpha_n, alpha_n, plan.clip,
+        rows.kernel, y, a, v / alpha_n, alpha_n, plan.clip,
         1.0 / plan.batch_mechanism().tick, plan.loss, places, moves, total,
     )  # fmt: skip
     return np.concatenate([moves if left_out is None else np.insert(moves, left_out, 0), total])
@@ -157,6 +157,6 @@ def test_the_norms_of_blocks_are_upper_bounds():
         if block.constant > 0.0:
             part = np.hstack([part, np.full((50, 1), block.constant)])
         assert part.shape[1] == where.stop - where.start == block.n_weights
-        assert (np.linalg.norm(part, axis=1) <= block.norm * (1 + 1e-12)).all()
-        whole += block.norm**2
-    np.testing.assert_allclose(whole, rows.norm**2, rtol=1e-9)
+        assert (np.linalg.norm(part, axis=1) <= block.divisor * (1 + 1e-12)).all()
+        whole += block.divisor**2
+    np.testing.assert_allclose(whole, rows.divisor**2, rtol=1e-9)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_bounded_rows
@@ -26,8 +27,11 @@ PAIRS = pytest.mark.parametrize(("loss", "labels"), [(Squared(), (-1.0, 0.25, 1.
 
 def plan(adjacency, loss=None):
     return FrankWolfePlan(
-        loss=loss or Squared(), n_samples=10, n_features=3, n_models=1, alpha=0.0, intercept=1.0, epsilon=1.0,
-        delta=1e-5, adjacency=adjacency, label_bound=1.0, radius=1.0, n_steps_given=5,
+        facts=TrainingFacts(
+            loss=loss or Squared(), n_samples=10, n_features=3, n_models=1, alpha=0.0, constant=1.0, epsilon=1.0,
+            delta=1e-5, adjacency=adjacency, label_bound=1.0,
+        ),
+        radius=1.0, n_steps_given=5,
     )  # fmt: skip
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency
@@ -70,7 +70,7 @@ def test_a_row_moves_no_entry_by_more_than_its_bound_whatever_the_ticks_are(tick
     with team(1) as threads:
         rows = make_rows(table, data_norm=1.0, constant=0.5, names=None, team=threads)
     sums = np.zeros((3, width + 1), np.int64)
-    shared = (rows.kernel, rows.scale, rows.norm, rows.constant, y)
+    shared = (rows.kernel, y)
     end = (1.0, ticks_per_unit, Logistic())
     gradient.gradient(*shared, np.zeros(N), *end, N - 1, N, sums[0])
     passes.accelerated_pass(

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
 from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.polynomial import bernstein_value
+from sottovoce.published.bernstein.polynomial import bernstein_at
 from sottovoce.published.bernstein.sigm import expected_noise_error, gradients, sigm
 
 TICK = 2.0**-20
@@ -104,4 +104,4 @@ def test_the_product_form_is_the_polynomial():
     w = np.array([0.5, -0.5, 0.3, 0.1])
     G = gradients(as_reports(X, y, 4), TICK, oracle, w, np.full(20, 0.5))
     u = y * (X @ w)
-    np.testing.assert_allclose(G, (bernstein_value(oracle.coefficients, u) * y)[:, None] * X, atol=1e-5)
+    np.testing.assert_allclose(G, (bernstein_at(oracle.coefficients, 0.5 * (1.0 + u)) * y)[:, None] * X, atol=1e-5)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_optimum import estimator, labels, objective, reference, table
 
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.noise import switch_off_gaussians
+from support.optimum import estimator, labels, objective, reference, table
 
 SOLVERS = [
     pytest.param("sgd", {"batch_size": 400, "epochs": 4000, "learning_rate": 1.0}, 1e-3, id="full batch"),
@@ -22,9 +22,7 @@ SOLVERS = [
 @pytest.mark.parametrize(("solver", "options", "slack"), SOLVERS)
 def test_the_optimum_is_reached_when_the_noise_is_off(loss, sparse, solver, options, slack, monkeypatch):
     """The noise is switched off in the mechanism; no clip binds, so nothing else stands between w and the optimum."""
-    monkeypatch.setattr(
-        GridGaussian, "release", lambda self, ticks, noise: (ticks.astype(np.float64) * self.tick, self.event)
-    )
+    switch_off_gaussians(monkeypatch)
     X, score = table(0, 400, 12, density=0.4)
     y, alpha = labels(loss, score), 1e-2
     options = {"clipping_norm": 1.0, **options}

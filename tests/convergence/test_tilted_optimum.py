@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from support.noise import switch_off_gaussians
 
 SCALING, ALPHA = 0.5, 1e-2
 RESPONSE = RandomizedResponse(1.0)
@@ -27,11 +28,11 @@ def table(n, d):
 
 
 def fitted(solver, loss, X, y, options, epsilon):
-    plan = make_plan(
-        solver, loss=loss, n_samples=len(y), n_features=X.shape[1], n_models=1, alpha=ALPHA, intercept=SCALING,
-        epsilon=epsilon, delta=1e-6, adjacency=Adjacency.ZERO_OUT, label_bound=None, tol=1e-8, max_iter=2000,
-        options=options,
+    facts = TrainingFacts(
+        loss=loss, n_samples=len(y), n_features=X.shape[1], n_models=1, alpha=ALPHA, constant=SCALING,
+        epsilon=epsilon, delta=1e-6, adjacency=Adjacency.ZERO_OUT, label_bound=None,
     )  # fmt: skip
+    plan = make_plan(solver, facts, options, tol=1e-8, max_iter=2000)
     with team(1) as one:
         rows = make_rows(X, data_norm=1.0, constant=SCALING, names=None, team=one)
         return plan.solve(rows, [y], Streams(0), one, lambda done, of: None).weights[0]
@@ -47,9 +48,7 @@ def fitted(solver, loss, X, y, options, epsilon):
     ids=["without privacy", "accelerated", "minibatch"],
 )
 def test_the_solvers_reach_the_optimum_of_the_tilted_loss(solver, options, slack, monkeypatch):
-    monkeypatch.setattr(
-        GridGaussian, "release", lambda self, ticks, noise: (ticks.astype(np.float64) * self.tick, self.event)
-    )
+    switch_off_gaussians(monkeypatch)
     X, true = table(400, 12)
     y, _ = RESPONSE.release(true, Streams(1).generator(Purpose.NOISE))
     loss = TiltedLogistic(RESPONSE.tilt)

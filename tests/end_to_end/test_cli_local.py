@@ -14,7 +14,7 @@ from sottovoce.local import LocalModel, Protocol
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
-from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector
+from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector, write_people
 
 N = 300
 
@@ -27,12 +27,7 @@ def invoke(*arguments, code=0):
 
 @pytest.fixture
 def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    age, work = rng.integers(20, 81, N), rng.choice(["desk", "field"], N)
-    ill = np.where(age + 20 * (work == "field") > 60, "yes", "no")
-    lines = [f"{a},{w},{i}" for a, w, i in zip(age, work, ill, strict=True)]
-    (tmp_path / "people.csv").write_text("age, work, ill\n" + "\n".join(lines) + "\n")
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    write_people(tmp_path, N)
     return tmp_path
 
 

@@ -9,31 +9,10 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RepeatedEvent
-from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import read_receipt, receipt_page
+from support.receipts import made_up as receipt
 
-FIELDS = {
-    "epsilon": 1.5,
-    "delta": 1e-5,
-    "adjacency": "zero-out",
-    "unit": "one row of the table, label included",
-    "mechanism": "a mechanism",
-    "releases": ("the weights", "the scale"),
-    "event": RepeatedEvent(GaussianEvent(20.0), 25),
-    "assumptions": ("n_samples = 100",),
-    "not_covered": ("timing", "tuning"),
-    "seeded": False,
-    "accountant": "exact Gaussian DP",
-    "proof": "docs/privacy/page.md",
-    "version": "0.1.0",
-    "format": 1,  # by hand: no run has such words
-    "parameters": {"solver": "scd"},
-}
 CARD = 'name = "Readmission"\nintended_use = "a call"\n'
-
-
-def receipt(**changes):
-    return Guarantee(**(FIELDS | changes))
 
 
 def run(*arguments):

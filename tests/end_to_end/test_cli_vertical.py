@@ -17,7 +17,7 @@ from sottovoce import Guarantee
 from sottovoce.cli import app
 from sottovoce.vertical import Comparison
 from sottovoce.vertical.alignment.psi import PsiServer
-from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.mechanisms import MECHANISMS
 
 N = 400
 MISSING_IDS, REPEATED_IDS, ONLY_BANK = 3, 4, 20

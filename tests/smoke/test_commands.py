@@ -5,11 +5,10 @@ import subprocess
 import sys
 
 import httpx
-import numpy as np
 import pytest
 
 from sottovoce.local import Protocol
-from support.collector import SCHEMA, running_collector
+from support.collector import running_collector, write_people
 
 N = 200
 BUDGET = ("--model", "logistic", "--epsilon", 1, "--delta", 1e-5)
@@ -17,12 +16,7 @@ BUDGET = ("--model", "logistic", "--epsilon", 1, "--delta", 1e-5)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    age, work = rng.integers(20, 81, N), rng.choice(["desk", "field"], N)
-    ill = np.where(age + 20 * (work == "field") > 60, "yes", "no")
-    lines = [f"{a},{w},{i}" for a, w, i in zip(age, work, ill, strict=True)]
-    (tmp_path / "people.csv").write_text("age,work,ill\n" + "\n".join(lines) + "\n")
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    write_people(tmp_path, N)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

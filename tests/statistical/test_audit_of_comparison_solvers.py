@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from test_audit_of_fits import Recorder
 
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.losses import Hinge, Logistic, Squared, dual_step, slope
 from sottovoce.randomness import Purpose, Streams
+from support.noise import Recorder
 
 LOSSES = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
 ALPHA = 0.01

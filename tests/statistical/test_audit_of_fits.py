@@ -8,7 +8,6 @@ find the violation, or it proves nothing. All seeds are fixed, so the outcome is
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,40 +16,12 @@ from numba import njit
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.losses import Logistic, dual_step
-from sottovoce.privacy.mechanisms import gaussian
+from support.noise import Recorder
 
 # an audit has more power at a large delta; the tables are made up
 pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
 
 EPSILON, DELTA = 1.0, 0.05
-
-
-@dataclass
-class Recorder:
-    """Keeps what the mechanisms released in one fit."""
-
-    factor: float
-    releases: list
-
-    def install(self, monkeypatch):
-        original = gaussian.GridGaussian.release
-        recorder = self
-
-        class Scaled:
-            """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-            def __init__(self, noise):
-                self.noise = noise
-
-            def standard_normal(self, shape):
-                return recorder.factor * self.noise.standard_normal(shape)
-
-        def release(self, ticks, noise):
-            value, event = original(self, ticks, Scaled(noise))
-            recorder.releases.append((value, self.noise_std, self.l2_sensitivity))
-            return value, event
-
-        monkeypatch.setattr(gaussian.GridGaussian, "release", release)
 
 
 @pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")

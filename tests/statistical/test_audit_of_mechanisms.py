@@ -28,7 +28,7 @@ from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.protocols.exact.messages import AdmmReply
-from support.transcript import Scaled
+from support.noise import Scaled
 
 DELTA = 0.05
 TEAM = Team(1, None)

@@ -13,21 +13,12 @@ from scipy.special import expit
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.randomness import Purpose, Streams
+from support.noise import Scaled
 
 # an audit has more power at a large delta; the tables are made up
 pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
 
 EPSILON, DELTA = 3.0, 0.01
-
-
-class Scaled:
-    """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-    def __init__(self, noise, factor):
-        self.noise, self.factor = noise, factor
-
-    def standard_normal(self, shape):
-        return self.factor * self.noise.standard_normal(shape)
 
 
 @pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")

@@ -12,13 +12,13 @@ import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.published.vertical_frank_wolfe.attacks import identify_entry, least_error, success_at_most
 from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallStart, PublishedBallStep
 from sottovoce.published.vertical_frank_wolfe.party import PublishedBallWorker
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical import VerticalLasso, split_columns
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
+from support.noise import scale_gaussians
 
 N, CLAIM, DELTA, PERSON = 2000, 1.0, 1e-5, 123
 COLUMN = np.random.default_rng(1).choice([-1.0, 1.0], (N, 1))
@@ -91,16 +91,8 @@ def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
 
     The adversary takes the person whose column of J is the longest.
     """
-    original, epsilon, delta, draws = GridGaussian.release, 2.0, 0.05, 2000
-
-    class Scaled:
-        def __init__(self, noise):
-            self.noise = noise
-
-        def standard_normal(self, shape):
-            return factor * self.noise.standard_normal(shape)
-
-    monkeypatch.setattr(GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise)))
+    epsilon, delta, draws = 2.0, 0.05, 2000
+    scale_gaussians(monkeypatch, factor)
     sketch = plan.public_sketch
     worst = int(np.argmax([np.linalg.norm(sketch.compress(unit)) for unit in np.eye(N)]))
     direction, found = sketch.compress(np.eye(N)[worst]), []

@@ -16,6 +16,7 @@ from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from support.noise import Scaled
 
 MU, DELTA, RUNS = 3.0, 0.05, 1000  # runs on each table; the bound is too high with probability 0.001
 TEAM = Team(1, None)
@@ -37,20 +38,11 @@ def test_audit(loss, factor, monkeypatch):
     ]
     original, trace, shown = GridGaussian.release, [], []
 
-    class Scaled:
-        """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-        def __init__(self, noise):
-            self.noise = noise
-
-        def standard_normal(self, shape):
-            return factor * self.noise.standard_normal(shape)
-
     def release(self, ticks, noise):
         """Draw on the first run; on the second show what the first one showed."""
         exact = ticks * self.tick
         if len(shown) == len(trace):
-            value, _ = original(self, ticks, Scaled(noise))
+            value, _ = original(self, ticks, Scaled(noise, factor))
             shown.append(value)
         trace.append((exact, factor * self.noise_std))
         return shown[len(trace) - 1], self.event

@@ -16,6 +16,7 @@ from sottovoce.estimators.search.scores import release_sum
 from sottovoce.privacy.accounting import RenyiAccountant, SelectionAccountant
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.trials import TrialCount
+from support.noise import Scaled
 
 LAWS = [(10.0, 1.0, 1.0), (5.0, 0.0, 1.5), (3.0, math.inf, 0.5)]  # mean, shape, where the attack's score turns
 
@@ -92,13 +93,6 @@ def test_simulated_search(factor):
 @pytest.mark.parametrize("factor", [1.0, 0.7])
 def test_score_of_a_trial(factor, adjacency):
     """The plan's noise on the score, one trial: the last of six held-out rows is there or not, or is right or wrong."""
-
-    class Scaled:
-        def __init__(self, noise):
-            self.noise = noise
-
-        def standard_normal(self, shape):
-            return factor * self.noise.standard_normal(shape)
 
     model = sv.DPLogisticRegression(data_norm=1.0, classes=[-1, 1], adjacency=adjacency, n_public=16)
     plan = sv.plan(sv.DPSearchCV(model, {"alpha": [1e-3]}, epsilon=1.0, delta=0.05, n_iter=1), 16, 2)

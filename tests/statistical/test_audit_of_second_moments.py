@@ -13,6 +13,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
+from support.noise import Scaled
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
 TEAM = Team(1, None)
@@ -31,17 +32,8 @@ def test_audit(adjacency, factor, monkeypatch):
     original = GridGaussian.release
     seen = []
 
-    class Scaled:
-        """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-        def __init__(self, noise):
-            self.noise = noise
-
-        def standard_normal(self, shape):
-            return factor * self.noise.standard_normal(shape)
-
     def release(self, ticks, noise):
-        value, event = original(self, ticks, Scaled(noise))
+        value, event = original(self, ticks, Scaled(noise, factor))
         seen.append((value, ticks * self.tick))
         return value, event
 

@@ -13,12 +13,12 @@ import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
+from support.noise import scale_gaussians
 from support.party import request, training_of, worker_of
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
@@ -28,16 +28,7 @@ MU = gaussian_mu(EPSILON, DELTA)
 @pytest.fixture(params=[1.0, 0.7], ids=lambda factor: f"noise x {factor}")
 def factor(request, monkeypatch):
     """Scale the noise of every release: what a wrong noise scale looks like to the rest of the code."""
-    original = GridGaussian.release
-
-    class Scaled:
-        def __init__(self, noise):
-            self.noise = noise
-
-        def standard_normal(self, shape):
-            return request.param * self.noise.standard_normal(shape)
-
-    monkeypatch.setattr(GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise)))
+    scale_gaussians(monkeypatch, request.param)
     return request.param
 
 

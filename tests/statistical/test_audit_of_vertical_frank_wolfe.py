@@ -14,13 +14,13 @@ from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import RandomizedResponseEvent, RepeatedEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallStart
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.protocols.frank_wolfe.worker import BallSteps
+from support.noise import scale_gaussians
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 2500
 FACTORS = pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
@@ -47,21 +47,7 @@ def judge(bound, factor, what):
 @pytest.fixture
 def scaled_gaussian(monkeypatch):
     """Scale the noise of every Gaussian release: what a wrong noise scale looks like to the rest of the code."""
-    original = GridGaussian.release
-
-    class Scaled:
-        def __init__(self, noise, factor):
-            self.noise, self.factor = noise, factor
-
-        def standard_normal(self, shape):
-            return self.factor * self.noise.standard_normal(shape)
-
-    def scale(factor):
-        monkeypatch.setattr(
-            GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise, factor))
-        )
-
-    return scale
+    return lambda factor: scale_gaussians(monkeypatch, factor)
 
 
 @FACTORS

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from sottovoce.local import Protocol
 from sottovoce.local.wire import pack, seed_of
 
@@ -107,3 +109,13 @@ def _address(process: subprocess.Popen[str], log: Path) -> str:
                     return line.split()[-1]
                 assert line, f"the collector did not start:\n{log.read_text()}"
     raise AssertionError(f"the collector did not start:\n{log.read_text()}")
+
+
+def write_people(folder: Path, n: int) -> None:
+    """Write a table of people, of whom the older and those in the field are ill, and its schema."""
+    rng = np.random.default_rng(0)
+    age, work = rng.integers(20, 81, n), rng.choice(["desk", "field"], n)
+    ill = np.where(age + 20 * (work == "field") > 60, "yes", "no")
+    lines = [f"{a},{w},{i}" for a, w, i in zip(age, work, ill, strict=True)]
+    (folder / "people.csv").write_text("age, work, ill\n" + "\n".join(lines) + "\n")
+    (folder / "schema.toml").write_text(SCHEMA)

@@ -5,7 +5,7 @@ Shared by the grey-box tests and by ``benchmarks/audit/grey_box.py``.
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -190,6 +190,22 @@ class Pair:
     n: int
 
 
+def neighbour(
+    X: Any, y: Any, row: int, adjacency: str, in_place: bool, another: Callable[[], tuple[Any, Any]]
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the table in which one row is another, is left out in its place, or is not there, and its facts."""
+    facts: dict[str, Any] = {"sampled": (row,)}
+    X_other, y_other = X.copy(), y.copy()
+    if adjacency == "replace-one":
+        X_other[row], y_other[row] = another()
+    elif in_place:
+        facts["left_out"] = row
+    else:
+        X_other, y_other = np.delete(X, row, 0), np.delete(y, row)
+        facts["absent"] = row
+    return X_other, y_other, facts
+
+
 def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
     """Return two neighbouring tables; the row that differs is any of them."""
     n, d, dtype = int(rng.choice(SIZES)), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
@@ -199,15 +215,12 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator) -> Pair:
     if rng.random() < 0.4:
         y[:] = 1.0  # one class, all labels at the bound
     X[row], y[row] = special_row(d, dtype, rng), rng.choice([-1.0, 1.0])
-    X_other, y_other, facts = X.copy(), y.copy(), {"sampled": (row,)}
-    if adjacency == "replace-one":
-        X_other[row] = rng.choice([-1.0, 1.0]) * X[row] if rng.random() < 0.5 else special_row(d, dtype, rng)
-        y_other[row] = rng.choice([-1.0, 1.0])
-    elif case.in_place:
-        facts["left_out"] = row
-    else:
-        X_other, y_other = np.delete(X, row, 0), np.delete(y, row)
-        facts["absent"] = row
+
+    def another() -> tuple[Any, Any]:
+        new = rng.choice([-1.0, 1.0]) * X[row] if rng.random() < 0.5 else special_row(d, dtype, rng)
+        return new, rng.choice([-1.0, 1.0])
+
+    X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
     if rng.random() < 0.3:
         X, X_other = sp.csr_array(X), sp.csr_array(X_other)
     return Pair((X, y), (X_other, y_other), facts, n)

@@ -13,12 +13,35 @@ from sottovoce import vertical
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import SottovoceError, SottovoceWarning
 from sottovoce.local import Aggregator, Protocol, Randomizer
+from sottovoce.privacy.events import GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.published.bernstein import BernsteinProtocol
 from sottovoce.published.bernstein.aggregator import guarantee as bernstein_receipt
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 N = 400
+FIELDS = {
+    "epsilon": 1.5,
+    "delta": 1e-5,
+    "adjacency": "zero-out",
+    "unit": "one row of the table, label included",
+    "mechanism": "a mechanism",
+    "releases": ("the weights", "the scale"),
+    "event": RepeatedEvent(GaussianEvent(20.0), 25),
+    "assumptions": ("n_samples = 100",),
+    "not_covered": ("timing", "tuning"),
+    "seeded": False,
+    "accountant": "exact Gaussian DP",
+    "proof": "docs/privacy/page.md",
+    "version": "0.1.0",
+    "format": 1,  # by hand: no run has such words
+    "parameters": {"solver": "scd"},
+}
+
+
+def made_up(**changes):
+    """Return a receipt that no run wrote."""
+    return Guarantee(**(FIELDS | changes))
 
 
 def table(n=N):

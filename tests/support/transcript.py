@@ -10,16 +10,7 @@ import numpy as np
 
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
-
-
-class Scaled:
-    """The noise stream, scaled: what a wrong noise scale looks like to the rest of the code."""
-
-    def __init__(self, noise, factor):
-        self.noise, self.factor = noise, factor
-
-    def standard_normal(self, shape):
-        return self.factor * self.noise.standard_normal(shape)
+from support.noise import Scaled
 
 
 class Transcript:

@@ -62,7 +62,7 @@ def test_a_path_is_checked_before_work(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     path.write_text("old")
     check_writable("--out", path, overwrite=True)
-    with pytest.raises(ParameterError, match=r"--out .*a\.json: the file exists\. .*--force"):
+    with pytest.raises(ParameterError, match=r"--out .*a\.json: the file exists\. .*overwrite=True"):
         check_writable("--out", path, overwrite=False)
     with pytest.raises(ParameterError, match=r"--out .*b\.json: the folder .*nowhere does not exist"):
         check_writable("--out", tmp_path / "nowhere" / "b.json", overwrite=True)

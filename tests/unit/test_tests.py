@@ -41,3 +41,29 @@ def test_one_place_reads_where_real_data_are():
         if f'"{VARIABLE}"' in path.read_text(encoding="utf-8")
     ]
     assert readers == ["tests/support/data.py"]
+
+
+def test_folders_of_unit_tests_are_packages_of_the_source():
+    """Who looks for the tests of a package finds them in the folder of its name."""
+    for folder in (TESTS / "unit").rglob("*"):
+        if folder.is_dir() and folder.name != "__pycache__":
+            mirrored = ROOT / "src" / "sottovoce" / folder.relative_to(TESTS / "unit")
+            assert (mirrored / "__init__.py").exists(), f"{folder} mirrors no package of the source"
+
+
+def test_folders_of_tests_are_on_their_page():
+    page = (TESTS / "README.md").read_text(encoding="utf-8")
+    for folder in TESTS.iterdir():
+        assert not folder.is_dir() or folder.name == "__pycache__" or f"**`{folder.name}/`**" in page, folder
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.name)
+def test_what_tests_share_is_in_support(path):
+    """A module that is no test is a helper; and no test takes its helpers from another test."""
+    where = path.relative_to(TESTS).parts[0]
+    known = where == "support" or path.name == "conftest.py" or path.name.startswith("make_")
+    assert known or path.name.startswith("test_"), f"{path} is a helper: it belongs in tests/support"
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            assert not [name for name in names if name.startswith(("test_", "conftest"))], path

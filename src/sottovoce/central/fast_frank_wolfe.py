@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.central.kernels import columns
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
@@ -43,13 +44,12 @@ class SparseScores:
     The parameters are those of `sottovoce.central.solvers.frank_wolfe.DenseScores`.
     """
 
-    def __init__(self, rows: Rows, y: NDArray[np.float64], loss: Any, clip: float, ticks: int, team: Team) -> None:
+    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
         self._rows, self._y, self._loss = rows, y, loss
         self._clip, self._per_unit = clip, ticks / clip
         n, d = rows.n_samples, rows.n_weights
         self._margins = np.zeros(n)
-        self._factor = np.zeros(n, rows.dtype)
-        self._constants = np.zeros(n, np.int64)
+        self._terms = np.zeros(n, rows.dtype), np.zeros(n, np.int64)  # of each row, factor and constant
         self._sums = np.zeros(d, np.int64)
         self._touched, self._before, self._mark = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(d, np.bool_)
         self._columns = sp.csc_array(rows.raw)
@@ -104,11 +104,9 @@ class SparseScores:
         self._change(held)
 
     def _change(self, held: NDArray[Any]) -> None:
-        rows = self._rows
         self._noted = columns.change_rows(
-            rows.kernel, rows.scale, rows.constant, self._y, self._margins, self._factor, self._constants, self._clip,
-            self._per_unit, self._loss, held, self._sums, self._touched, self._before, self._mark,
-            self._noted,
+            self._rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, held, self._terms,
+            self._sums, self._touched, self._before, self._mark, self._noted,
         )  # fmt: skip
 
     def _refill(self, noise: np.random.Generator) -> None:

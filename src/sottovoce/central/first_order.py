@@ -6,13 +6,12 @@ divided into steps. So H = c mu n / sqrt(d), with c measured once on public data
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from sottovoce._validation import magnitude
-from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.privacy.events import Event
+from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import SteppedPlan
 
 __all__ = ["FirstOrderPlan"]
 
@@ -21,7 +20,7 @@ _HORIZON_SQUARED: Final = 4.0  # c, for squared loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOrderPlan(ScaledPlan):
+class FirstOrderPlan(SteppedPlan):
     """Plan of a solver that follows clipped noisy gradients.
 
     Parameters
@@ -34,29 +33,19 @@ class FirstOrderPlan(ScaledPlan):
         are centred, and C is their scale.
     """
 
+    estimates_eigenvalue = False
+
     learning_rate: float | None = None
     clipping_norm: float | None = None
 
     def __post_init__(self) -> None:
-        if self.learning_rate is not None:
-            magnitude("learning_rate", self.learning_rate)
-        if self.clipping_norm is not None:
-            magnitude("clipping_norm", self.clipping_norm)
-
-    @property
-    def estimates_eigenvalue(self) -> bool:
-        """No step needs it."""
-        return False
+        super().__post_init__()
+        self.check_given(magnitude, "learning_rate", "clipping_norm")
 
     @property
     def estimates_labels(self) -> bool:
         """True for losses without a Lipschitz bound, unless the clip is given."""
         return self.clipping_norm is None and not math.isfinite(self.loss.lipschitz)
-
-    @property
-    def mu_model(self) -> float:
-        """Gaussian-DP parameter that is left for the steps of each model."""
-        return self.mu_steps / math.sqrt(self.n_models)
 
     @property
     def horizon(self) -> float:
@@ -65,25 +54,22 @@ class FirstOrderPlan(ScaledPlan):
         return min(factor * self.mu_model * self.n_samples / math.sqrt(self.n_weights), 10.0 / self.alpha_scaled)
 
     @property
+    def spread(self) -> float:
+        """Share of a row's length that a step may see."""
+        return 1.0
+
+    @property
     def safe_rate(self) -> float:
         """Learning rate that converges for rows of norm at most 1."""
         smoothness = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
-        return 1.0 / (smoothness + self.alpha_scaled)
+        return 1.0 / (smoothness * self.spread**2 + self.alpha_scaled)
 
     def clip_for(self, scales: Scales) -> float:
         """Return C."""
         if self.clipping_norm is not None:
             return self.clipping_norm * (self.label_bound or 1.0)
-        return self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan, the scales and the clip; see `Plan.run`."""
-        return self.with_counts(self.event), self.chosen(self.scales_of(released))
+        return self.spread * (self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else scales.label)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and what follows from them, for the receipt."""
-        out: dict[str, object] = {"clipping norm": self.clip_for(scales)}
-        if self.estimates_labels:
-            out["label location, from the middle of the bounds (noisy)"] = scales.location
-            out["label scale (noisy)"] = scales.label
-        return out
+        """Return the released values, and the clip, for the receipt."""
+        return {"clipping norm": self.clip_for(scales), **super().chosen(scales)}

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.kernels.transposed import BLOCK, transposed
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
@@ -31,11 +31,8 @@ from sottovoce.losses import Loss
 
 __all__ = ["PerturbedObjective", "gradient_rounding", "minimise"]
 
-Vector = NDArray[np.float64]
-
 _UNIT: Final = 2.0**-53
 _FACTORED: Final = 1024  # weights up to which the Hessian is formed
-_HESSIAN_ROWS: Final = 8192
 _NEWTON_STEPS: Final = 100
 _CG_STEPS: Final = 250
 _HALVINGS: Final = 40
@@ -123,13 +120,10 @@ class PerturbedObjective:
     def _combined(self, r: Vector) -> Vector:
         """Return X'r of the scaled rows."""
         rows = self.rows
-        ranges = self.team.split(rows.n_samples, rows.work)
-        parts = np.zeros((len(ranges), rows.n_weights))
-        self.team.run(
-            lambda part, lo, hi: transposed(rows.kernel, rows.scale, rows.constant, r, lo, hi, parts[part]), ranges
-        )
-        total: Vector = parts.sum(axis=0)
-        return total
+        return self.team.total(
+            lambda lo, hi, part: transposed(rows.kernel, r, lo, hi, part),
+            rows.n_samples, rows.work, np.zeros(rows.n_weights),
+        )  # fmt: skip
 
 
 def minimise(objective: PerturbedObjective, tolerance: float) -> Vector:
@@ -186,8 +180,8 @@ def _weighted_gram(rows: Rows, weights: Vector) -> Vector:
     features = rows.raw.shape[1]
     gram = np.zeros((rows.n_weights, rows.n_weights))
     used = np.flatnonzero(weights)
-    for start in range(0, len(used), _HESSIAN_ROWS):
-        places = used[start : start + _HESSIAN_ROWS]
+    for start in range(0, len(used), PIECE):
+        places = used[start : start + PIECE]
         root = np.sqrt(weights[places])
         block: Any = rows.raw[places].astype(np.float64)
         factor = root * rows.scale[places]

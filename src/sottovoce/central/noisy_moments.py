@@ -36,9 +36,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sottovoce._numerics import Vector
 from sottovoce.central.plan import LeastSquares
 
 __all__ = ["NoisyMoments"]
@@ -58,17 +58,17 @@ class NoisyMoments:
         s, of an entry of the diagonal; the others have s / sqrt(2).
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Vector
     label_weight: float
     noise_std: float
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Vector:
         """Noisy X'X."""
         return self.matrix[:-1, :-1]
 
     @property
-    def cross(self) -> NDArray[np.float64]:
+    def cross(self) -> Vector:
         """Noisy X't."""
         return self.matrix[:-1, -1] / self.label_weight
 
@@ -83,12 +83,12 @@ class NoisyMoments:
         return math.sqrt(2.0) * self.noise_std * (math.sqrt(len(self.gram)) + 1.0)
 
     @cached_property
-    def _spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _spectrum(self) -> tuple[Vector, Vector]:
         """Eigenvalues of noisy X'X, the smallest first, and eigenvectors."""
         values, vectors = eigh(self.gram)
         return values, vectors
 
-    def ridge(self, penalty: float) -> tuple[NDArray[np.float64], float]:
+    def ridge(self, penalty: float) -> tuple[Vector, float]:
         """Return the weights, and the penalty that they were found with: at least ``penalty`` (alpha n)."""
         values, vectors = self._spectrum
         chosen = max(penalty, 0.5 * self.radius - max(0.0, float(values[0])))

@@ -8,11 +8,17 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["Team", "default_threads", "team"]
+
+S = TypeVar("S", bound=np.generic)
 
 _SMALL = 200_000  # entries below which a second thread costs more than it saves
 
@@ -41,6 +47,16 @@ class Team:
         futures = [self._pool.submit(task, part, lo, hi) for part, (lo, hi) in enumerate(ranges)]
         for future in futures:
             future.result()
+
+    def total(
+        self, task: Callable[[int, int, NDArray[S]], None], n_rows: int, work: float, zeros: NDArray[S]
+    ) -> NDArray[S]:
+        """Return the sum of what ``task(lo, hi, part)`` adds to ``part``, from ``zeros``, in each range of rows."""
+        ranges = self.split(n_rows, work)
+        parts = np.tile(zeros, (len(ranges), 1))
+        self.run(lambda part, lo, hi: task(lo, hi, parts[part]), ranges)
+        total: NDArray[S] = parts.sum(axis=0)
+        return total
 
 
 @contextmanager

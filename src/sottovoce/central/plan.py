@@ -1,28 +1,24 @@
 """The frozen plan: made from public facts before any data are read; it scales the noise and it is accounted."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
-from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
 from sottovoce.randomness import Streams
 
-__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Solution", "most_rows"]
+__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows", "one_vs_rest"]
 
-Progress = Callable[[int, int], None]
-
-# Sensitivities are multiplied by this: it covers the rounding of norms, factors and products, each below 2^-22
-# relative.
-ROUNDING_SLACK: Final = 1.0 + 2.0**-20
+Progress = Callable[[int, int], None]  # steps done of all models, and their number
+Report = Callable[[int], None]  # steps done of one model
 
 _MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
 
@@ -42,8 +38,8 @@ class LeastSquares:
         For rows of norm at most 1, the intercept's weight last; infinite errors where the data cannot tell.
     """
 
-    estimates: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
+    estimates: Vector
+    standard_errors: Vector
 
 
 @dataclass(frozen=True)
@@ -66,12 +62,25 @@ class Solution:
         For confidence intervals, from solvers that can tell.
     """
 
-    weights: NDArray[np.float64]
+    weights: Vector
     n_steps: int
     event: Event
     chosen: dict[str, object]
     offset: float = 0.0
     least_squares: LeastSquares | None = None
+
+
+T = TypeVar("T")
+
+
+class _Fact(Generic[T]):
+    """A fact that a plan shows as an attribute of its own."""
+
+    def __init__(self, read: Callable[[TrainingFacts], T]) -> None:
+        self._read = read
+
+    def __get__(self, plan: "Plan", kind: type["Plan"]) -> T:
+        return self._read(plan.facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,38 +89,38 @@ class Plan(ABC):
 
     Parameters
     ----------
-    loss : Loss
-    n_samples : int
-        Public number of rows (a stand-in for it under add-remove adjacency).
-    n_features : int
-    n_models : int
-        Binary models trained on the same rows (one-vs-rest); each gets an equal part of the budget.
-    alpha : float
-        L2 penalty for rows in units of ``data_norm``, the intercept's column included.
-    intercept : float
-        Value of the intercept's column in units of ``data_norm``; 0 for none.
-    epsilon, delta : float
-    adjacency : Adjacency
-    label_bound : float or None
-        Public bound on |y| after centring (squared loss).
+    facts : TrainingFacts
+        Each of them is an attribute of the plan too; ``intercept`` is the value of the intercept's column.
     choice : str
         Why ``solver="auto"`` took this solver; empty when the user named it.
     """
 
+    # Name of the solver as users give it.
+    solver: ClassVar[str]
+    # Page with statement and proof.
+    proof: ClassVar[str] = "docs/privacy/dp_scd.md"
     # Whether the solver visits rows in order, by `Rows.sweep` and `Rows.blocks` alone: then tables on disk will do.
     in_order: ClassVar[bool] = False
 
-    loss: Loss
-    n_samples: int
-    n_features: int
-    n_models: int
-    alpha: float
-    intercept: float
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    label_bound: float | None
+    facts: TrainingFacts
     choice: str = ""
+
+    loss = _Fact(lambda facts: facts.loss)
+    n_samples = _Fact(lambda facts: facts.n_samples)
+    n_features = _Fact(lambda facts: facts.n_features)
+    n_models = _Fact(lambda facts: facts.n_models)
+    n_weights = _Fact(lambda facts: facts.n_weights)
+    alpha = _Fact(lambda facts: facts.alpha)
+    alpha_scaled = _Fact(lambda facts: facts.alpha_scaled)
+    intercept = _Fact(lambda facts: facts.constant)
+    epsilon = _Fact(lambda facts: facts.epsilon)
+    delta = _Fact(lambda facts: facts.delta)
+    adjacency = _Fact(lambda facts: facts.adjacency)
+    label_bound = _Fact(lambda facts: facts.label_bound)
+    is_private = _Fact(lambda facts: facts.is_private)
+
+    def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
+        """Check the solver's own options."""
 
     @property
     @abstractmethod
@@ -130,7 +139,7 @@ class Plan(ABC):
 
     @abstractmethod
     def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
 
@@ -160,21 +169,6 @@ class Plan(ABC):
         """What the statement covers, for the receipt."""
 
     @property
-    @abstractmethod
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/dp_scd.md"
-
-    @property
-    def is_private(self) -> bool:
-        """False for a run without noise."""
-        return math.isfinite(self.epsilon)
-
-    @property
     def promised_epsilon(self) -> float:
         """Epsilon of the receipt; more than `epsilon` only for reproductions of methods whose claim does not hold."""
         return self.epsilon
@@ -185,16 +179,6 @@ class Plan(ABC):
         if self.adjacency is not Adjacency.ADD_REMOVE:
             return ()
         return (f"the table has at most {_MOST_ROWS} n_public rows (rounding errors are bounded for as many)",)
-
-    @property
-    def n_weights(self) -> int:
-        """Weights of one model."""
-        return self.n_features + (self.intercept > 0.0)
-
-    @property
-    def alpha_scaled(self) -> float:
-        """L2 penalty for rows scaled to norm at most 1 together with the intercept's column."""
-        return self.alpha / (1.0 + self.intercept**2)
 
     def details(self) -> dict[str, object]:
         """Return the solver's own parameters for summary and receipt."""
@@ -216,3 +200,20 @@ class Plan(ABC):
             **self.details(),
             "event": describe(self.event),
         }
+
+    def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
+        """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""
+        for name in options:
+            if getattr(self, name) is not None:
+                check(name, getattr(self, name), **limits)
+
+
+def one_vs_rest(
+    targets: Sequence[Vector], n_steps: int, progress: Progress, train: Callable[[Vector, Report], Vector]
+) -> Vector:
+    """Train one model of ``n_steps`` for each target, one after the other, and return their weights, one a line."""
+
+    def train_one(model: int, y: Vector) -> Vector:
+        return train(y, lambda step: progress(model * n_steps + step, n_steps * len(targets)))
+
+    return np.stack([train_one(model, y) for model, y in enumerate(targets)])

@@ -7,21 +7,23 @@ hides the difference: what a solver adds up in whole ticks is the same, bit by b
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
+from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
-__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows"]
-
-PIECE = 8192  # rows that are turned into double precision at a time
+__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows", "norm_bounds"]
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
 
@@ -40,20 +42,24 @@ class Rows:
     ----------
     raw : Matrix
         The user's matrix, untouched.
-    kernel : ndarray or CSR
-        The same memory as the kernels take it; None for a table on disk, whose blocks come from `sweep`.
     scale : ndarray of shape (n,)
-    norm : ndarray of shape (n,)
-        Upper bound on the norm of each row, in (0, 1].
+    divisor : ndarray of shape (n,)
+        What kernels divide a row's clip by: an upper bound on its norm, in (0, 1].
     constant : float
         Entry of the intercept's column; 0 when there is none.
     """
 
     raw: Matrix
-    kernel: Any
-    scale: NDArray[np.float64]
-    norm: NDArray[np.float64]
+    scale: Vector
+    divisor: Vector
     constant: float
+
+    @cached_property
+    def kernel(self) -> ScaledRows:
+        """The same memory as the kernels take it; a table on disk has blocks for them, which come from `sweep`."""
+        raw: Any = self.raw
+        X = CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
+        return ScaledRows(X, self.scale, self.divisor, self.constant)
 
     @property
     def n_samples(self) -> int:
@@ -84,9 +90,9 @@ class Rows:
         reading = self.raw.blocks() if team is None else self.raw.blocks(team.n_threads, team.ahead)
         with closing(reading) as blocks:
             for place, raw in blocks:
-                yield place, Rows(raw, raw, self.scale[place], self.norm[place], self.constant)
+                yield place, Rows(raw, self.scale[place], self.divisor[place], self.constant)
 
-    def weights(self, w: NDArray[np.float64]) -> NDArray[Any]:
+    def weights(self, w: Vector) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold."""
         most = np.finfo(self.dtype).max
         return np.clip(w, -most, most).astype(self.dtype)
@@ -109,7 +115,7 @@ class Rows:
             raw = np.array(raw)
             raw[far] *= scale[far, None]
         scale[far] = 1.0
-        return Rows(raw, _kernel(raw), scale, self.norm, self.constant)
+        return Rows(raw, scale, self.divisor, self.constant)
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.
@@ -159,12 +165,32 @@ class Rows:
                 call = _bound(task, block, views)
                 team.run(call, team.split(block.n_samples, block.work))
 
-    def margins(self, w: NDArray[np.float64], team: Team) -> NDArray[np.float64]:
+    def total(self, team: Team, task: Callable[..., None], *vectors: NDArray[Any]) -> NDArray[np.int64]:
+        """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are.
+
+        Parameters
+        ----------
+        team : Team
+        task : callable
+            ``task(rows, *views, lo, hi, sums)`` adds the terms of a range of the kernel's ``rows`` to ``sums``.
+        *vectors : ndarray of shape (n,)
+            As for `sweep`.
+        """
+        sums = np.zeros((self.n_parts(team), self.n_weights), np.int64)
+
+        def one_range(part: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
+            task(block.kernel, *views, lo, hi, sums[part])
+
+        self.sweep(team, one_range, *vectors)
+        total: NDArray[np.int64] = sums.sum(axis=0)
+        return total
+
+    def margins(self, w: Vector, team: Team) -> Vector:
         """Return x_i . w of every row, in double precision."""
         out = np.empty(self.n_samples)
 
-        def task(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
-            passes.margins(block.kernel, block.scale, block.constant, w, lo, hi, out)
+        def task(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:
+            passes.margins(block.kernel, w, lo, hi, out)
 
         self.sweep(team, task, out)
         return out
@@ -189,15 +215,17 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
     DataError
         If an entry is NaN or infinite; the message names the first one.
     """
-    kernel = _kernel(raw)
-    length = _lengths(raw, kernel, names, team)
-    whole = np.sqrt(1.0 + constant**2)
-    scale = np.minimum(1.0 / data_norm, 1.0 / np.maximum(length, 1e-300)) / whole
-    entry = constant / whole
+    unit = RowUnit(data_norm, constant)
+    length = _lengths(raw, names, team)
+    scale = np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
+    return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
+
+
+def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
+    """Return upper bounds in (0, 1] on the norms of rows of a ``length`` times ``scale``, with their constant."""
     with np.errstate(invalid="ignore"):
         scaled = np.where(np.isfinite(length), scale * length, 1.0)
-    norm = np.sqrt(scaled**2 + entry**2)
-    return Rows(raw, kernel, scale, np.clip(norm, _NORM_FLOOR, 1.0), entry)
+    return np.clip(np.sqrt(scaled**2 + constant**2), _NORM_FLOOR, 1.0)
 
 
 def make_bounded_rows(
@@ -205,7 +233,7 @@ def make_bounded_rows(
 ) -> Rows:
     """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
 
-    ``norm`` of the result, by which kernels divide a row's clip, bounds the largest entry and not the length: it is 1.
+    The ``divisor`` of the result bounds the largest entry and not the length: it is 1.
     A copy is made only where an entry is beyond the bound.
 
     Parameters
@@ -224,23 +252,23 @@ def make_bounded_rows(
     DataError
         If an entry is NaN or infinite; the message names the first one.
     """
-    _lengths(raw, _kernel(raw), names, team)
+    _lengths(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw
     if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
         values = np.clip(values, -data_bound, data_bound)
         raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if _is_sparse(raw) else values
     n = raw.shape[0]
-    return Rows(raw, _kernel(raw), np.full(n, 1.0 / data_bound), np.ones(n), constant)
+    return Rows(raw, np.full(n, 1.0 / data_bound), np.ones(n), constant)
 
 
-def _lengths(raw: Matrix, kernel: Any, names: "list[str] | None", team: Team) -> NDArray[np.float64]:
+def _lengths(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
     """Return the norm of each row; NaN and infinity in the rows are refused."""
     length = np.empty(raw.shape[0])
 
-    def measure(part: int, lo: int, hi: int, block: Rows, out: NDArray[np.float64]) -> None:
-        passes.norms(block.kernel, lo, hi, out)
+    def measure(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:
+        passes.norms(block.kernel.X, lo, hi, out)
 
-    Rows(raw, kernel, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
+    Rows(raw, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
     bad = np.flatnonzero(np.isnan(length))
     if bad.size:
         raise DataError(_describe(raw, int(bad[0]), bad.size, names))
@@ -249,12 +277,6 @@ def _lengths(raw: Matrix, kernel: Any, names: "list[str] | None", team: Team) ->
 
 def _bound(task: Callable[..., None], block: Rows, views: list[NDArray[Any]]) -> Callable[[int, int, int], None]:
     return lambda part, lo, hi: task(part, lo, hi, block, *views)
-
-
-def _kernel(raw: Matrix) -> Any:
-    if isinstance(raw, StreamedTable):
-        return None
-    return CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
 
 
 def _is_sparse(raw: Matrix) -> bool:

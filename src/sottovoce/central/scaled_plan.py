@@ -1,29 +1,24 @@
-"""What the forms of DP-SCD share: the two estimated scales and the mechanism that releases a clipped sum."""
+"""What solvers share that first release scales of the data: lambda_max, and two numbers on the labels."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.plan import ROUNDING_SLACK, Plan
+from sottovoce.central.plan import Plan
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import number_of_counts, release_label_location_and_scale, release_largest_eigenvalue
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = ["ScaledPlan", "Scales", "clipped_mechanism", "sum_mechanism"]
+__all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
-_USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
-_TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
-_SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
-
 
 # names in the receipt
 _EIGENVALUE: Final = "lambda_max (noisy)"
@@ -40,27 +35,18 @@ class Scales:
     label: float
     events: tuple[Event, ...]
 
-    def chosen(self, plan: "ScaledPlan") -> dict[str, object]:
-        """Return the released values for the receipt."""
-        out: dict[str, object] = {_EIGENVALUE: self.eigenvalue} if plan.estimates_eigenvalue else {}
-        if plan.estimates_labels:
-            out |= {_LOCATION: self.location, _LABEL: self.label}
-        return out
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledPlan(Plan):
     """Plan of a solver that first releases lambda_max and, without a Lipschitz bound, two numbers on the labels."""
 
-    @property
+    # Whether lambda_max is released first.
+    estimates_eigenvalue: ClassVar[bool] = True
+
+    @cached_property
     def mu(self) -> float:
         """Gaussian-DP parameter of (epsilon, delta)."""
         return gaussian_mu(self.epsilon, self.delta)
-
-    @property
-    def estimates_eigenvalue(self) -> bool:
-        """True when lambda_max is released first; solvers that do without say False."""
-        return True
 
     @property
     def estimates_labels(self) -> bool:
@@ -83,6 +69,11 @@ class ScaledPlan(Plan):
         return self.mu * math.sqrt(1.0 - _SHARE * self.n_scales)
 
     @property
+    def mu_model(self) -> float:
+        """Gaussian-DP parameter that is left for the steps of each model."""
+        return self.mu_steps / math.sqrt(self.n_models)
+
+    @property
     def scale_events(self) -> tuple[Event, ...]:
         """What the scales will cost."""
         return (GaussianEvent(1.0 / self.mu_scale),) * self.n_scales
@@ -90,14 +81,9 @@ class ScaledPlan(Plan):
     @property
     def scale_releases(self) -> tuple[str, ...]:
         """What is released of the scales, in words."""
-        return (
-            *(("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",) if self.estimates_eigenvalue else ()),
-            *(
-                ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
-                if self.estimates_labels
-                else ()
-            ),
-        )
+        eigenvalue = ("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",)
+        labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
+        return eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
 
     def scales_of(self, released: Mapping[str, object]) -> Scales:
         """Return the scales from what a receipt says of them; one that is not estimated is 1."""
@@ -109,21 +95,26 @@ class ScaledPlan(Plan):
             label = number(_LABEL, released.get(_LABEL), above=0.0)
         return Scales(eigenvalue, location, label, self.scale_events)
 
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        """Return the released values, and what follows from them, for the receipt."""
+        out: dict[str, object] = {_EIGENVALUE: scales.eigenvalue} if self.estimates_eigenvalue else {}
+        return out | ({_LOCATION: scales.location, _LABEL: scales.label} if self.estimates_labels else {})
+
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event of the plan, and the scales; see `Plan.run`."""
-        return self.with_counts(self.event), self.scales_of(released).chosen(self)
+        """Return the event of the plan, the scales and what follows from them; see `Plan.run`."""
+        return self.with_counts(self.event), self.chosen(self.scales_of(released))
 
     def with_counts(self, planned: Event) -> Event:
         """Return a planned event with the noisy counts that the scale of the labels is made of."""
         if not self.estimates_labels:
             return planned
-        n_counts = number_of_counts(located=self.intercept > 0.0)
+        n_counts = number_of_counts(located=self.facts.constant > 0.0)
         counts = RepeatedEvent(GaussianEvent(math.sqrt(n_counts) / self.mu_scale), n_counts)
         assert isinstance(planned, ComposedEvent)
         place = self.n_scales - 1  # the labels come last of the scales
         return ComposedEvent((*planned.events[:place], counts, *planned.events[place + 1 :]))
 
-    def release_scales(self, rows: Rows, targets: list[NDArray[np.float64]], noise: np.random.Generator) -> Scales:
+    def release_scales(self, rows: Rows, targets: Sequence[Vector], noise: np.random.Generator) -> Scales:
         """Release the scales as planned; one that is not estimated is 1, its public bound."""
         events: list[Event] = []
         eigenvalue, location, label = 1.0, 0.0, 1.0
@@ -138,32 +129,9 @@ class ScaledPlan(Plan):
                 targets[0],
                 n_public=self.n_samples,
                 bound=self.label_bound,
-                located=self.intercept > 0.0,
+                located=self.facts.constant > 0.0,
                 mu=self.mu_scale,
                 noise=noise,
             )
             events.append(spent)
         return Scales(eigenvalue, location, label, tuple(events))
-
-
-def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
-    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
-    return clipped_mechanism(adjacency.sum_factor * clip, clip, noise_multiplier)
-
-
-def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:
-    """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
-
-    Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
-
-    Raises
-    ------
-    ParameterError
-        If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
-        released values, and is never so for parameters within their ranges.
-    """
-    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=1.0 / _SMALLEST_CLIP)
-    sensitivity = l2_sensitivity * ROUNDING_SLACK
-    countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
-    useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
-    return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.plan import most_rows
-from sottovoce.central.rows import PIECE, Rows
+from sottovoce.central.rows import Rows
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
@@ -79,7 +80,7 @@ def release_largest_eigenvalue(
     return min(1.0, max(lowest, estimate)), event
 
 
-def gram(rows: Rows, extra: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def gram(rows: Rows, extra: Vector | None = None) -> Vector:
     """Return X'X of the scaled rows in double precision, piece by piece; ``extra`` is appended as a last column.
 
     The result is the same however the rows are stored.
@@ -110,7 +111,7 @@ def number_of_counts(*, located: bool) -> int:
 
 
 def release_label_location_and_scale(
-    y: NDArray[np.float64], *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
+    y: Vector, *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
 ) -> tuple[float, float, Event]:
     """Release a median of y and a 90 % quantile of the distances from it, by noisy bisection.
 

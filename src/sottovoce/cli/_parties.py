@@ -19,7 +19,7 @@ from sottovoce._validation import number
 from sottovoce.cli._options import Reading
 from sottovoce.cli._parse import parse_by_party
 from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
 from sottovoce.vertical.alignment.align import AlignmentReport
@@ -185,10 +185,7 @@ class SeveralTables(PartySource):
     def read(self, paths: Sequence[Path]) -> Gathered:
         """Return the parties of these files, in the order of the parties, with the people whom all of them hold."""
         parties = [self._read_party(facts, path) for facts, path in zip(self.facts, paths, strict=True)]
-        try:
-            aligned = align(parties, method=self.method, duplicates=self.duplicates)
-        except DataError as error:
-            raise DataError(str(error).replace('duplicates="drop"', "--duplicates drop")) from None
+        aligned = align(parties, method=self.method, duplicates=self.duplicates)
         return Gathered(cast("list[Party]", list(aligned.parties.values())), aligned.report)
 
     def _read_party(self, facts: PartyFacts, path: Path) -> Party:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 import warnings
 from importlib.metadata import version
@@ -31,7 +32,8 @@ class _Commands(LazyGroup):
             try:
                 return super().invoke(ctx)
             except SottovoceError as error:
-                typer.echo("\n".join((f"error: {error}", *getattr(error, "__notes__", ()))), err=True)
+                text = "\n".join((f"error: {error}", *getattr(error, "__notes__", ())))
+                typer.echo(_ARGUMENT.sub(_as_option, text), err=True)
                 raise typer.Exit(2) from None
             except OSError as error:
                 if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is no error
@@ -39,6 +41,18 @@ class _Commands(LazyGroup):
                 place = "" if error.filename is None else f"{error.filename}: "
                 typer.echo(f"error: {place}{error.strerror}", err=True)
                 raise typer.Exit(2) from None
+
+
+# what an error asks for in Python, and what it is called here
+_ARGUMENT = re.compile(
+    r"\b(another_run|delimiter|duplicates|format|header|overwrite|same_unit|target)=(True|False|\"(\.\.\.|[\w-]+)\")"
+)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, value, text = found.groups()
+    name = "force" if name == "overwrite" else name.replace("_", "-")
+    return f"--{'no-' * (value == 'False')}{name}{f' {text}' if text not in (None, '...') else ''}"
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -70,7 +70,8 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.alignment.align import DUPLICATES, METHODS, AlignmentReport
 from sottovoce.vertical.coordinator.history import History
-from sottovoce.vertical.estimators.base import MECHANISMS, VerticalEstimator
+from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
 
 __all__ = ["vertical"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sottovoce._validation import choice
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
@@ -14,7 +15,6 @@ from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.published.scd.paper import PaperPlan
@@ -38,21 +38,7 @@ _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturba
 
 
 def make_plan(
-    solver: str,
-    *,
-    loss: Loss,
-    n_samples: int,
-    n_features: int,
-    n_models: int,
-    alpha: float,
-    intercept: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    label_bound: float | None,
-    tol: float,
-    max_iter: int,
-    options: Mapping[str, object] | None = None,
+    solver: str, facts: TrainingFacts, options: Mapping[str, object] | None = None, *, tol: float, max_iter: int
 ) -> Plan:
     """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
 
@@ -60,14 +46,13 @@ def make_plan(
     ----------
     solver : str
         One of `SOLVERS`; ``"auto"`` chooses from public facts, and the plan says why.
-    loss, n_samples, n_features, n_models, alpha, intercept, epsilon, delta, adjacency, label_bound
-        Public facts; see `sottovoce.central.plan.Plan`.
+    facts : TrainingFacts
+    options : mapping or None
+        Public parameters of the solver itself, by the names of its plan's own fields.
     tol : float
         Stopping tolerance of a run without noise.
     max_iter : int
         Cap on its epochs.
-    options : mapping or None
-        Public parameters of the solver itself, by the names of its plan's own fields.
 
     Raises
     ------
@@ -75,28 +60,16 @@ def make_plan(
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
     choice("solver", solver, SOLVERS)
-    facts: dict[str, Any] = {
-        "loss": loss,
-        "n_samples": n_samples,
-        "n_features": n_features,
-        "n_models": n_models,
-        "alpha": alpha,
-        "intercept": intercept,
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": adjacency,
-        "label_bound": label_bound,
-    }
-    taken = "scd" if solver == "auto" else solver
-    if solver == "auto" and math.isfinite(epsilon):
-        taken, facts["choice"] = _choose(loss, n_samples, n_models, epsilon, delta, adjacency, options)
+    taken, why = ("scd" if solver == "auto" else solver), ""
+    if solver == "auto" and facts.is_private:
+        taken, why = _choose(facts, options)
     kind = _KINDS[taken]
     own = _options(solver, kind, options)
-    if math.isinf(epsilon) and kind is SGDPlan:
-        return PlainSGDPlan(**facts, **own)
-    if math.isinf(epsilon):
-        return NonPrivatePlan(**facts, tol=tol, max_iter=max_iter)
-    return kind(**facts, **own)
+    if facts.is_private:
+        return kind(facts=facts, choice=why, **own)
+    if kind is SGDPlan:
+        return PlainSGDPlan(facts=facts, **own)
+    return NonPrivatePlan(facts=facts, tol=tol, max_iter=max_iter)
 
 
 def automatic_alpha(n_samples: int, *, private: bool) -> float:
@@ -108,20 +81,13 @@ def automatic_alpha(n_samples: int, *, private: bool) -> float:
     return min(1e-3, max(0.5 / n_samples, 2e-5 if private else 1e-7))
 
 
-def _choose(
-    loss: Loss,
-    n_samples: int,
-    n_models: int,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    options: Mapping[str, object] | None,
-) -> tuple[str, str]:
+def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
     if options is not None and (not isinstance(options, Mapping) or options):
         return "scd", "solver_options were given, and without a solver's name they are those of 'scd'"
-    information = gaussian_mu(epsilon, delta) * n_samples / math.sqrt(n_models)
-    if isinstance(loss, Hinge) and adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
+    information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
+    jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
+    if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
         return "objective", (
             f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
             "perturbation is more accurate there"

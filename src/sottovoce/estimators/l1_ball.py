@@ -1,6 +1,5 @@
 """The estimators on the l1 ball: bounds on entries in place of norms, a radius in place of a penalty."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, whole_number
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
 from sottovoce.central.rows import Rows, make_bounded_rows
@@ -60,7 +60,7 @@ class DPBallEstimator(DPLinearEstimator):
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
         return 0.0, 1.0 if self.fit_intercept else 0.0
 
-    def _make_plan(self, facts: dict[str, Any], *, tol: float, max_iter: int) -> Plan:
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
         bound = magnitude(
             "data_bound", self.data_bound,
             remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
@@ -74,9 +74,9 @@ class DPBallEstimator(DPLinearEstimator):
         if self.n_steps is not None:
             whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
         scaled = radius * bound / self._target_unit()
-        if math.isinf(facts["epsilon"]):
-            return ProjectedGradientPlan(**facts, radius=scaled, tol=tol, max_iter=max_iter)
-        return FrankWolfePlan(**facts, radius=scaled, n_steps_given=self.n_steps)
+        if facts.is_private:
+            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=self.n_steps)
+        return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, StreamedTable):

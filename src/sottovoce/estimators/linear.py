@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows
@@ -90,7 +91,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return the L2 penalty and the value of the intercept's column, or 0, in units of the bound on a row."""
 
     @abstractmethod
-    def _make_plan(self, facts: dict[str, Any], *, tol: float, max_iter: int) -> Plan: ...
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
 
     @abstractmethod
     def _bound_assumption(self) -> str:
@@ -121,18 +122,18 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         alpha, constant = self._alpha_and_constant(n_samples, private=private)
-        facts: dict[str, Any] = {
-            "loss": self._make_loss(),
-            "n_samples": n_samples,
-            "n_features": int(n_features),
-            "n_models": n_models,
-            "alpha": alpha,
-            "intercept": constant,
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": adjacency,
-            "label_bound": self._label_bound(),
-        }
+        facts = TrainingFacts(
+            loss=self._make_loss(),
+            n_samples=n_samples,
+            n_features=int(n_features),
+            n_models=n_models,
+            alpha=alpha,
+            constant=constant,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            label_bound=self._label_bound(),
+        )
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
 

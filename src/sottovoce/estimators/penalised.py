@@ -1,6 +1,5 @@
 """The estimators with an L2 penalty: a bound on the norm of a row, and a choice of solvers."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,10 @@ from numpy.typing import NDArray
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
+from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows, make_rows
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -80,8 +81,8 @@ class DPPenalisedEstimator(DPLinearEstimator):
     def _has_auto_alpha(self) -> bool:
         return isinstance(self.alpha, str) and self.alpha == "auto"
 
-    def _make_plan(self, facts: dict[str, Any], *, tol: float, max_iter: int) -> Plan:
-        return make_plan(self.solver, **facts, tol=tol, max_iter=max_iter, options=self.solver_options)
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        return make_plan(self.solver, facts, self.solver_options, tol=tol, max_iter=max_iter)
 
     def _bound_assumption(self) -> str:
         return f"data_norm = {encode(self.data_norm)} (longer rows were shortened to it)"
@@ -99,7 +100,4 @@ class DPPenalisedEstimator(DPLinearEstimator):
 
     def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         assert self.data_norm is not None
-        whole = math.sqrt(1.0 + plan.intercept**2)
-        coef = weights[:, : plan.n_features] / (float(self.data_norm) * whole)
-        intercept = weights[:, -1] * (plan.intercept / whole) if plan.intercept > 0.0 else np.zeros(len(weights))
-        return coef, intercept
+        return RowUnit(float(self.data_norm), plan.intercept).to_user(weights)

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+from sottovoce._plain_data import canonical_text
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, LedgerIntegrityError, SottovoceError
-from sottovoce.ledger.entries import FIRST, Entry, canonical_json
+from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.conversion import event_under
@@ -114,9 +115,7 @@ class ChargeRecord:
 
     charge: str
     dataset: str
-    state: Literal["reserved", "committed", "cancelled"]
     event: Event
-    committed_event: Event | None
     delta: float
     adjacency: Adjacency
     seeded: bool
@@ -124,12 +123,14 @@ class ChargeRecord:
     at: str
     who: str
     code: str
-    ended_at: str | None
-    ended_by: str | None
-    reason: str | None
-    by_hand: bool
     receipt: str | None
     seq: int
+    state: Literal["reserved", "committed", "cancelled"] = "reserved"
+    committed_event: Event | None = None
+    ended_at: str | None = None
+    ended_by: str | None = None
+    reason: str | None = None
+    by_hand: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -217,13 +218,22 @@ class Book:
             raise LedgerError(f"charge {charge!r} is not in this ledger.")
         return self._accounts[self._charges[charge]].charges[charge]
 
-    def day_of(self, charge: str) -> str | None:
+    def day_of(self, charge: str | None) -> str | None:
         """Return the day on which a charge was reserved, None before that."""
         return self.charge(charge).at[:10] if charge in self._charges else None
 
     def spent(self, dataset: str) -> float:
         """Return the epsilon that is spent, at the budget's delta."""
         return self.account(dataset).spent()
+
+    def check_new(self, dataset: str) -> None:
+        """Refuse the name of a data set that has a budget already."""
+        if dataset in self._accounts:
+            known = self._accounts[dataset].dataset
+            raise LedgerError(
+                f"dataset {dataset!r} exists already, with epsilon={known.epsilon!r} and delta={known.delta!r}: a "
+                "budget is never changed. Choose another name for other people."
+            )
 
     def check_fits(self, dataset: str, event: Event, made_for: Adjacency, delta: float) -> None:
         """Refuse a charge that does not fit.
@@ -236,17 +246,16 @@ class Book:
             If the event was made for another adjacency, or cannot be accounted.
         """
         account = self.account(dataset)
-        known = account.dataset
+        known, spent = account.dataset, account.spent()
+        budget = f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}"
         if _unprotected(event):
             if known.allow_nonprivate:
                 return
             raise BudgetError(
-                f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}, and this run "
-                "would release something without protection (epsilon = inf). Train with a finite epsilon, or create "
-                "the data set with allow_nonprivate=True if that is meant.",
-                budget=(known.epsilon, known.delta), spent=account.spent(), asked=float("inf"),
+                f"{budget}, and this run would release something without protection (epsilon = inf). Train with a "
+                "finite epsilon, or create the data set with allow_nonprivate=True if that is meant.",
+                budget=(known.epsilon, known.delta), spent=spent, asked=float("inf"),
             )  # fmt: skip
-        spent = account.spent()
         asked = account.spent_with(_release(known.adjacency, event, made_for, delta))
         if known.filter.covers(asked):
             return
@@ -258,9 +267,8 @@ class Book:
         else:
             remedy = "Ask for less (see `sottovoce ledger show`), or use data of other people."
         raise BudgetError(
-            f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}, of which "
-            f"epsilon={spent:.6g} is spent; this run would bring it to epsilon={asked:.6g}. Nothing was charged. "
-            f"{remedy}",
+            f"{budget}, of which epsilon={spent:.6g} is spent; this run would bring it to epsilon={asked:.6g}. Nothing "
+            f"was charged. {remedy}",
             budget=(known.epsilon, known.delta), spent=spent, asked=asked,
         )  # fmt: skip
 
@@ -278,7 +286,7 @@ class Book:
                 raise LedgerError(
                     f"dataset {dataset!r} is charged for this receipt already, by entry {known.seq} of "
                     f"{known.at[:10]}. If it is the receipt of another run, equal to the last letter, say so: "
-                    "another_run=True (--another-run)."
+                    "another_run=True."
                 )
 
     def check_open(self, charge: str) -> None:
@@ -331,10 +339,9 @@ class Book:
             raise LedgerIntegrityError(f"{place} does not follow entry {entry.seq - 1}: the chain of hashes is broken.")
         if (entry.kind == "ledger") != (entry.seq == 0):
             raise LedgerIntegrityError(f"{place} is of kind {entry.kind!r}, which has no place there.")
+        take = {"ledger": self._found, "create": self._create, "reserve": self._reserve}.get(entry.kind, self._close)
         try:
-            {"ledger": self._found, "create": self._create, "reserve": self._reserve}.get(entry.kind, self._close)(
-                entry
-            )
+            take(entry)
         except LedgerIntegrityError as error:
             raise LedgerIntegrityError(f"{place}: {error}") from None
         except (SottovoceError, KeyError, TypeError, AttributeError) as error:
@@ -383,9 +390,7 @@ class Book:
         charge = ChargeRecord(
             charge=str(body["charge"]),
             dataset=str(body["dataset"]),
-            state="reserved",
             event=_event(body["event"]),
-            committed_event=None,
             delta=number("delta", body["delta"], at_least=0.0, below=1.0),
             adjacency=Adjacency.parse(body["adjacency"]),
             seeded=body["seeded"],
@@ -393,10 +398,6 @@ class Book:
             at=entry.at,
             who=entry.who,
             code=entry.code,
-            ended_at=None,
-            ended_by=None,
-            reason=None,
-            by_hand=False,
             receipt=None if body.get("receipt") is None else str(body["receipt"]),
             seq=entry.seq,
         )
@@ -427,7 +428,7 @@ class Book:
 
 
 def _event(data: object) -> Event:
-    return _read_event(canonical_json(data))
+    return _read_event(canonical_text(data))
 
 
 @lru_cache(maxsize=4096)

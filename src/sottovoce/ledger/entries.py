@@ -1,23 +1,18 @@
 """The entries of a ledger: plain data in one canonical text, each with the hash of the one before it."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sottovoce._plain_data import canonical_text, digest
 from sottovoce.exceptions import LedgerIntegrityError
 
-__all__ = ["FIRST", "KINDS", "Entry", "canonical_json"]
+__all__ = ["FIRST", "KINDS", "Entry"]
 
 FIRST: Final = "0" * 64  # "the hash before the first entry"
 KINDS: Final = ("ledger", "create", "reserve", "commit", "cancel")
 _FIELDS: Final = {"seq": int, "previous": str, "kind": str, "at": str, "who": str, "code": str, "body": dict}
-
-
-def canonical_json(data: object) -> str:
-    """Return the one text that stands for ``data``: sorted keys, no spaces, ASCII, floats that read back exactly."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -52,12 +47,12 @@ class Entry:
     @property
     def text(self) -> str:
         """The entry as it is stored and hashed."""
-        return canonical_json({name: getattr(self, name) for name in _FIELDS})
+        return canonical_text({name: getattr(self, name) for name in _FIELDS})
 
     @property
     def hash(self) -> str:
         """SHA-256 of `text`, as hexadecimal digits."""
-        return hashlib.sha256(self.text.encode("ascii")).hexdigest()
+        return digest({name: getattr(self, name) for name in _FIELDS})
 
     @classmethod
     def from_text(cls, text: object, *, place: str) -> "Entry":

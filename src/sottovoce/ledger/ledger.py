@@ -8,7 +8,8 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce._files import write_whole
-from sottovoce._validation import number
+from sottovoce._plain_data import canonical_text
+from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
-from sottovoce.ledger.entries import FIRST, Entry, canonical_json
+from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
 from sottovoce.ledger.verification import Verification, export_line, read_row, verify_book
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -33,6 +35,7 @@ __all__ = ["Charge", "Ledger"]
 
 _CODE: Final = f"sottovoce {version('sottovoce')}"
 _LONGEST_NAME: Final = 200
+_Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say
 _TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
 
 
@@ -98,9 +101,7 @@ class Ledger:
             raise ParameterError(f"url must be a string such as 'sqlite:///budget.db'; got {url!r}.")
         self.url = url
         self.timeout = number("timeout", timeout, above=0.0, at_most=86400.0)
-        if who is not None and (not isinstance(who, str) or not who.strip()):
-            raise ParameterError(f"who must be a string that is not empty, or None; got {who!r}.")
-        self.who = who
+        self.who = None if who is None else filled_text("who", who, or_none=True)
         self._open()
 
     def _open(self) -> None:
@@ -160,30 +161,20 @@ class Ledger:
         """
         name = _checked_name(dataset)
         rule = PrivacyFilter(epsilon, delta, composition)
-        known = Adjacency.parse(adjacency)
-        if not isinstance(unit, str) or not unit.strip():
-            raise ParameterError(f"unit must be a string that is not empty; got {unit!r}.")
-        if not isinstance(allow_nonprivate, bool):
-            raise ParameterError(f"allow_nonprivate must be True or False; got {allow_nonprivate!r}.")
+        body = {
+            "dataset": name,
+            "epsilon": rule.epsilon,
+            "delta": rule.delta,
+            "adjacency": Adjacency.parse(adjacency).value,
+            "unit": filled_text("unit", unit),
+            "composition": rule.composition,
+            "allow_nonprivate": truth("allow_nonprivate", allow_nonprivate),
+        }
+        founding = {"format": FORMAT, "version": VERSION, "ledger": secrets.token_hex(16)}
         self._store.create()
 
-        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
-            if name in book.datasets:
-                raise LedgerError(
-                    f"dataset {name!r} exists already, with epsilon={book.datasets[name].epsilon!r} and "
-                    f"delta={book.datasets[name].delta!r}: a budget is never changed. Choose another name for other "
-                    "people."
-                )
-            body = {
-                "dataset": name,
-                "epsilon": rule.epsilon,
-                "delta": rule.delta,
-                "adjacency": known.value,
-                "unit": unit,
-                "composition": rule.composition,
-                "allow_nonprivate": allow_nonprivate,
-            }
-            founding = {"format": FORMAT, "version": VERSION, "ledger": secrets.token_hex(16)}
+        def bodies(book: Book) -> _Bodies:
+            book.check_new(name)
             return [*([("ledger", founding)] if book.n_entries == 0 else []), ("create", body)]
 
         self._append(bodies)
@@ -234,19 +225,15 @@ class Ledger:
             raise ParameterError(f"event must be an Event; got {event!r}.")
         delta = number("delta", delta, at_least=0.0, below=1.0)
         made_for = Adjacency.parse(adjacency)
-        if not isinstance(seeded, bool):
-            raise ParameterError(f"seeded must be True or False; got {seeded!r}.")
-        body = _reservation(dataset, event, delta, made_for, seeded, plan or {})
+        body = _reservation(dataset, event, delta, made_for, truth("seeded", seeded), plan or {})
 
-        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+        def bodies(book: Book) -> _Bodies:
             book.check_fits(dataset, event, made_for, delta)
             return [("reserve", body)]
 
-        # accounting can take a second: once before the lock is held, so that it is known when it is
-        with self._lock:
-            self._catch_up(self._store.read(self._book.n_entries))
-            self._book.check_fits(dataset, event, made_for, delta)
-        return self._charge(body["charge"], self._append(bodies))
+        with self._current() as book:  # accounting can take a second: once before the writer's lock is held
+            bodies(book)
+        return self._append(bodies)
 
     def import_receipt(
         self, dataset: str, guarantee: Guarantee, *, same_unit: bool = False, another_run: bool = False
@@ -282,9 +269,8 @@ class Ledger:
         """
         if not isinstance(guarantee, Guarantee):
             raise ParameterError(f"guarantee must be a Guarantee, as in model.guarantee_; got {guarantee!r}.")
-        for name, value in (("same_unit", same_unit), ("another_run", another_run)):
-            if not isinstance(value, bool):
-                raise ParameterError(f"{name} must be True or False; got {value!r}.")
+        truth("same_unit", same_unit)
+        truth("another_run", another_run)
         made_for = Adjacency.parse(guarantee.adjacency)
         facts = {
             "estimator": guarantee.parameters.get("estimator"),
@@ -297,12 +283,12 @@ class Ledger:
         body["receipt"] = hashlib.sha256(guarantee.signed_bytes()).hexdigest()  # the same with and without a signature
         ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
 
-        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+        def bodies(book: Book) -> _Bodies:
             known = book.account(dataset).dataset
             if not same_unit and known.unit != guarantee.unit:
                 raise LedgerError(
                     f"the receipt is about {guarantee.unit!r}, the budget of dataset {dataset!r} about {known.unit!r}. "
-                    "If both are the same in other words, say so: same_unit=True (--same-unit)."
+                    "If both are the same in other words, say so: same_unit=True."
                 )
             if guarantee.charge is not None:
                 book.check_not_charged(guarantee.charge["charge"])
@@ -311,7 +297,7 @@ class Ledger:
             book.check_fits(dataset, guarantee.event, made_for, guarantee.delta)
             return [("reserve", body), ("commit", ended)]
 
-        return self._charge(body["charge"], self._append(bodies))
+        return self._append(bodies)
 
     def commit(self, charge: Charge, event: Event) -> Charge:
         """Record the end of a run, with the event that it really had.
@@ -334,11 +320,11 @@ class Ledger:
         record = self._known(charge)
         body = {"dataset": record.dataset, "charge": record.charge, "event": event.to_dict()}
 
-        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+        def bodies(book: Book) -> _Bodies:
             book.check_commit(record.charge, event)
             return [("commit", body)]
 
-        return self._charge(record.charge, self._append(bodies))
+        return self._append(bodies)
 
     def cancel(self, charge: Charge | str, reason: str) -> Charge:
         """Give back a reservation of a run that told nobody anything: no result, and no failure over the data.
@@ -358,16 +344,14 @@ class Ledger:
             If the charge is not open.
         """
         record = self._now().charge(charge) if isinstance(charge, str) else self._known(charge)
-        if not isinstance(reason, str) or not reason.strip():
-            raise ParameterError(f"reason must be a string that is not empty; got {reason!r}.")
         by_hand = {"by_hand": True} if isinstance(charge, str) else {}
-        body = {"dataset": record.dataset, "charge": record.charge, "reason": reason, **by_hand}
+        body = {"dataset": record.dataset, "charge": record.charge, "reason": filled_text("reason", reason), **by_hand}
 
-        def bodies(book: Book) -> list[tuple[str, dict[str, Any]]]:
+        def bodies(book: Book) -> _Bodies:
             book.check_open(record.charge)
             return [("cancel", body)]
 
-        return self._charge(record.charge, self._append(bodies))
+        return self._append(bodies)
 
     def datasets(self) -> dict[str, Dataset]:
         """Return all data sets, by name."""
@@ -379,9 +363,8 @@ class Ledger:
         It says how much of the budget is used up. The promise is about the budget: that all releases together, chosen
         in any way, are (epsilon, delta)-DP with the epsilon and delta of the data set.
         """
-        with self._lock:
-            self._catch_up(self._store.read(self._book.n_entries))
-            return self._book.spent(dataset), self._book.account(dataset).dataset.delta
+        with self._current() as book:
+            return book.spent(dataset), book.account(dataset).dataset.delta
 
     def remaining(self, dataset: str, *, delta: float | None = None) -> float:
         """Return the largest epsilon that one more fit of Gaussian releases can have, 0 if none.
@@ -392,9 +375,8 @@ class Ledger:
         delta : float or None
             Delta of that fit; None for the data set's.
         """
-        with self._lock:
-            self._catch_up(self._store.read(self._book.n_entries))
-            account = self._book.account(dataset)
+        with self._current() as book:
+            account = book.account(dataset)
             known, releases = account.dataset, account.releases()
         delta = number("delta", known.delta if delta is None else delta, above=0.0, below=1.0)
         return _largest_epsilon(known.filter, releases, delta)
@@ -442,10 +424,16 @@ class Ledger:
         write_whole(path, "".join(export_line(row) for row in rows))
         return rows[-1][2] if rows else FIRST
 
-    def _now(self) -> Book:
+    @contextmanager
+    def _current(self) -> Iterator[Book]:
+        """Hold the book, with all entries read that are there now."""
         with self._lock:
             self._catch_up(self._store.read(self._book.n_entries))
-            return self._book
+            yield self._book
+
+    def _now(self) -> Book:
+        with self._current() as book:
+            return book
 
     def _catch_up(self, rows: list[Row]) -> None:
         for row in rows:
@@ -456,13 +444,8 @@ class Ledger:
             raise ParameterError(f"charge must be a Charge, from Ledger.reserve; got {charge!r}.")
         return self._now().charge(charge.charge)
 
-    def _charge(self, charge: str, entry: Entry) -> Charge:
-        record = self._book.charge(charge)
-        assert self._book.ledger is not None
-        return Charge(charge, record.dataset, self._book.ledger, entry.seq, entry.hash)
-
-    def _append(self, bodies: Callable[[Book], list[tuple[str, dict[str, Any]]]]) -> Entry:
-        """Add entries whose bodies follow from everything before them; return the last one."""
+    def _append(self, bodies: Callable[[Book], _Bodies]) -> Charge:
+        """Add entries whose bodies follow from everything before them; return what the last one is about."""
         for _ in range(_TRIES):
             with self._lock:
                 try:
@@ -475,24 +458,23 @@ class Ledger:
                     continue
                 for entry in entries:  # they are on disk now
                     self._book.read(entry)
-                return entries[-1]
+                last = entries[-1]
+                return Charge(
+                    last.body.get("charge", ""), last.body["dataset"], str(self._book.ledger), last.seq, last.hash
+                )
         raise LedgerError(f"the ledger {self._store.url} is written by somebody who does not wait: try again later.")
 
-    def _day(self, charge: str | None) -> str:
-        """Return the stamp of an entry: the day in UTC, and for the end of a charge the day on which it began.
+    def _entries(self, bodies: _Bodies) -> list[Entry]:
+        """Return the entries to be added, each with a day in UTC as its stamp: for the end of a charge, that it began.
 
         A finer one would tell how long a search took, and so its secret number of trials; so would the day of the end,
         after a midnight.
         """
-        began = None if charge is None else self._book.day_of(charge)
-        return began or datetime.now(UTC).date().isoformat()
-
-    def _entries(self, bodies: list[tuple[str, dict[str, Any]]]) -> list[Entry]:
         entries: list[Entry] = []
         seq, head = self._book.n_entries, self._book.head
-        who = self.who or _user()
+        who, today = self.who or _user(), datetime.now(UTC).date().isoformat()
         for kind, body in bodies:
-            at = self._day(body.get("charge"))
+            at = self._book.day_of(body.get("charge")) or today
             entry = Entry(seq=seq, previous=head, kind=kind, at=at, who=who, code=_CODE, body=body)
             entries.append(entry)
             seq, head = seq + 1, entry.hash
@@ -512,7 +494,7 @@ def _reservation(
         "seeded": seeded,
         "plan": {str(key): _plain(value) for key, value in plan.items()},
     }
-    canonical_json(body)
+    canonical_text(body)
     return body
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import LedgerError, LedgerIntegrityError
 from sottovoce.ledger.book import Book
-from sottovoce.ledger.entries import FIRST, Entry, canonical_json
+from sottovoce.ledger.entries import FIRST, Entry
 
 __all__ = ["Verification", "export_line", "read_row", "verify_book", "verify_export"]
 
@@ -119,7 +120,7 @@ def verify_export(path: str | Path, *, expected_head: str | None = None) -> Veri
 def _read_line(line: str, place: int) -> Entry:
     try:
         data = json.loads(line)
-        text, digest, seq = canonical_json(data["entry"]), data["hash"], data["entry"]["seq"]
+        text, digest, seq = canonical_text(data["entry"]), data["hash"], data["entry"]["seq"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise LedgerIntegrityError(f"line {place + 1} is no entry of an export.") from None
     entry = Entry.from_text(text, place=f"line {place + 1}")

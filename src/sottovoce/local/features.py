@@ -6,7 +6,7 @@ the square root of the number of features, whatever the record.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Final
 
@@ -42,8 +42,7 @@ class NumericFeature:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        _check_text("feature name", self.name)
-        _check_flag(self.name, self.missing)
+        _check(self.name, self.missing)
         low = number(f"low of feature {self.name!r}", self.low) + 0.0  # no negative zero
         high = number(f"high of feature {self.name!r}", self.high) + 0.0
         if not (low < high and math.isfinite(high - low) and math.isfinite(high + low) and high - low > 0.0):
@@ -72,9 +71,7 @@ class NumericFeature:
 
     def to_json(self) -> dict[str, Any]:
         """Return the feature as an object of the protocol's text."""
-        return {
-            "type": self.kind, "name": self.name, "low": self.low, "high": self.high, "missing": self.missing
-        }  # fmt: skip
+        return {"type": self.kind, **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,7 @@ class CategoricalFeature:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        _check_text("feature name", self.name)
-        _check_flag(self.name, self.missing)
+        _check(self.name, self.missing)
         if not isinstance(self.categories, (list, tuple)):
             raise ParameterError(
                 f"categories of feature {self.name!r} must be a list of texts; got {self.categories!r}."
@@ -130,36 +126,32 @@ class CategoricalFeature:
 
     def to_json(self) -> dict[str, Any]:
         """Return the feature as an object of the protocol's text."""
-        return {
-            "type": self.kind, "name": self.name, "categories": list(self.categories), "missing": self.missing
-        }  # fmt: skip
+        return {"type": self.kind, **vars(self)}
 
 
 Feature = NumericFeature | CategoricalFeature
 
-_KEYS: Final[dict[str, tuple[type[NumericFeature] | type[CategoricalFeature], set[str]]]] = {
-    "numeric": (NumericFeature, {"type", "name", "low", "high", "missing"}),
-    "categorical": (CategoricalFeature, {"type", "name", "categories", "missing"}),
-}
+_KINDS: Final[dict[str, type[Feature]]] = {kind.kind: kind for kind in (NumericFeature, CategoricalFeature)}
 
 
 def feature_from_json(entry: object) -> Feature:
     """Return the feature that an object of the protocol's text describes; nothing unknown is accepted."""
-    kind_name = entry.get("type") if isinstance(entry, Mapping) else None
-    if not isinstance(entry, Mapping) or not isinstance(kind_name, str) or kind_name not in _KEYS:
+    name = entry.get("type") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(name, str) or name not in _KINDS:
         raise ParameterError(f"a feature must be an object of type 'numeric' or 'categorical'; got {entry!r}.")
-    kind, keys = _KEYS[kind_name]
+    keys = {"type", *(field.name for field in fields(_KINDS[name]))}
     if set(entry) != keys:
-        raise ParameterError(f"a {kind_name} feature must have exactly the keys {sorted(keys)}; got {sorted(entry)}.")
-    return kind(**{key: value for key, value in entry.items() if key != "type"})
+        raise ParameterError(f"a {name} feature must have exactly the keys {sorted(keys)}; got {sorted(entry)}.")
+    return _KINDS[name](**{key: value for key, value in entry.items() if key != "type"})
+
+
+def _check(name: object, missing: object) -> None:
+    _check_text("feature name", name)
+    if not isinstance(missing, bool):
+        raise ParameterError(f"missing of feature {name!r} must be True or False; got {missing!r}.")
 
 
 def _check_text(what: str, text: object) -> None:
     good = isinstance(text, str) and 0 < len(text) <= _MOST_TEXT
     if not good or any(0xD800 <= ord(letter) <= 0xDFFF for letter in str(text)):
         raise ParameterError(f"{what} must be a text of 1 to {_MOST_TEXT} characters; got {text!r}.")
-
-
-def _check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise ParameterError(f"missing of feature {name!r} must be True or False; got {value!r}.")

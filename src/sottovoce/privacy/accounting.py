@@ -36,7 +36,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -63,13 +63,13 @@ from sottovoce.privacy.events import (
     Event,
     GaussianEvent,
     NonPrivateEvent,
-    NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
     RepeatedEvent,
+    releases_of,
 )
 from sottovoce.privacy.mixed_profile import mixed_delta
 from sottovoce.privacy.objective_profile import objective_divergences, objective_loss_distribution
@@ -119,44 +119,36 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 def flatten(event: Event) -> Counter[Basic]:
     """Count how often each basic event happens; sampling at rate 1 is no sampling, at rate 0 no release."""
     counts: Counter[Basic] = Counter()
-    _collect(event, 1, counts)
+    for release, times in releases_of(event):
+        for basic, often in _basic(release):
+            counts[basic] += times * often
     for basic, times in counts.items():
         if times > _MOST_RELEASES:
             raise AccountingError(f"more than 2**53 releases of one kind cannot be accounted: {basic!r}.")
     return counts
 
 
-def _collect(event: Event, times: int, counts: "Counter[Basic]") -> None:
+def _basic(event: Event) -> "Iterable[tuple[Basic, int]]":
+    """Return what one release is accounted as."""
     match event:
-        case NothingReleased():
-            return
-        case ComposedEvent():
-            for part in event.events:
-                _collect(part, times, counts)
-        case RepeatedEvent():
-            if event.count:
-                _collect(event.event, times * event.count, counts)
         case PoissonSampledEvent():
             if event.sampling_rate == 1.0:
-                _collect(event.event, times, counts)
-            elif event.sampling_rate > 0.0 and math.isfinite(event.event.noise_multiplier):
-                counts[event] += times
+                return _basic(event.event)
+            return ((event, 1),) if event.sampling_rate > 0.0 and math.isfinite(event.event.noise_multiplier) else ()
         case GaussianEvent():
-            if math.isfinite(event.noise_multiplier):
-                counts[event] += times
+            return ((event, 1),) if math.isfinite(event.noise_multiplier) else ()
         case RepeatAndSelectEvent():
             inner = flatten(event.event)
             if NonPrivateEvent() in inner:
-                counts[NonPrivateEvent()] += times
-            elif event.mean == 1.0:  # one run, always
-                counts.update({basic: times * often for basic, often in inner.items()})
-            elif inner:
-                runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
-                counts[RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape)] += times
+                return ((NonPrivateEvent(), 1),)
+            if event.mean == 1.0 or not inner:  # one run, always
+                return inner.items()
+            runs = tuple(RepeatedEvent(basic, often) for basic, often in _ordered(inner))
+            return ((RepeatAndSelectEvent(ComposedEvent(runs), event.mean, event.shape), 1),)
         case PureEvent():  # a randomised response of this epsilon dominates it
-            counts[RandomizedResponseEvent(event.epsilon)] += times
+            return ((RandomizedResponseEvent(event.epsilon), 1),)
         case NonPrivateEvent() | ObjectivePerturbationEvent() | RandomizedResponseEvent() | BoundedRangeEvent():
-            counts[event] += times
+            return ((event, 1),)
         case _:
             raise AccountingError(f"no accountant knows events of type {type(event).__name__}: {event!r}.")
 

@@ -5,18 +5,18 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from sottovoce._plain_data import digest
-from sottovoce._validation import number
+from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import Accountant, accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, describe, event_from_dict
 
-__all__ = ["FURTHER_LIMITS", "NO_LEDGER", "PREPROCESSING", "Guarantee", "charge_text", "signature_text"]
+__all__ = ["FURTHER_LIMITS", "NO_LEDGER", "PREPROCESSING", "Guarantee"]
 
 FURTHER_LIMITS: Final = "the further limits in docs/known_limits.md"
 PREPROCESSING: Final = (
@@ -28,6 +28,14 @@ NO_LEDGER: Final = "no ledger was charged"
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 2
 _OLDEST: Final = 1  # ties no model, schema, day or ledger
+# what a receipt of either version has beside its event, and under which name it is stored
+_STORED: Final = {
+    name: "sottovoce" if name == "version" else name
+    for name in (
+        "epsilon", "delta", "adjacency", "unit", "mechanism", "releases", "assumptions", "not_covered", "parameters",
+        "seeded", "accountant", "proof", "version",
+    )
+}  # fmt: skip
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DAY: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _CHARGE: Final = ("ledger", "dataset", "charge", "entry")
@@ -111,13 +119,12 @@ class Guarantee:
                 raise ParameterError(f"{name} must be a string; got {getattr(self, name)!r}.")
         for name in ("releases", "assumptions", "not_covered"):
             items = getattr(self, name)
-            if not isinstance(items, (tuple, list)) or not all(isinstance(item, str) for item in items):
+            if not isinstance(items, (tuple, list)) or not _are_texts(items):
                 raise ParameterError(f"{name} must be a tuple of strings; got {items!r}.")
             object.__setattr__(self, name, tuple(items))
         if not isinstance(self.event, Event):
             raise ParameterError(f"event must be an Event; got {self.event!r}.")
-        if not isinstance(self.seeded, bool):
-            raise ParameterError(f"seeded must be True or False; got {self.seeded!r}.")
+        truth("seeded", self.seeded)
         if not isinstance(self.parameters, Mapping):
             raise ParameterError(f"parameters must be a mapping; got {self.parameters!r}.")
         object.__setattr__(self, "parameters", {key: _scalar(value) for key, value in self.parameters.items()})
@@ -182,23 +189,14 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Return the receipt as plain data for JSON; infinity is the string ``"inf"``."""
+        stored = {key: getattr(self, name) for name, key in _STORED.items()}
         head: dict[str, object] = {
             "format": _FORMAT,
             "version": self.format,
             "statement": self.statement(),
+            **{key: list(value) if isinstance(value, tuple) else value for key, value in stored.items()},
             "epsilon": _plain(self.epsilon),
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "unit": self.unit,
-            "mechanism": self.mechanism,
-            "releases": list(self.releases),
-            "assumptions": list(self.assumptions),
-            "not_covered": list(self.not_covered),
             "parameters": {key: _plain(value) for key, value in self.parameters.items()},
-            "seeded": self.seeded,
-            "accountant": self.accountant,
-            "proof": self.proof,
-            "sottovoce": self.version,
         }
         if self.format == _OLDEST:
             return {**head, "event": self.event.to_dict()}
@@ -241,24 +239,10 @@ class Guarantee:
         except (KeyError, AccountingError, ParameterError) as error:
             raise ModelFormatError(f"the receipt has no event that this version can read: {error}") from error
         try:
-            return cls(
-                epsilon=_number(data["epsilon"]),
-                delta=data["delta"],
-                adjacency=data["adjacency"],
-                unit=data["unit"],
-                mechanism=data["mechanism"],
-                releases=data["releases"],
-                event=event,
-                assumptions=data["assumptions"],
-                not_covered=data["not_covered"],
-                parameters={key: _number(value) for key, value in data["parameters"].items()},
-                seeded=data["seeded"],
-                accountant=data["accountant"],
-                proof=data["proof"],
-                version=data["sottovoce"],
-                format=format_,
-                **({} if format_ == _OLDEST else _ties(data)),
-            )
+            stored = {name: data[key] for name, key in _STORED.items()}
+            stored["epsilon"] = _number(stored["epsilon"])
+            stored["parameters"] = {key: _number(value) for key, value in stored["parameters"].items()}
+            return cls(**stored, event=event, format=format_, **({} if format_ == _OLDEST else _ties(data)))
         except KeyError as error:
             raise ModelFormatError(f"the receipt is incomplete: it has no {error}.") from error
         except (ParameterError, AttributeError) as error:
@@ -348,13 +332,13 @@ def _ties(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(name: str, value: object, entries: tuple[str, ...]) -> dict[str, str]:
-    if not isinstance(value, Mapping) or set(value) != set(entries) or not all(map(_is_text, value.values())):
+    if not isinstance(value, Mapping) or set(value) != set(entries) or not _are_texts(value.values()):
         raise ParameterError(f"{name} must have the texts {', '.join(entries)}, or be None; got {value!r}.")
     return {entry: value[entry] for entry in entries}
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _sha256(text: str) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
-    ComposedEvent,
     Event,
     GaussianEvent,
     NonPrivateEvent,
-    NothingReleased,
     ObjectivePerturbationEvent,
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
     RepeatAndSelectEvent,
-    RepeatedEvent,
+    releases_of,
 )
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -74,20 +73,13 @@ def noise_lines(guarantee: Guarantee) -> list[NoiseLine]:
     return [_line(basic, times, setting, size, factor) for (basic, setting), times in counted.items()]
 
 
-def _walk(event: Event, times: int, setting: str) -> list[tuple[Event, int, str]]:
-    match event:
-        case NothingReleased():
-            return []
-        case ComposedEvent():
-            return [line for part in event.events for line in _walk(part, times, setting)]
-        case RepeatedEvent():
-            return _walk(event.event, times * event.count, setting) if event.count else []
-        case RepeatAndSelectEvent():
-            return _walk(
-                event.event, times, f"{setting} in each of a random number of trials, {event.mean:g} on average"
-            )
-        case _:
-            return [(event, times, setting)]
+def _walk(event: Event, times: int, setting: str) -> Iterator[tuple[Event, int, str]]:
+    for release, often in releases_of(event, times):
+        if isinstance(release, RepeatAndSelectEvent):
+            trials = f"{setting} in each of a random number of trials, {release.mean:g} on average"
+            yield from _walk(release.event, often, trials)
+        else:
+            yield release, often, setting
 
 
 def _line(event: Event, times: int, setting: str, size: int | None, factor: float) -> NoiseLine:

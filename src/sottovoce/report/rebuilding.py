@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from sottovoce.estimators.search.search import search_receipt
 from sottovoce.estimators.ties import decode_classes
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import ComposedEvent, Event, NothingReleased, RepeatedEvent
+from sottovoce.privacy.events import Event, releases_of
 from sottovoce.privacy.guarantee import Guarantee
 
 __all__ = ["NO_RUN", "made_again", "releases"]
@@ -39,8 +40,6 @@ _STEPS: Final = "fitted before it in a pipeline"
 # what a vertical training tells of itself without any rule behind it
 _TOLD: Final = ("rounds of the label holder's own training, without messages to others", "converged", "columns shared")
 NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
-
-_Estimator = TypeVar("_Estimator")
 
 
 def made_again(receipt: Guarantee) -> Guarantee:
@@ -97,7 +96,7 @@ def _central(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 
 def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEstimator:
-    estimator = _made(_CENTRAL[parameters["estimator"]], {**_arguments(parameters), **changed})
+    estimator = _CENTRAL[parameters["estimator"]](**{**_arguments(parameters), **changed})
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(parameters["classes"])
         given = estimator.public_classes()
@@ -137,7 +136,7 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     kinds: dict[str, type[VerticalEstimator]] = {
         name: getattr(room, name) for room in (dense, sparse) for name in room.__all__ if name.startswith("Vertical")
     }
-    estimator = _made(kinds[parameters["estimator"]], _arguments(parameters))
+    estimator = kinds[parameters["estimator"]](**_arguments(parameters))
     if "classes" in parameters:
         estimator.classes_ = np.array(parameters["classes"], dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
@@ -176,7 +175,7 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
     """
     counted = releases(whole)
     for release, times in releases(event).items():
-        if not any(counted.get(release, 0) == times * share for share in range(1, n_parties + 1)):
+        if not any(counted[release] == times * share for share in range(1, n_parties + 1)):
             raise ParameterError("the event of this party is no part of what all parties gave away together.")
     return event
 
@@ -223,27 +222,13 @@ def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _made(kind: type[_Estimator], arguments: Mapping[str, Any]) -> _Estimator:
-    return kind(**arguments)
-
-
 def _steps(parameters: Mapping[str, Any]) -> list[str]:
     return [str(step) for step in parameters.get(_STEPS, ())]
 
 
-def releases(event: Event, times: int = 1) -> dict[str, int]:
+def releases(event: Event) -> Counter[str]:
     """Return how often an event has each of its releases, to nine digits, whatever their order and nesting."""
-    counted: dict[str, int] = {}
-    match event:
-        case NothingReleased():
-            return {}
-        case ComposedEvent():
-            parts = [releases(part, times) for part in event.events]
-        case RepeatedEvent():
-            parts = [releases(event.event, times * event.count)] if event.count else []
-        case _:
-            return {canonical_text(_to_nine_digits(event.to_dict())): times}
-    for part in parts:
-        for release, count in part.items():
-            counted[release] = counted.get(release, 0) + count
+    counted: Counter[str] = Counter()
+    for release, times in releases_of(event):
+        counted[canonical_text(_to_nine_digits(release.to_dict()))] += times
     return counted

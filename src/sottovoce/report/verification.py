@@ -31,7 +31,7 @@ _NOT_CHECKABLE: Final = (
     "what else was released about the same people: budgets add up over releases",
     "the proof, and the program it is about: read both",
 )
-_NO_MODEL: Final = "which model it belongs to: give --model MODEL to compare"
+_NO_MODEL: Final = "which model it belongs to: no model was given to compare"
 _FREE: Final = "day and ledger entry: they follow from nothing else in the file; compare them with the ledger"
 _OLD: Final = (
     "to which model, schema, day and ledger it belongs, and whether event and words are those of the run: a receipt of "

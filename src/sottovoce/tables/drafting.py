@@ -112,7 +112,7 @@ def draft_schema(table: Table, *, target: str | None = None, layout: Layout | No
     if seen:
         comments["table", "missing"] = MARK
     if target is None:
-        comments["confirmed",] = 'add target = "NAME" below this line, or give --target'
+        comments["confirmed",] = 'add target = "NAME" below this line'
     return toml_text(entries, heading=_HEADING, comments=comments)
 
 
@@ -132,7 +132,7 @@ def _propose(name: str, counts: Mapping[str, int], *, is_target: bool) -> _Propo
         if len(counts) == n_rows >= _FEWEST_FOR_IDENTIFIER and not _all_numbers(counts):
             return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
     elif not counts:
-        raise TableError(f"the target column {name!r} holds no value. Choose another --target.")
+        raise TableError(f"the target column {name!r} holds no value. Choose another target.")
     if {text.lower() for text in counts} <= {"true", "false"}:
         return _Proposal(CategoricalColumn(name, categories=(False, True)))
     if _all_numbers(counts):

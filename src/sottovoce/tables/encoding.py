@@ -62,7 +62,7 @@ class Encoder:
 
     def __post_init__(self) -> None:
         if self.labelled and self.schema.target is None:
-            raise SchemaError('the schema names no target. Write target = "NAME" at its start, or give --target NAME.')
+            raise SchemaError('the schema names no target. Write target = "NAME" at its start, or give target="NAME".')
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ _COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2
 _BINARY_STARTS = (
     (b"\x1f\x8b", "is compressed with gzip: name it with .gz at the end"),
     (b"BZh", "is compressed with bzip2: name it with .bz2 at the end"),
-    (b"PAR1", "is a Parquet file: name it with .parquet at the end, or give --format parquet"),
+    (b"PAR1", 'is a Parquet file: name it with .parquet at the end, or give format="parquet"'),
     (b"PK\x03\x04", "is a zip archive or a spreadsheet: unpack it, or export it as CSV"),
     (b"\xff\xfe", "is UTF-16 text: save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16 text: save it as UTF-8"),
@@ -81,7 +81,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     if found is None:
         raise TableError(
             f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, each text "
-            "format also with .gz or .bz2). Give --format csv, --format parquet or --format libsvm."
+            'format also with .gz or .bz2). Give format="csv", format="parquet" or format="libsvm".'
         )
     return found
 
@@ -237,7 +237,7 @@ def _read_parquet(path: Path) -> Table:
         raise TableError(f"{path}: cannot be read as Parquet: the name of a column is no UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{path}: cannot be read as Parquet: {_first_line(error)} Give --format if it is of another format."
+            f'{path}: cannot be read as Parquet: {_first_line(error)} Give format="..." if it is of another format.'
         ) from None
     if data.num_rows == 0:
         raise TableError(f"{path}: the table has columns, but no row of data.")
@@ -292,7 +292,7 @@ def _parse_csv(path: Path, raw: bytes, names: Sequence[str], delimiter: str, lin
             row = ragged[0]
             raise TableError(
                 f"{path}, {line(row.number - 1)}: {row.actual_columns} cells instead of {row.expected_columns}. "
-                'Correct the line, put cells that hold the delimiter between quotes (""), or give --delimiter.'
+                'Correct the line, put cells that hold the delimiter between quotes (""), or give delimiter="...".'
             ) from None
         raise TableError(f"{path}: cannot be read as CSV: {_first_line(error)}") from None
 
@@ -323,7 +323,7 @@ def _given_names(
     raise TableError(
         f"{path}, {line(0)}: {len(cells)} cells, but the schema describes {len(names)} columns. A file without a "
         'header needs one section a column, in its order; write type = "ignore" for those to leave out. If the cells '
-        "are separated otherwise, give --delimiter."
+        'are separated otherwise, give delimiter="...".'
     )
 
 

@@ -236,9 +236,9 @@ class Table:
         names = self.column_names
         for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
             if len(names) == 1 and character in names[0]:
-                return f" The cells seem to be separated by {spelled}: give --delimiter."
+                return f' The cells seem to be separated by {spelled}: give delimiter="...".'
         if names and all(_is_number(name) for name in names[:1]):
-            return " The first line seems to hold data, not names: give --no-header, or header = false in [table]."
+            return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
 
 

@@ -7,6 +7,7 @@ it is not there until it has a line here.
 from typing import Any, Final
 
 from sottovoce.published import vertical_admm, vertical_frank_wolfe
+from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.protocol import Answer, Handler, Protocol
 from sottovoce.vertical.protocols import (
     exact,
@@ -34,7 +35,9 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = (
     scoring.COLUMNS,
 )
 
-MECHANISMS: Final = {each.plan.name: each.plan for each in PROTOCOLS if each.plan is not None}
+MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {
+    each.plan.name: each.plan for each in PROTOCOLS if each.plan is not None
+}
 """The plan of each ``mechanism=...`` of the dense estimators."""
 
 HANDLERS: Final[dict[type[Message], type[Handler[Any]]]] = {

@@ -14,7 +14,7 @@ from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS, release_moments
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from support.noise import switch_off_gaussians
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (4000, 3))
@@ -30,9 +30,7 @@ def ridge(**changed):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr(
-        GridGaussian, "release", lambda self, ticks, noise: (ticks.astype(np.float64) * self.tick, self.event)
-    )
+    switch_off_gaussians(monkeypatch)
 
 
 def closed_form(X, y, alpha, *, norm, scaling, centre):

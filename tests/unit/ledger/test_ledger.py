@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sklearn.base import clone
 
 import sottovoce as sv
+from sottovoce._plain_data import canonical_text
 from sottovoce.exceptions import (
     AccountingError,
     BudgetError,
@@ -23,8 +24,9 @@ from sottovoce.exceptions import (
     ParameterError,
 )
 from sottovoce.ledger import Ledger, verify_export
+from sottovoce.ledger.book import Book
 from sottovoce.ledger.charging import charging
-from sottovoce.ledger.entries import Entry, canonical_json
+from sottovoce.ledger.entries import Entry
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RandomizedResponseEvent
 
@@ -429,7 +431,7 @@ def rewritten(path, change):
         data = json.loads(line)["entry"]
         change(data)
         data["previous"] = previous
-        entry = Entry.from_text(canonical_json(data), place="here")
+        entry = Entry.from_text(canonical_text(data), place="here")
         previous = entry.hash
         lines.append(f'{{"hash":"{previous}","entry":{entry.text}}}\n')
     path.write_text("".join(lines))
@@ -657,7 +659,7 @@ def test_no_time_is_finer_than_a_day_and_the_end_of_a_charge_has_that_of_its_sta
 def test_entries_of_earlier_versions_with_finer_times_are_still_read(lite, monkeypatch, tmp_path):
     before = "2026-10-01T08:30:00.123456+00:00"
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "_day", lambda self, charge: before)
+        patched.setattr(Book, "day_of", lambda self, charge: before)
         old, open_ = (lite.reserve("people", EVENT, **FIT) for _ in range(2))
         lite.commit(old, EVENT)
     lite.commit(open_, EVENT)

@@ -13,13 +13,11 @@ from sottovoce.published.bernstein import sample_size
 from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
 from sottovoce.published.bernstein.noise import CopyNoise, copies
 from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.polynomial import bernstein_coefficients, bernstein_value
+from sottovoce.published.bernstein.polynomial import bernstein_at, bernstein_coefficients
 from sottovoce.published.bernstein.sample_size import theorem_choice
 from sottovoce.published.bernstein.smoothing import (
     THIRD_DERIVATIVE,
     hinge_half,
-    smoothed_hinge,
-    smoothed_hinge_curvature,
     smoothed_hinge_derivative,
     smoothed_step,
 )
@@ -32,6 +30,23 @@ def slope(u):
     return smoothed_hinge_derivative(u, BETA)
 
 
+def slope_as_printed(u):
+    """At the nodes j/p, where the polynomial of `bernstein_coefficients` has 2j/p - 1."""
+    return slope(0.5 * (1.0 + u))
+
+
+def bernstein_value(coefficients, u):
+    return bernstein_at(coefficients, 0.5 * (1.0 + u))
+
+
+def smoothed_hinge(u, beta):
+    return 0.5 * (0.5 - u + np.hypot(0.5 - u, beta))
+
+
+def smoothed_hinge_curvature(u, beta):
+    return 0.5 * beta**2 / np.hypot(0.5 - u, beta) ** 3
+
+
 @pytest.mark.parametrize(
     ("degree", "literal", "mapped", "chebyshev"),
     [(2, 0.85, 0.25, 0.17), (4, 2.3, 0.20, 0.13), (8, 12.0, 0.14, 0.025), (16, 48.0, 0.10, 0.002)],
@@ -40,20 +55,17 @@ def test_erratum_the_polynomial_is_evaluated_at_half_of_one_plus_u(degree, liter
     """As printed it diverges on [-1, 1]; mapped to [0, 1] it converges, though slower than Chebyshev's."""
     wanted = slope(U)
 
-    def error(as_printed):
-        coefficients = bernstein_coefficients(slope, degree, literal=as_printed)
-        return np.abs(bernstein_value(coefficients, U, literal=as_printed) - wanted).max()
-
-    assert error(True) == pytest.approx(literal, rel=0.04)
-    assert error(False) == pytest.approx(mapped, rel=0.04)
+    as_printed = bernstein_at(bernstein_coefficients(slope_as_printed, degree), U)
+    assert np.abs(as_printed - wanted).max() == pytest.approx(literal, rel=0.04)
+    ours = bernstein_value(bernstein_coefficients(slope, degree), U)
+    assert np.abs(ours - wanted).max() == pytest.approx(mapped, rel=0.04)
     interpolated = np.polynomial.chebyshev.Chebyshev.interpolate(slope, degree)
     assert np.abs(interpolated(U) - wanted).max() == pytest.approx(chebyshev, rel=0.25)
 
 
 def test_the_printed_polynomial_is_right_on_its_own_interval():
-    coefficients = bernstein_coefficients(slope, 16, literal=True)
-    right = U >= 0.0
-    assert np.abs(bernstein_value(coefficients, U[right], literal=True) - slope(U[right])).max() < 0.07
+    right = U[U >= 0.0]
+    assert np.abs(bernstein_at(bernstein_coefficients(slope_as_printed, 16), right) - slope(right)).max() < 0.07
 
 
 def test_bernstein_reproduces_linear_functions_and_knows_squares():

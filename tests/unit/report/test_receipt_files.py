@@ -10,31 +10,15 @@ import pytest
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, PureEvent, RepeatedEvent
-from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
 from sottovoce.report.reading import fingerprint
+from support.receipts import made_up
 
-FIELDS = {
-    "epsilon": 1.5,
-    "delta": 1e-5,
-    "adjacency": "zero-out",
-    "unit": "one row of the table, label included",
-    "mechanism": "a mechanism",
-    "releases": ("the weights", "the scale"),
-    "event": RepeatedEvent(GaussianEvent(20.0), 25),
-    "assumptions": ("n_samples = 100",),
-    "not_covered": ("timing", "tuning"),
-    "seeded": False,
-    "accountant": "exact Gaussian DP",
-    "proof": "docs/privacy/page.md",
-    "version": "0.1.0",
-    "format": 1,  # by hand: no run has such words
-    "parameters": {"solver": "scd", "limit": math.inf, "nothing": None, "shares": {"a": [0.5, 0.5]}},
-}
+PARAMETERS = {"solver": "scd", "limit": math.inf, "nothing": None, "shares": {"a": [0.5, 0.5]}}
 
 
 def receipt(**changes):
-    return Guarantee(**(FIELDS | changes))
+    return made_up(**({"parameters": PARAMETERS} | changes))
 
 
 def written(tmp_path, content, name="file.json"):

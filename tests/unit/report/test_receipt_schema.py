@@ -17,7 +17,7 @@ from sottovoce.local import Protocol
 from sottovoce.local.fits.fitting import FitRequest
 from sottovoce.local.fits.fitting import _receipt as local_receipt
 from sottovoce.privacy.events import (
-    _READERS,
+    KINDS,
     BoundedRangeEvent,
     ComposedEvent,
     GaussianEvent,
@@ -34,7 +34,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import receipt_page
 from sottovoce.vertical import VerticalLogisticRegression, VerticalSparseLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.estimators.base import MECHANISMS
+from sottovoce.vertical.mechanisms import MECHANISMS
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/receipt.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -141,11 +141,11 @@ def receipt(event):
 
 
 def test_every_kind_of_event_is_described():
-    assert {event.kind for event in EVENTS} == set(_READERS)
+    assert {event.kind for event in EVENTS} == set(KINDS)
     for event in EVENTS:
         VALIDATOR.validate(json.loads(json.dumps(receipt(event))))
     described = {entry["properties"]["kind"]["const"] for entry in SCHEMA["$defs"].values() if "properties" in entry}
-    assert described == set(_READERS)
+    assert described == set(KINDS)
 
 
 def test_the_schema_is_one_and_names_what_a_receipt_has():

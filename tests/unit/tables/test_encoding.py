@@ -172,7 +172,7 @@ def test_a_missing_label_is_refused(column: Column) -> None:
 
 
 def test_an_encoder_needs_a_target() -> None:
-    with pytest.raises(SchemaError, match=r"the schema names no target\. .*--target NAME"):
+    with pytest.raises(SchemaError, match=r'the schema names no target\. .*target="NAME"'):
         Encoder(Schema((NumericColumn("x", bounds=(0, 1)),)))
 
 

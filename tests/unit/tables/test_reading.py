@@ -51,7 +51,7 @@ def test_the_name_tells_the_format(name: str, kind: str) -> None:
 
 
 def test_a_name_that_does_not_tell_the_format_needs_the_option() -> None:
-    with pytest.raises(TableError, match=r"a9a\.bz2: the name does not tell the format .*--format csv"):
+    with pytest.raises(TableError, match=r'a9a\.bz2: the name does not tell the format .*format="csv"'):
         file_format("a9a.bz2")
     assert file_format("a9a.bz2", chosen="libsvm") == "libsvm"
     with pytest.raises(ParameterError, match=r"format must be one of 'csv', 'parquet', 'libsvm'; got 'xls'"):
@@ -129,9 +129,9 @@ def test_the_delimiter_is_a_choice_and_a_tab_for_tsv(tmp_path: Path) -> None:
         (b"\xff\xfea\x00", r"table\.csv: the file is UTF-16 text: save it as UTF-8"),
         (b"\x1f\x8b\x08", r"table\.csv: the file is compressed with gzip: name it with \.gz"),
         (b"BZh9", r"table\.csv: the file is compressed with bzip2: name it with \.bz2"),
-        (b"PAR1", r"table\.csv: the file is a Parquet file: .*--format parquet"),
+        (b"PAR1", r'table\.csv: the file is a Parquet file: .*format="parquet"'),
         (b"PK\x03\x04", r"table\.csv: the file is a zip archive or a spreadsheet"),
-        (b"a,b\n1,2\n\n3\n", r"table\.csv, line 4: 1 cells instead of 2\. .*--delimiter"),
+        (b"a,b\n1,2\n\n3\n", r"table\.csv, line 4: 1 cells instead of 2\. .*delimiter="),
         (b"a,b\n1,2\n3,4,5\n6,7\n", r"table\.csv, line 3: 3 cells instead of 2"),
         (b"a,b,a\n1,2,3\n", r"table\.csv: two columns are named 'a'\. Rename one"),
         (b'a,b\n1,"x\ny"\n', r"table\.csv, line 2, column 'b': the quoted cell runs over several lines"),
@@ -222,9 +222,9 @@ def test_missing_markers_are_compared_without_white_space(tmp_path: Path) -> Non
 def test_a_missing_column_is_named_with_its_neighbour_and_the_likely_cause(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"no column 'age' among its 2 \('Age', 'x'\)\. Did you mean 'Age'\? Add the"):
         read_table(write(tmp_path, "Age,x\n1,2\n")).cells("age")
-    with pytest.raises(TableError, match=r"no column 'age'.* separated by ';': give --delimiter"):
+    with pytest.raises(TableError, match=r"no column 'age'.* separated by ';': give delimiter="):
         read_table(write(tmp_path, "age;x\n1;2\n")).cells("age")
-    with pytest.raises(TableError, match=r"no column 'age'.* first line seems to hold data, .* --no-header"):
+    with pytest.raises(TableError, match=r"no column 'age'.* first line seems to hold data, .* header=False"):
         read_table(write(tmp_path, "39,x\n40,y\n")).cells("age")
 
 

@@ -1,7 +1,9 @@
 """The vertical estimators: parameters, refusals, what crosses, receipts, prediction."""
 
 import copy
+import inspect
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from sottovoce import vertical
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import NothingReleased, RandomizedResponseEvent, compose
@@ -131,6 +134,17 @@ def test_parameters(make, changed, message):
     with group.recorded() as crossings, pytest.raises(ParameterError, match=message):
         make(**changed).fit(group, labels_of(make))
     assert {type(c.message) for c in crossings} <= {Describe, Description}
+
+
+@pytest.mark.parametrize("name", [name for name in vertical.__all__ if name.startswith("Vertical")])
+def test_every_parameter_and_attribute_is_documented_in_full(name):
+    doc = inspect.getdoc(getattr(vertical, name))
+    parameters, attributes = doc.split("Parameters\n------")[1].split("Attributes\n------")
+    for parameter in getattr(vertical, name)().get_params():
+        assert re.search(rf"^{parameter} : .+\n    \w*\W", parameters, re.MULTILINE), parameter
+    for attribute in ("guarantee_", "party_guarantees_", "parts_", "plan_", "history_", "uplink_bytes_"):
+        assert f"\n{attribute} : " in attributes
+    assert "As for" not in doc
 
 
 @pytest.mark.parametrize(
@@ -410,7 +424,7 @@ def test_receipts(make, epsilon):
         assert isinstance(plan, ReleasedLabelsPlan)
         assert each[name].event == plan.event
         assert each[name].epsilon == accountant_for(plan.event).epsilon(plan.event, 1e-4)
-        assert plan.mu == pytest.approx(model.plan_.mu * math.sqrt(0.5))
+        assert plan.mu == pytest.approx(model.plan_.mu_beside_labels * math.sqrt(0.5))
     for receipt in (whole, *each.values()):
         assert Guarantee.from_json(receipt.to_json()) == receipt
         assert receipt.proof == "docs/privacy/vertical_local_models.md"
@@ -442,8 +456,8 @@ def test_budget_shares():
         parties(), Y
     )
     plan = model.plan_
-    assert plan.party_plans["party2"].mu == pytest.approx(plan.mu * math.sqrt(0.9))
-    assert plan.party_plans["party3"].mu == pytest.approx(plan.mu * math.sqrt(0.1))
+    assert plan.party_plans["party2"].mu == pytest.approx(plan.mu_beside_labels * math.sqrt(0.9))
+    assert plan.party_plans["party3"].mu == pytest.approx(plan.mu_beside_labels * math.sqrt(0.1))
     assert model.party_guarantees_["party2"].epsilon > model.party_guarantees_["party3"].epsilon
     assert model.guarantee_.epsilon_at(1e-4) <= 1.0 + 1e-9
     assert plan.response.epsilon == 0.5

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.passes import clipped
 from sottovoce.central.kernels.rows import shortened, whole_ticks
+from sottovoce.central.kernels.scaled import clipped
 from sottovoce.losses.base import slope
 
 __all__ = ["Groups", "SPARE", "change_rows", "draw_column", "draw_group", "note_changes"]
@@ -39,30 +39,15 @@ class Groups(NamedTuple):
 
 
 @njit(**JIT)
-def change_rows(  # type: ignore[no-untyped-def]
-    X,
-    scale,
-    constant,
-    y,
-    margins,
-    factor,
-    constants,
-    clip,
-    ticks_per_unit,
-    loss,
-    held,
-    sums,
-    touched,
-    before,
-    mark,
-    count,
-):
+def change_rows(rows, y, margins, clip, ticks_per_unit, loss, held, terms, sums, touched, before, mark, count):  # type: ignore[no-untyped-def]
     """Bring the sums up to date after the predictions of the rows ``held`` changed; the exact difference, in ticks.
 
-    ``factor`` and ``constants`` hold what each row's entries were multiplied by, and its term in the intercept's
-    column. Columns that changed are listed in ``touched`` with their old sums in ``before``, after the ``count``
+    ``terms`` are what each row's entries were multiplied by, and its term in the intercept's column. Columns that
+    changed are listed in ``touched`` with their old sums in ``before``, after the ``count``
     ones that are there already, and marked. Returns the number of columns now listed.
     """
+    X, scale, _, constant = rows
+    factor, constants = terms
     last = sums.shape[0] - 1
     for i in held:
         step = clipped(slope(loss, y[i], margins[i]), clip)

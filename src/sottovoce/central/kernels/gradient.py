@@ -4,58 +4,42 @@ They release the interpreter lock, work on the rows lo to hi of their arguments,
 ranges, and add to ``total`` in whole ticks, so that the sum is exact in any order.
 """
 
-import numpy as np
-
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.passes import clipped, predict
-from sottovoce.central.kernels.rows import BLOCK, add_block, factor_block, shortened, tick_buffer, whole_ticks
+from sottovoce.central.kernels.rows import BLOCK
+from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
 from sottovoce.losses.base import slope
 
 __all__ = ["batch_gradient", "gradient"]
 
 
 @njit(inline="always")
-def _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total):  # type: ignore[no-untyped-def]
-    """Add the clipped terms l'(m[k]) x_rows[k], k < count, to ``total``."""
-    constants = np.int64(0)
+def _clipped_slopes(divisor, y, clip, loss, places, count, m):  # type: ignore[no-untyped-def]
+    """Replace predictions by the clipped slopes there."""
     for k in range(count):
-        i = rows[k]
-        step = clipped(slope(loss, y[i], m[k]), clip / norm[i])
-        factor[k] = shortened(step * scale[i] * ticks_per_unit, factor)
-        constants += whole_ticks(step * constant * ticks_per_unit)
-    add_block(X, rows, count, factor, buffer, total)
-    if constant > 0.0:
-        total[total.shape[0] - 1] += constants
+        i = places[k]
+        m[k] = clipped(slope(loss, y[i], m[k]), clip / divisor[i])
 
 
 @njit(**JIT)
-def batch_gradient(  # type: ignore[no-untyped-def]
-    X, scale, norm, constant, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total
-):
+def batch_gradient(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum the gradients l'(m_i) x_i of the rows batch[lo:hi] at ``w``, each clipped to ``clip``, in ticks."""
-    buffer = tick_buffer(X)
-    rows = np.empty(BLOCK, np.int64)
-    m = np.empty(BLOCK)
-    factor = factor_block(X)
+    places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        rows[:count] = batch[first : first + count]
-        predict(X, scale, constant, w, rows, count, m)
-        _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total)
+        places[:count] = batch[first : first + count]
+        predict(rows, w, places, count, m)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
 @njit(**JIT)
-def gradient(  # type: ignore[no-untyped-def]
-    X, scale, norm, constant, y, margins, clip, ticks_per_unit, loss, lo, hi, total
-):
+def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
-    buffer = tick_buffer(X)
-    rows = np.empty(BLOCK, np.int64)
-    m = np.empty(BLOCK)
-    factor = factor_block(X)
+    places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
-            rows[k] = first + k
+            places[k] = first + k
             m[k] = margins[first + k]
-        _add_slopes(X, scale, norm, constant, y, clip, ticks_per_unit, loss, rows, count, m, factor, buffer, total)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)

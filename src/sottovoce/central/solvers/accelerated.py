@@ -28,33 +28,35 @@ References
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.scaled_plan import ScaledPlan, Scales, sum_mechanism
+from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import SteppedPlan, Steps
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Streams
 
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
-_AVERAGED: Final = 0.6  # share of the passes, the last ones, that the model is averaged over
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedPlan(ScaledPlan):
+class AcceleratedPlan(SteppedPlan):
     """Plan of accelerated full-batch DP-SCD.
 
     Parameters
@@ -63,18 +65,18 @@ class AcceleratedPlan(ScaledPlan):
         Public number of passes; None follows the rule `passes_for`.
     """
 
-    in_order: ClassVar[bool] = True
+    solver = "scd"
+    mechanism = (
+        "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
+        "a grid, no subsampling"
+    )
+    in_order = True
 
     n_passes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_passes is not None:
-            whole_number("n_passes", self.n_passes, at_least=1)
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "scd"
+        super().__post_init__()
+        self.check_given(whole_number, "n_passes", at_least=1)
 
     @property
     def event(self) -> Event:
@@ -88,20 +90,12 @@ class AcceleratedPlan(ScaledPlan):
             "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
-            "mu for the passes of each model": self.mu_steps / math.sqrt(self.n_models),
+            "mu for the passes of each model": self.mu_model,
         }
 
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
         return {**super().summary(), "passes of each model, at most": self.passes_for(1.0)}
-
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
-            "a grid, no subsampling"
-        )
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -116,8 +110,7 @@ class AcceleratedPlan(ScaledPlan):
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
-        mu = self.mu_steps / math.sqrt(self.n_models)
-        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * mu * self.n_samples) / self.n_weights**0.125
+        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
         most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
@@ -128,50 +121,39 @@ class AcceleratedPlan(ScaledPlan):
             return 0.0
         return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
 
-    def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
-        """Train one model for each target as planned."""
-        noise = streams.generator(Purpose.NOISE)
-        scales = self.release_scales(rows, targets, noise)
-        n_passes = self.passes_for(scales.eigenvalue)
+    def clip_for(self, scales: Scales) -> float:
+        """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
         damping = self.damping(scales.eigenvalue)
         if damping > 0.0:
             first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
         else:
             first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
-        clip = _rule(self.loss)[0] * first_step
-        mechanism = sum_mechanism(self.adjacency, clip, self._noise_multiplier(n_passes))
-        run = _Run(self, rows, scales.eigenvalue, damping, clip, n_passes, mechanism, noise, team)
-        weights = []
-        for model, y in enumerate(targets):
+        return _rule(self.loss)[0] * first_step
 
-            def report(step: int, done: int = model * n_passes) -> None:
-                progress(done + step, n_passes * self.n_models)
-
-            # a classifier's location is 0: no second copy of its labels
-            weights.append(run.train(y - scales.location if scales.location else y, report))
-        return Solution(
-            np.stack(weights),
-            n_passes,
-            compose(*scales.events, RepeatedEvent(mechanism.event, n_passes * self.n_models)),
-            self._chosen(scales, n_passes),
-            offset=scales.location,
-        )
+    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
+        """Return the passes that follow from the released scales."""
+        n_passes, clip = self.passes_for(scales.eigenvalue), self.clip_for(scales)
+        return _Passes(
+            rows=rows, streams=streams, team=team, n_steps=n_passes, n_iterates=n_passes,
+            unit=self.alpha_scaled * self.n_samples, plan=self, eigenvalue=scales.eigenvalue, clip=clip,
+            mechanism=sum_mechanism(self.adjacency, clip, self._noise_multiplier(n_passes)),
+        )  # fmt: skip
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         n_passes = self.passes_for(scales.eigenvalue)
         passes = RepeatedEvent(GaussianEvent(self._noise_multiplier(n_passes)), n_passes * self.n_models)
-        return self.with_counts(compose(*self.scale_events, passes)), self._chosen(scales, n_passes)
+        return self.with_counts(compose(*self.scale_events, passes)), self.chosen(scales)
 
     def _noise_multiplier(self, n_passes: int) -> float:
         return math.sqrt(n_passes * self.n_models) / self.mu_steps
 
-    def _chosen(self, scales: Scales, n_passes: int) -> dict[str, object]:
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        """Return the released values, and the passes that follow from them, for the receipt."""
+        n_passes = self.passes_for(scales.eigenvalue)
         multiplier = self._noise_multiplier(n_passes)
-        return {**scales.chosen(self), "passes": n_passes, "noise multiplier of a pass": multiplier}
+        return {**super().chosen(scales), "passes": n_passes, "noise multiplier of a pass": multiplier}
 
 
 def _rule(loss: Loss) -> tuple[float, float]:
@@ -181,48 +163,44 @@ def _rule(loss: Loss) -> tuple[float, float]:
     return (0.5, 10.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The settings of the passes, the same for each model."""
+@dataclass(frozen=True, kw_only=True)
+class _Passes(Steps):
+    """The passes of one fit."""
+
+    averaged = 0.6
 
     plan: AcceleratedPlan
-    rows: Rows
     eigenvalue: float
-    damping: float
     clip: float
-    n_passes: int
     mechanism: GridGaussian
-    noise: np.random.Generator
-    team: Team
 
-    def train(self, y: NDArray[np.float64], report: Callable[[int], None]) -> NDArray[np.float64]:
-        """Do the passes for one target and return the averaged weights."""
-        plan, rows = self.plan, self.rows
-        alpha_n = plan.alpha_scaled * plan.n_samples
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The passes of all models."""
+        return (RepeatedEvent(self.mechanism.event, self.n_steps * self.plan.n_models),)
+
+    def iterates(self, y: Vector) -> Iterator[Vector]:
+        """Do the passes for one target; yield v after each."""
+        rows = self.rows
         a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
-        v, v_before, total = np.zeros(plan.n_weights), np.zeros(plan.n_weights), np.zeros(plan.n_weights)
-        sums = np.empty((rows.n_parts(self.team), plan.n_weights), np.int64)
-        averaged = max(1, round(_AVERAGED * self.n_passes))
-        for step in range(self.n_passes):
+        v, v_before = np.zeros(rows.n_weights), np.zeros(rows.n_weights)
+        for step in range(self.n_steps):
             momentum = step / (step + 3.0)
             v, v_before = v + momentum * (v - v_before), v
-            w = rows.weights(v / alpha_n)
-            sums[:] = 0
+            sums = self._one_pass(y, a, a_before, momentum, rows.weights(v / self.unit))
+            v = v + self.mechanism.release(sums, self.noise)[0]
+            yield v
 
-            def one_range(
-                part: int, lo: int, hi: int, block: Rows, y: NDArray[Any], a: NDArray[Any], a_before: NDArray[Any],
-                w: NDArray[Any] = w, momentum: float = momentum,
-            ) -> None:  # fmt: skip
-                passes.accelerated_pass(
-                    block.kernel, block.scale, block.norm, block.constant, y, a, a_before, momentum, w,
-                    self.eigenvalue / plan.alpha_scaled, self.damping, self.clip, 1.0 / self.mechanism.tick,
-                    plan.loss, lo, hi, sums[part],
-                )  # fmt: skip
+    def _one_pass(self, y: Vector, a: Vector, a_before: Vector, momentum: float, w: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the sum of the clipped terms of all rows, in ticks; the dual variables move."""
+        ratio, damping = self.eigenvalue / self.plan.alpha_scaled, self.plan.damping(self.eigenvalue)
+        ticks_per_unit, loss = 1.0 / self.mechanism.tick, self.plan.loss
 
-            rows.sweep(self.team, one_range, y, a, a_before)
-            noisy, _ = self.mechanism.release(sums.sum(axis=0), self.noise)
-            v = v + noisy
-            if step >= self.n_passes - averaged:
-                total += v
-            report(step + 1)
-        return total / (averaged * alpha_n)
+        def one_range(
+            rows: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, sums: NDArray[np.int64]
+        ) -> None:
+            passes.accelerated_pass(
+                rows, y, a, a_before, momentum, w, ratio, damping, self.clip, ticks_per_unit, loss, lo, hi, sums
+            )
+
+        return self.rows.total(self.team, one_range, y, a, a_before)

@@ -22,6 +22,7 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -30,12 +31,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution
+from sottovoce.central.plan import Plan, Progress, Report, Solution, one_vs_rest
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
@@ -62,23 +65,19 @@ class FrankWolfePlan(Plan):
         Number of steps; None follows a public rule.
     """
 
+    solver = "frank-wolfe"
+    mechanism = "Frank-Wolfe on the l1 ball: adaptive composition of exponential mechanisms over the signed columns"
+    releases = ("the signed column that every step takes, in order (the model is a function of them)",)
+    proof = "docs/privacy/frank_wolfe.md"
+
     radius: float
     n_steps_given: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         number("radius", self.radius, above=0.0)
         if self.n_steps_given is not None:
             whole_number("n_steps", self.n_steps_given, at_least=1, at_most=1_000_000)
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "frank-wolfe"
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/frank_wolfe.md"
 
     @property
     def clip(self) -> float:
@@ -109,16 +108,6 @@ class FrankWolfePlan(Plan):
         """All selections of all models."""
         return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps * self.n_models)
 
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return "Frank-Wolfe on the l1 ball: adaptive composition of exponential mechanisms over the signed columns"
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return ("the signed column that every step takes, in order (the model is a function of them)",)
-
     def details(self) -> dict[str, object]:
         """Return the ball, the steps and the selections."""
         return {
@@ -138,24 +127,24 @@ class FrankWolfePlan(Plan):
         return ExponentialMechanism(self.selection_range, width)
 
     def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target as planned."""
-        noise = streams.generator(Purpose.NOISE)
-        mechanism = self.selection()
+        noise, mechanism = streams.generator(Purpose.NOISE), self.selection()
         kind = SparseScores if sp.issparse(rows.raw) else DenseScores
-        weights = np.zeros((len(targets), self.n_weights))
-        for model, y in enumerate(targets):
+
+        def train(y: Vector, report: Report) -> Vector:
             scores = kind(rows, y, self.loss, self.clip, TICKS, team)
             taken = np.zeros(self.n_weights, np.int64)
             for step in range(self.n_steps):
                 column, sign = scores.select(mechanism, noise)
                 taken[column] += sign
                 scores.move(column, sign * self.radius / self.n_steps)
-                progress(model * self.n_steps + step + 1, self.n_steps * len(targets))
-            weights[model] = taken * (self.radius / self.n_steps)
-        event = RepeatedEvent(mechanism.event, self.n_steps * len(targets))
-        return Solution(weights, self.n_steps, event, {})
+                report(step + 1)
+            return np.asarray(taken * (self.radius / self.n_steps))
+
+        weights = one_vs_rest(targets, self.n_steps, progress, train)
+        return Solution(weights, self.n_steps, RepeatedEvent(mechanism.event, self.n_steps * self.n_models), {})
 
 
 class DenseScores:
@@ -164,7 +153,7 @@ class DenseScores:
     Parameters
     ----------
     rows : Rows
-        Entries within [-1, 1]; ``norm`` is 1 for each.
+        Entries within [-1, 1]; the divisor of each is 1.
     y : ndarray of shape (n,)
     loss : Loss
     clip : float
@@ -174,27 +163,20 @@ class DenseScores:
     team : Team
     """
 
-    def __init__(self, rows: Rows, y: NDArray[np.float64], loss: Any, clip: float, ticks: int, team: Team) -> None:
+    def __init__(self, rows: Rows, y: Vector, loss: Any, clip: float, ticks: int, team: Team) -> None:
         self._rows, self._y, self._loss, self._team = rows, y, loss, team
         self._clip, self._per_unit = clip, ticks / clip
         self._margins = np.zeros(rows.n_samples)
         raw: Any = rows.raw
-        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel, CSR) else None
+        self._columns: Any = sp.csc_array(raw) if isinstance(rows.kernel.X, CSR) else None
 
     def sums(self) -> NDArray[np.int64]:
         """Return sum_i l'(m_i) x_ij of every column, in ticks."""
-        rows, team = self._rows, self._team
-        sums = np.zeros((rows.n_parts(team), rows.n_weights), np.int64)
 
-        def task(part: int, lo: int, hi: int, block: Rows, y: NDArray[Any], margins: NDArray[Any]) -> None:
-            gradient.gradient(
-                block.kernel, block.scale, block.norm, block.constant, y, margins, self._clip, self._per_unit,
-                self._loss, lo, hi, sums[part],
-            )  # fmt: skip
+        def one_range(rows: ScaledRows, y: Vector, margins: Vector, lo: int, hi: int, sums: NDArray[np.int64]) -> None:
+            gradient.gradient(rows, y, margins, self._clip, self._per_unit, self._loss, lo, hi, sums)
 
-        rows.sweep(team, task, self._y, self._margins)
-        total: NDArray[np.int64] = sums.sum(axis=0)
-        return total
+        return self._rows.total(self._team, one_range, self._y, self._margins)
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
         """Return the column that the mechanism draws, and the sign of the step."""

@@ -22,20 +22,21 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, Plan, Progress, Solution, most_rows
+from sottovoce.central.plan import Plan, Progress, Report, Solution, most_rows, one_vs_rest
 from sottovoce.central.rows import Rows
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.losses import Hinge, Loss, SmoothedHinge
+from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.accounting import PLDAccountant
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
@@ -67,14 +68,17 @@ class ObjectivePlan(Plan):
         tau, the norm of the gradient at which the optimiser stops; None takes 1e-6, or more where rounding asks for it.
     """
 
+    solver = "objective"
+    releases = ("the weights: the noisy minimiser of each model",)
+    proof = "docs/privacy/objective_perturbation.md"
+
     penalty: float | None = None
     smoothing: float = 1.0
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("penalty", "tolerance"):
-            if getattr(self, name) is not None:
-                magnitude(name, getattr(self, name))
+        super().__post_init__()
+        self.check_given(magnitude, "penalty", "tolerance")
         magnitude("smoothing", self.smoothing)
         if not (self.loss.is_classification and math.isfinite(self.trained_loss.lipschitz)):
             raise ParameterError(
@@ -88,19 +92,9 @@ class ObjectivePlan(Plan):
             )
 
     @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "objective"
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/objective_perturbation.md"
-
-    @property
     def trained_loss(self) -> Loss:
         """The loss that is minimised: smooth, so the hinge has its corner rounded."""
-        return SmoothedHinge(self.smoothing) if isinstance(self.loss, Hinge) else self.loss
+        return self.loss if math.isfinite(self.loss.smoothness) else SmoothedHinge(self.smoothing)
 
     @cached_property
     def total_penalty(self) -> float:
@@ -181,13 +175,8 @@ class ObjectivePlan(Plan):
             "Gaussian linear term, plus Gaussian noise on a grid for the distance from the exact minimiser"
         )
 
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return ("the weights: the noisy minimiser of each model",)
-
     def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target as planned."""
         most = most_rows(self.n_samples, self.adjacency)
@@ -197,15 +186,17 @@ class ObjectivePlan(Plan):
                 "not be bounded. Raise n_public."
             )
         mechanism, noise = self.output_mechanism, streams.generator(Purpose.NOISE)  # refuses before noise
-        reachable, weights = rows.within_reach(), []
-        for model, y in enumerate(targets):
+        reachable = rows.within_reach()
+
+        def train(y: Vector, report: Report) -> Vector:
             linear = self.linear_std * noise.standard_normal(self.n_weights)
             objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, team)
             point = minimise(objective, self.gradient_tolerance)
             released, _ = mechanism.release(to_ticks(point, mechanism.tick), noise)
-            weights.append(released)
-            progress(model + 1, self.n_models)
-        return Solution(np.stack(weights), 1, self.event, {})
+            report(1)
+            return released
+
+        return Solution(one_vs_rest(targets, 1, progress, train), 1, self.event, {})
 
 
 def _event(curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:

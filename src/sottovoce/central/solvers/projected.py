@@ -13,27 +13,22 @@ References
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sottovoce._validation import number
+from sottovoce._numerics import Vector
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Solution
+from sottovoce.central.plan import Progress
 from sottovoce.central.rows import Rows
-from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.central.without_noise import GapPlan
 from sottovoce.randomness import Streams
 
 __all__ = ["ProjectedGradientPlan", "project_on_ball"]
 
-Array = NDArray[np.float64]
-_GAP = "largest relative gap"  # its name in the receipt
 
-
-def project_on_ball(w: Array, radius: float) -> Array:
+def project_on_ball(w: Vector, radius: float) -> Vector:
     """Return the nearest point (Euclidean) with l1 norm at most ``radius`` [2]_."""
     size = np.abs(w)
     if float(size.sum()) <= radius:
@@ -41,56 +36,25 @@ def project_on_ball(w: Array, radius: float) -> Array:
     falling = np.sort(size)[::-1]
     excess = np.cumsum(falling) - radius
     kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
-    projected: Array = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
+    projected: Vector = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
     return projected
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedGradientPlan(Plan):
-    """Plan of a run without noise.
+class ProjectedGradientPlan(GapPlan):
+    """Plan of projected gradients.
 
     Parameters
     ----------
     radius : float, > 0
         l1 norm of the ball, for rows with entries in [-1, 1].
-    tol : float
-        Gap at which it stops, relative to the objective.
-    max_iter : int
-        Cap on the steps.
     """
 
+    solver = "projected gradients (no privacy)"
+    mechanism = "accelerated projected gradients on the l1 ball without noise"
+    gap = "largest relative gap"
+
     radius: float
-    tol: float
-    max_iter: int
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "projected gradients (no privacy)"
-
-    @property
-    def event(self) -> Event:
-        """No protection."""
-        return NonPrivateEvent()
-
-    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
-        """Return the event and the gap that was reached; see `Plan.run`."""
-        return self.event, {_GAP: number(_GAP, released.get(_GAP))}
-
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return "accelerated projected gradients on the l1 ball without noise"
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What is released, for the receipt."""
-        return ("the weights, unprotected",)
-
-    @property
-    def proof(self) -> str:
-        """No page: there is nothing to prove."""
-        return "none: this run is not private"
 
     def details(self) -> dict[str, object]:
         """Return the ball and the tolerance."""
@@ -100,24 +64,16 @@ class ProjectedGradientPlan(Plan):
         """Return the plan in plain words and numbers; there is no L2 penalty."""
         return {name: value for name, value in super().summary().items() if name != "alpha"}
 
-    def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
-        """Train one model for each target."""
-        weights, steps, gaps = [], 0, []
-        for y in targets:
-            w, taken, gap = self._train(rows, y, team, progress)
-            weights.append(w)
-            gaps.append(gap)
-            steps = max(steps, taken)
-        return Solution(np.stack(weights), steps, self.event, {_GAP: max(gaps)})
+    def train(
+        self, rows: Rows, y: Vector, streams: Streams, team: Team, progress: Progress
+    ) -> tuple[Vector, int, float]:
+        """Return the weights for one target, the steps done and the gap that was reached."""
 
-    def _train(self, rows: Rows, y: Array, team: Team, progress: Progress) -> tuple[Array, int, float]:
-        def objective(m: Array) -> float:
+        def objective(m: Vector) -> float:
             return float(np.mean(self.loss.value(y, m)))
 
-        def slopes(m: Array) -> Array:
-            gradient: Array = _transposed(rows, self.loss.derivative(y, m))
+        def slopes(m: Vector) -> Vector:
+            gradient: Vector = _transposed(rows, self.loss.derivative(y, m))
             gradient /= rows.n_samples
             return gradient
 
@@ -157,7 +113,7 @@ class ProjectedGradientPlan(Plan):
         return w, self.max_iter, gap
 
 
-def _transposed(rows: Rows, factors: Array) -> Array:
+def _transposed(rows: Rows, factors: Vector) -> Vector:
     """Return X' times ``factors`` for the scaled rows, in double precision."""
     total = np.zeros(rows.n_weights)
     features = rows.raw.shape[1]

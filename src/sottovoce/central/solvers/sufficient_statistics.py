@@ -20,18 +20,18 @@ References
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import number
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK, LeastSquares, Progress, Solution, most_rows
-from sottovoce.central.rows import PIECE, Rows
+from sottovoce.central.plan import LeastSquares, Progress, Solution, most_rows
+from sottovoce.central.rows import Rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.scales import gram
 from sottovoce.exceptions import ParameterError
@@ -62,9 +62,18 @@ class SufficientStatisticsPlan(ScaledPlan):
         the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     """
 
+    solver = "adassp"
+    mechanism = (
+        "second moments of rows and labels with Gaussian noise on a grid, released once; adaptive ridge (AdaSSP) "
+        "afterwards"
+    )
+    proof = "docs/privacy/sufficient_statistics.md"
+    estimates_eigenvalue = False  # the matrix itself is released
+
     clip_labels: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.loss.name != "squared":
             raise ParameterError(
                 f"solver='adassp' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
@@ -78,21 +87,6 @@ class SufficientStatisticsPlan(ScaledPlan):
             )
 
     @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "adassp"
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/sufficient_statistics.md"
-
-    @property
-    def estimates_eigenvalue(self) -> bool:
-        """No: the matrix itself is released."""
-        return False
-
-    @property
     def estimates_labels(self) -> bool:
         """Whether labels are clipped at a multiple of their scale."""
         return self.clip_labels
@@ -101,14 +95,6 @@ class SufficientStatisticsPlan(ScaledPlan):
     def event(self) -> Event:
         """The scale of the labels, and one Gaussian."""
         return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
-
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "second moments of rows and labels with Gaussian noise on a grid, released once; adaptive ridge (AdaSSP) "
-            "afterwards"
-        )
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -142,7 +128,7 @@ class SufficientStatisticsPlan(ScaledPlan):
         return multiple * scale
 
     def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
@@ -175,7 +161,7 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     def _chosen(self, scales: Scales, alpha: float) -> dict[str, object]:
         return {
-            **scales.chosen(self),
+            **self.chosen(scales),
             "labels clipped at this distance from the location": self._label_clip_for(scales),
             "noise of an entry of the diagonal of X'X": self.gram_mechanism().noise_std,
             _ALPHA: alpha,
@@ -197,7 +183,7 @@ class SufficientStatisticsPlan(ScaledPlan):
 
 
 def release_moments(
-    exact: NDArray[np.float64], label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
+    exact: Vector, label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
 ) -> tuple[NoisyMoments, GaussianEvent]:
     """Release a symmetric matrix by its upper triangle, entries beside the diagonal times sqrt(2).
 

@@ -11,7 +11,15 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 from sottovoce.local.stored import named_errors
 
-__all__ = ["DatabaseOption", "MissingOption", "ProtocolArgument", "read_protocol"]
+__all__ = [
+    "DatabaseOption",
+    "MayBeMissingOption",
+    "MissingOption",
+    "ProtocolArgument",
+    "SchemaOption",
+    "TargetOption",
+    "read_protocol",
+]
 
 ProtocolArgument = Annotated[
     Path, typer.Argument(metavar="PROTOCOL", help="The public parameters (JSON), of `sottovoce local protocol`.")
@@ -27,6 +35,16 @@ DatabaseOption = Annotated[
 MissingOption = Annotated[
     list[str] | None,
     typer.Option("--missing", metavar="TEXT", help="A cell that holds no value. Default: an empty one."),
+]
+
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="Public facts about the features and the label (TOML).")
+]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="With --schema: the column to predict. Default: that of the schema.")
+]
+MayBeMissingOption = Annotated[
+    bool, typer.Option("--missing", help="With --schema: features may be missing; each gets a column that says so.")
 ]
 
 

@@ -16,7 +16,7 @@ Record = tuple[Any, Any]
 
 
 def read_records(
-    path: Path, protocol: Protocol, *, label: str | None, missing: Collection[str] = ("",)
+    path: Path, protocol: Protocol, *, label: str | None, missing: Collection[str] | None
 ) -> Iterator[Record]:
     """Yield a record and its label for each line of a CSV file with a header.
 
@@ -27,8 +27,8 @@ def read_records(
         Its features are columns by name; without named features all columns but the label are its numbers, in order.
     label : str or None
         Column of the label; None yields None for each.
-    missing : collection of str
-        Cells that hold no value.
+    missing : collection of str, or None
+        Cells that hold no value; by default empty ones.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def read_records(
                     raise TableError(f"{where}: {len(cells)} cells, but the header names {len(names)} columns.")
                 line = dict(zip(names, cells, strict=True))
                 yield (
-                    _features(where, line, wanted, protocol, missing),
+                    _features(where, line, wanted, protocol, missing or ("",)),
                     None if label is None else _label(where, line[label], label, protocol),
                 )
     except OSError as error:
@@ -77,23 +77,17 @@ def _features(
 ) -> Any:
     if protocol.features is None:
         return [_number(where, name, line[name]) for name in wanted]
-    record: dict[str, Any] = {}
-    for feature in protocol.features:
-        cell = line[feature.name].strip()
-        if cell in missing:
-            record[feature.name] = None
-        elif isinstance(feature, CategoricalFeature):
-            record[feature.name] = cell
-        else:
-            record[feature.name] = _number(where, feature.name, cell)
-    return record
+    cells = {name: line[name].strip() for name in wanted}
+    texts = {feature.name for feature in protocol.features if isinstance(feature, CategoricalFeature)}
+    return {
+        name: None if cell in missing else cell if name in texts else _number(where, name, cell)
+        for name, cell in cells.items()
+    }
 
 
 def _label(where: str, cell: str, label: str, protocol: Protocol) -> Any:
     cell = cell.strip()
-    if protocol.classes is None or not any(isinstance(entry, str) for entry in protocol.classes):
-        return _number(where, label, cell)
-    return cell if cell in protocol.classes else _number(where, label, cell)
+    return cell if cell in (protocol.classes or ()) else _number(where, label, cell)
 
 
 def _number(where: str, name: str, cell: str) -> float:

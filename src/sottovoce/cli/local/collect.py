@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from sottovoce.cli.local._options import DatabaseOption, ProtocolArgument, read_
 
 __all__ = ["collect"]
 
-_LIMITS = "Limits"
+_limit = partial(typer.Option, rich_help_panel="Limits")
 
 
 def collect(
@@ -23,8 +24,7 @@ def collect(
     token_key: Annotated[
         Path | None,
         typer.Option(
-            "--token-key",
-            help="Accept only tokens issued with this key (`sottovoce local tokens`). Default: any.",
+            "--token-key", help="Accept only tokens issued with this key (`sottovoce local tokens`). Default: any."
         ),
     ] = None,
     allow_origin: Annotated[
@@ -34,20 +34,10 @@ def collect(
         ),
     ] = None,
     static: Annotated[Path | None, typer.Option("--static", help="Folder with files to serve, such as a form.")] = None,
-    max_rate: Annotated[
-        float | None,
-        typer.Option("--max-rate", help="Reports a second, at most on average.", rich_help_panel=_LIMITS),
-    ] = None,
-    max_connections: Annotated[
-        int, typer.Option("--max-connections", min=1, help="Connections at the same time.", rich_help_panel=_LIMITS)
-    ] = 512,
-    max_batch: Annotated[
-        int, typer.Option("--max-batch", min=1, max=1_000, help="Reports in one request.", rich_help_panel=_LIMITS)
-    ] = 1_000,
-    read_seconds: Annotated[
-        float,
-        typer.Option("--read-seconds", help="Within which a request must have arrived.", rich_help_panel=_LIMITS),
-    ] = 10.0,
+    max_rate: Annotated[float | None, _limit("--max-rate", help="Reports a second, at most on average.")] = None,
+    max_connections: Annotated[int, _limit("--max-connections", min=1, help="Connections at the same time.")] = 512,
+    max_batch: Annotated[int, _limit("--max-batch", min=1, max=1_000, help="Reports in one request.")] = 1_000,
+    read_seconds: Annotated[float, _limit("--read-seconds", help="Within which a request must have arrived.")] = 10.0,
 ) -> None:
     """Take reports for PROTOCOL over HTTP and keep them in a database, until interrupted.
 

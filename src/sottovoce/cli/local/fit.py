@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sottovoce._files import check_writable
 from sottovoce._validation import number
 from sottovoce.cli._options import ForceOption
-from sottovoce.cli._output import print_rows, write_or_keep
+from sottovoce.cli._output import check_output, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_alpha
 from sottovoce.cli.local._options import ProtocolArgument, read_protocol
 from sottovoce.cli.local._sources import stream
@@ -48,9 +47,7 @@ def fit(
     described = read_protocol(protocol)
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     for name, path in (("--out", out), ("--receipt", receipt)):
-        if path.resolve() in {Path(source).resolve() for source in (str(protocol), *sources)}:
-            raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
-        check_writable(name, path, overwrite=force)
+        check_output(name, path, inputs=(protocol, *map(Path, sources)), overwrite=force)
     if out.resolve() == receipt.resolve():
         raise ParameterError(f"--out and --receipt are the same file, {out}. Choose another path for one of them.")
     number("--radius", radius, above=0.0)
@@ -64,7 +61,7 @@ def fit(
         raise ParameterError("SOURCE: there are no reports of this protocol.")
     model = aggregator.fit(
         loss,
-        degree=degree if degree == "auto" else _whole("--degree", degree),
+        degree=_degree(degree),
         radius=radius,
         alpha=alpha if alpha in (None, "held-out") else parse_alpha("--alpha", alpha),
     )
@@ -83,8 +80,8 @@ def fit(
     print_rows(f"Receipt {receipt}", model.guarantee_.rows())
 
 
-def _whole(option: str, text: str) -> int:
+def _degree(text: str) -> int | str:
     try:
-        return int(text)
+        return text if text == "auto" else int(text)
     except ValueError:
-        raise ParameterError(f"{option} must be 0, 1, 3 or auto; got {text!r}.") from None
+        raise ParameterError(f"--degree must be 0, 1, 3 or auto; got {text!r}.") from None

@@ -13,7 +13,7 @@ from sottovoce.cli._output import print_columns
 from sottovoce.cli._parse import parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
-from sottovoce.cli.local._options import read_protocol
+from sottovoce.cli.local._options import MayBeMissingOption, SchemaOption, TargetOption, read_protocol
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
@@ -34,13 +34,9 @@ def plan(
     epsilon: Annotated[
         str | None, typer.Option("--epsilon", help="Privacy loss of one report; several with commas between them.")
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="Instead of --d: public facts about the features (TOML).")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="With --schema: the column to predict. Default: that of the schema.")
-    ] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="With --schema: features may be missing.")] = False,
+    schema: SchemaOption = None,
+    target: TargetOption = None,
+    missing: MayBeMissingOption = False,
     delta: Annotated[
         float | None,
         typer.Option("--delta", help="Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."),

@@ -33,7 +33,7 @@ def predict(
         check_writable("--out", out, overwrite=force)
     read = LocalModel.load(model)
     records, labels = [], []
-    for record, label in read_records(table, read.protocol, label=score, missing=missing or ("",)):
+    for record, label in read_records(table, read.protocol, label=score, missing=missing):
         records.append(record)
         labels.append(label)
     text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))

@@ -13,6 +13,7 @@ from sottovoce.cli._output import print_rows
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._features import protocol_arguments
+from sottovoce.cli.local._options import MayBeMissingOption, SchemaOption, TargetOption
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 
@@ -23,15 +24,9 @@ def protocol(
     epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of one report.")],
     out: Annotated[Path, typer.Option("--out", help="Where to write the protocol (JSON).")],
     n_expected: Annotated[int, typer.Option("--n-expected", help="Public: about how many reports will come.")],
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="Public facts about the features and the label (TOML).")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The column to predict. Default: that of the schema.")
-    ] = None,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="Features may be missing; each gets a column that says so.")
-    ] = False,
+    schema: SchemaOption = None,
+    target: TargetOption = None,
+    missing: MayBeMissingOption = False,
     n_features: Annotated[
         int | None, typer.Option("--n-features", help="Instead of a schema: rows of so many numbers.")
     ] = None,

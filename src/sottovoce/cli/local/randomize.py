@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -45,26 +46,26 @@ def randomize(
     if out.suffix == ".jsonl" and tokens is None:
         raise ParameterError("--tokens is missing: a collector takes a report with its token. Ask whoever collects.")
     device = Randomizer(described, max_epsilon=max_epsilon)
-    records = list(read_records(table, described, label=label, missing=missing or ("",)))
-    given = [None] * len(records) if tokens is None else _read_tokens(tokens, len(records))
-    reports = [
-        device.report(x, y, token=None if token is None else token.encode("ascii"))
-        for (x, y), token in zip(records, given, strict=True)
-    ]
+    records = list(read_records(table, described, label=label, missing=missing))
+    given: Sequence[bytes | None] = [None] * len(records)
+    if tokens is not None:
+        given = _read_tokens(tokens, len(records))
+    reports = [device.report(x, y, token=token) for (x, y), token in zip(records, given, strict=True)]
     if out.suffix == ".jsonl":
-        lines = (
-            json.dumps({"token": token, "report": base64.b64encode(report).decode("ascii")})
-            for token, report in zip(given, reports, strict=True)
-        )
-        write_whole(out, "".join(f"{line}\n" for line in lines))
+        write_whole(out, "".join(f"{_posted(token, each)}\n" for token, each in zip(given, reports, strict=True)))
     else:
         write_reports(out, reports, described)
     typer.echo(f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 
-def _read_tokens(path: Path, count: int) -> list[str]:
+def _posted(token: bytes | None, report: bytes) -> str:
+    assert token is not None
+    return json.dumps({"token": token.decode("ascii"), "report": base64.b64encode(report).decode("ascii")})
+
+
+def _read_tokens(path: Path, count: int) -> list[bytes]:
     try:
-        given = path.read_text(encoding="ascii").split()
+        given = [token.encode("ascii") for token in path.read_text(encoding="ascii").split()]
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"--tokens {path}: cannot read the tokens; a file with one a line, in ASCII.") from None
     if len(given) < count or len(set(given)) < len(given):

@@ -8,15 +8,13 @@ import math
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from sottovoce._validation import choice, magnitude
-from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import Rows
-from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
@@ -122,9 +120,7 @@ def release_sum(
 def _margins(model: DPLinearEstimator, X: Any) -> NDArray[np.float64]:
     """Return the margin of each row for each weight vector, shape (n, k)."""
     n = X.shape[0]
-    sparse = bool(sp.issparse(X))
-    kernel = CSR(X.data, X.indices, X.indptr, X.shape[1]) if sparse else X
-    rows = Rows(X, kernel, np.ones(n), np.ones(n), 0.0)
+    rows = Rows(X, np.ones(n), np.ones(n), 0.0)
     with team() as threads:
         columns = [rows.margins(w, threads) for w in np.atleast_2d(model.coef_)]
     with np.errstate(invalid="ignore", over="ignore"):

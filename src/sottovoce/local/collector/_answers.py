@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from sottovoce.local.collector.reasons import HTTP_STATUS, Reason
+from sottovoce.local.collector.reasons import Reason
 
 __all__ = ["ACCEPTED", "REFUSED", "accepted", "batch", "document", "refused"]
 
@@ -34,12 +34,8 @@ def accepted() -> Response:
 
 def refused(reason: Reason) -> Response:
     """Return the answer to a refused request, or to the refused report of a request with one."""
-    headers = {}
-    if reason in _RETRY:
-        headers["Retry-After"] = "1"
-    if reason in _UNREAD:
-        headers["Connection"] = "close"
-    return document(REFUSED[reason], HTTP_STATUS[reason], **headers)
+    headers = {"Retry-After": "1"} if reason in _RETRY else {"Connection": "close"} if reason in _UNREAD else {}
+    return document(REFUSED[reason], reason.status, **headers)
 
 
 def batch(results: Sequence[Reason | None]) -> Response:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sottovoce.local.collector._answers import ACCEPTED, REFUSED
 from sottovoce.local.collector.limits import MAX_BATCH
-from sottovoce.local.collector.reasons import HTTP_STATUS, Reason
+from sottovoce.local.collector.reasons import Reason
 
 __all__ = ["DOCUMENT"]
 
@@ -41,8 +41,8 @@ def _refused(description: str, *reasons: Reason) -> dict[str, Any]:
 
 def _refusals() -> dict[str, Any]:
     by_status: dict[int, list[Reason]] = {}
-    for reason, status in HTTP_STATUS.items():
-        by_status.setdefault(status, []).append(reason)
+    for reason in Reason:
+        by_status.setdefault(reason.status, []).append(reason)
     return {str(status): _refused("Refused.", *reasons) for status, reasons in by_status.items()}
 
 

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Self
 
-__all__ = ["HTTP_STATUS", "Reason"]
+__all__ = ["Reason"]
 
 
 class Reason(StrEnum):
-    """Why a report, or a whole request, was refused."""
+    """Why a report, or a whole request, was refused, with the HTTP status that tells it."""
+
+    status: int
+
+    def __new__(cls, text: str, status: int) -> Self:  # noqa: D102
+        reason = str.__new__(cls, text)
+        reason._value_ = text
+        reason.status = status
+        return reason
 
     # the request
-    NOT_A_FORM = "not-a-form"
-    MEDIA_TYPE = "media-type"
-    TOO_LARGE = "too-large"
-    TOO_MANY = "too-many"
-    TOO_SLOW = "too-slow"
+    NOT_A_FORM = "not-a-form", 400
+    MEDIA_TYPE = "media-type", 415
+    TOO_LARGE = "too-large", 413
+    TOO_MANY = "too-many", 413
+    TOO_SLOW = "too-slow", 408
     # the report
-    BAD_TOKEN = "bad-token"
-    UNKNOWN_TOKEN = "unknown-token"
-    MALFORMED = "malformed"
-    FOREIGN = "foreign"
-    BAD_INDEX = "bad-index"
-    WRONG_SEED = "wrong-seed"
-    TOKEN_USED = "token-used"
+    BAD_TOKEN = "bad-token", 400
+    UNKNOWN_TOKEN = "unknown-token", 403
+    MALFORMED = "malformed", 400
+    FOREIGN = "foreign", 422
+    BAD_INDEX = "bad-index", 422
+    WRONG_SEED = "wrong-seed", 422
+    TOKEN_USED = "token-used", 409
     # the service
-    TOO_FAST = "too-fast"
-    BUSY = "busy"
-    UNAVAILABLE = "unavailable"
-
-
-HTTP_STATUS: Final = {
-    Reason.NOT_A_FORM: 400,
-    Reason.MEDIA_TYPE: 415,
-    Reason.TOO_LARGE: 413,
-    Reason.TOO_MANY: 413,
-    Reason.TOO_SLOW: 408,
-    Reason.BAD_TOKEN: 400,
-    Reason.UNKNOWN_TOKEN: 403,
-    Reason.MALFORMED: 400,
-    Reason.FOREIGN: 422,
-    Reason.BAD_INDEX: 422,
-    Reason.WRONG_SEED: 422,
-    Reason.TOKEN_USED: 409,
-    Reason.TOO_FAST: 429,
-    Reason.BUSY: 503,
-    Reason.UNAVAILABLE: 503,
-}
-"""The HTTP status of a refused request, or of a single refused report."""
+    TOO_FAST = "too-fast", 429
+    BUSY = "busy", 503
+    UNAVAILABLE = "unavailable", 503

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Self
 
 from sqlalchemy import Engine, Insert, func, insert, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local.collector._tables import METADATA, PROTOCOLS, REFUSALS, REPORTS, SCHEMA, SCHEMA_VERSION
+from sottovoce.local.text import ProtocolText
 
 __all__ = ["Outcome", "ReportStore", "Row"]
 
@@ -24,15 +25,6 @@ _FETCHED: Final = 10_000  # reports in memory at a time
 _BUSY_SECONDS: Final = 30  # to wait for another writer of a file
 _CONNECT_SECONDS: Final = 5
 _STATEMENT_MILLISECONDS: Final = 30_000
-
-
-class _Protocol(Protocol):
-    """What the storage needs to know of a protocol."""
-
-    @property
-    def id(self) -> bytes: ...
-
-    def to_json(self) -> str: ...
 
 
 class Row(NamedTuple):
@@ -70,7 +62,7 @@ class ReportStore:
         ``create=False`` needs.
     """
 
-    def __init__(self, database: str, protocol: _Protocol, *, create: bool = False) -> None:
+    def __init__(self, database: str, protocol: ProtocolText, *, create: bool = False) -> None:
         address = database if "://" in database else f"sqlite:///{database}"
         url = parse_address(address, name="database", error=ParameterError)
         name = url.render_as_string(hide_password=True)
@@ -182,7 +174,7 @@ class ReportStore:
         dialects = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
         return dialects[self._engine.dialect.name](table)
 
-    def _create(self, protocol: _Protocol) -> None:
+    def _create(self, protocol: ProtocolText) -> None:
         with self._writer.begin() as connection:
             if connection.dialect.name == "postgresql":  # several collectors may start at once
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7306086869)")

@@ -9,21 +9,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from sottovoce.local.collector.storage import Outcome, Row
+from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 
 __all__ = ["BusyError", "GroupWriter"]
 
 _log = logging.getLogger(__name__)
 
 _COUNTS_EVERY: Final = 1.0  # seconds between two writes of the refusal counts
-
-
-class _Store(Protocol):
-    def insert(self, rows: Sequence[Row]) -> list[Outcome]: ...
-
-    def add_refusals(self, counts: dict[str, int]) -> None: ...
 
 
 class BusyError(Exception):
@@ -51,7 +45,7 @@ class GroupWriter:
         Rows that wait, at most.
     """
 
-    def __init__(self, store: _Store, *, max_group: int = 2_000, max_waiting: int = 20_000) -> None:
+    def __init__(self, store: ReportStore, *, max_group: int = 2_000, max_waiting: int = 20_000) -> None:
         self._store = store
         self._max_group = max_group
         self._max_waiting = max_waiting

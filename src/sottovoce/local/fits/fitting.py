@@ -14,9 +14,9 @@ from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.ball import minimise_in_ball
 from sottovoce.local.fits.degree import DEGREES, choose_degree
-from sottovoce.local.fits.held_out import Fit, Folds, folds_of, quality
+from sottovoce.local.fits.held_out import Fit, folds_of, quality
 from sottovoce.local.fits.model import LocalModel
-from sottovoce.local.fits.moments import MomentEstimate, Moments
+from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 from sottovoce.local.fits.quartic import ReportVectors, minimise_quartic, quartic_objective
 from sottovoce.local.fits.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.fits.surrogate import AbsoluteMixture, margin_loss
@@ -72,7 +72,8 @@ def fit_model(
 ) -> LocalModel:
     """Return the model that was asked for; see `Aggregator.fit`."""
     least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
-    if not least_squares and protocol.task == "regression":
+    regression = protocol.task == "regression"
+    if not least_squares and regression:
         raise ParameterError(
             f"loss must be {LEAST_SQUARES!r} for a regression: its reports hold no margin; got {request.loss!r}."
         )
@@ -91,27 +92,25 @@ def fit_model(
         raise ParameterError(f"degree must be 0 for a protocol of degree 0, or give public_rows; got {degree!r}.")
     layout = layout_of(protocol)
     if least_squares:
-        if degree is None:
-            degree = 0 if first_only else 1
-        if degree == 3:
-            raise ParameterError("degree must be 0 or 1 for least squares; got 3.")
-        regression = protocol.task == "regression"
-        w, fit = _least_squares(estimate, folds, degree, request.alpha, layout, cautious=regression)
-        name, surrogate = LEAST_SQUARES, None
+        degree = int(not first_only) if degree is None else degree
+        fit = _least_squares(folds, degree, request.alpha, layout, cautious=regression)
+        name, surrogate, w = LEAST_SQUARES, None, fit(estimate, folds)
     else:
         if request.alpha is not None:
             raise ParameterError(f"alpha is for least squares only; got {request.alpha!r}. The radius is the penalty.")
         loss = margin_loss(request.loss)
         mixture = loss.mixture(number("radius", request.radius, above=0.0))
         if degree is None:
-            reports_help = kept is not None and second is None
-            degree = choose_degree(
-                estimate.edge, estimate.n, layout.n_used, constants.A, mixture, with_reports=reports_help
-            )
-            degree = 0 if first_only else degree
-        w, fit = _in_ball(protocol, estimate, degree, mixture, layout, constants, kept)
-        name = f"{loss.name}, |w| <= {mixture.radius:g}"
-        surrogate = mixture.surrogate(min(degree, 1) + 1)
+            better = choose_degree(
+                estimate.edge, estimate.n, layout.n_used, constants.A, mixture,
+                with_reports=kept is not None and second is None,
+            )  # fmt: skip
+            degree = 0 if first_only else better
+        name, surrogate = f"{loss.name}, |w| <= {mixture.radius:g}", mixture.surrogate(min(degree, 1) + 1)
+        fit = _in_ball(surrogate, mixture.radius, layout)
+        w = fit(estimate, folds)
+        if degree == 3:
+            w = _refined(w, mixture, layout, constants, kept)
     return LocalModel(
         protocol=protocol,
         weights=w,
@@ -123,29 +122,26 @@ def fit_model(
     )
 
 
-def _least_squares(
-    estimate: MomentEstimate, folds: Folds, degree: int, alpha: Any, layout: Layout, *, cautious: bool
-) -> tuple[Array, Fit]:
+def _least_squares(folds: Folds, degree: int, alpha: Any, layout: Layout, *, cautious: bool) -> Fit:
+    if degree == 3:
+        raise ParameterError("degree must be 0 or 1 for least squares; got 3.")
     if degree == 0:
         if alpha is not None:
             raise ParameterError(f"alpha needs degree 1: there is nothing to penalise with degree 0; got {alpha!r}.")
         if cautious and layout.level is not None:  # without a second moment no slope of a regression is known
-            return mean_only(estimate, layout), lambda rest, _: mean_only(rest, layout)
-        return first_moment_only(estimate, folds, layout), lambda rest, inner: first_moment_only(rest, inner, layout)
+            return lambda some, _: mean_only(some, layout)
+        return lambda some, inner: first_moment_only(some, inner, layout)
+    if isinstance(alpha, str) and alpha != "held-out":
+        raise ParameterError(f"alpha must be a number >= 0, 'held-out' or None; got {alpha!r}.")
+    factor = _chosen_factor(folds, layout) if isinstance(alpha, str) else None
 
-    def fitted(some: MomentEstimate, inner: Folds, penalty: float | None) -> Array:
+    def fit(some: MomentEstimate, inner: Folds) -> Array:
+        penalty = alpha if factor is None else factor * default_alpha(some)
         if not inner:
             return ridge(some, penalty, layout)
         return ridge_by_folds(some, inner, penalty, layout, cautious=cautious)
 
-    if isinstance(alpha, str):
-        if alpha != "held-out":
-            raise ParameterError(f"alpha must be a number >= 0, 'held-out' or None; got {alpha!r}.")
-        factor = _chosen_factor(folds, layout)
-        return fitted(estimate, folds, factor * default_alpha(estimate)), (
-            lambda rest, inner: fitted(rest, inner, factor * default_alpha(rest))
-        )
-    return fitted(estimate, folds, alpha), lambda rest, inner: fitted(rest, inner, alpha)
+    return fit
 
 
 def _chosen_factor(folds: Folds, layout: Layout) -> float:
@@ -154,9 +150,8 @@ def _chosen_factor(folds: Folds, layout: Layout) -> float:
         raise ParameterError("alpha 'held-out' needs at least two folds with reports in each.")
 
     def errors(factor: float) -> Array:
-        fits = [ridge(rest, factor * default_alpha(rest), layout) for rest, _ in folds]
-        pairs = zip(fits, folds, strict=True)
-        return np.array([float(w @ held.second @ w) - 2.0 * float(w @ held.first) for w, (_, held) in pairs])
+        margins = [held.margin(ridge(rest, factor * default_alpha(rest), layout)) for rest, held in folds]
+        return np.array([square - 2.0 * mean for mean, square in margins])
 
     usual, best, least = errors(1.0), 1.0, 0.0
     for factor in _FACTORS:
@@ -167,32 +162,26 @@ def _chosen_factor(folds: Folds, layout: Layout) -> float:
     return best
 
 
-def _in_ball(
-    protocol: Protocol,
-    estimate: MomentEstimate,
-    degree: int,
-    mixture: AbsoluteMixture,
-    layout: Layout,
-    constants: CapConstants,
-    kept: Kept | None,
-) -> tuple[Array, Fit]:
+def _in_ball(coefficients: Array, radius: float, layout: Layout) -> Fit:
     used = layout.n_used
-    coefficients = mixture.surrogate(min(degree, 1) + 1)
 
-    def fit(some: MomentEstimate, _: Folds = ()) -> Array:
+    def fit(some: MomentEstimate, _: Folds) -> Array:
         part = MomentEstimate(some.n, some.first[:used], some.second[:used, :used], some.v1, some.v2)
         w = np.zeros(layout.d)
-        w[:used] = minimise_in_ball(part, coefficients, mixture.radius)
+        w[:used] = minimise_in_ball(part, coefficients, radius)
         return w
 
-    w = fit(estimate)
-    if degree == 3:
-        if kept is None:
-            raise ParameterError("degree 3 needs the reports themselves: make the Aggregator with keep_reports=True.")
-        vectors = ReportVectors(*kept, protocol.d, used)
-        objective = quartic_objective(vectors, mixture.surrogate(4), constants.A)
-        w[:used] = minimise_quartic(objective, w[:used], mixture.radius)
-    return w, fit
+    return fit
+
+
+def _refined(w: Array, mixture: AbsoluteMixture, layout: Layout, constants: CapConstants, kept: Kept | None) -> Array:
+    """Return the minimiser of the surrogate of fourth degree that is found from w."""
+    if kept is None:
+        raise ParameterError("degree 3 needs the reports themselves: make the Aggregator with keep_reports=True.")
+    used = layout.n_used
+    objective = quartic_objective(ReportVectors(*kept, layout.d, used), mixture.surrogate(4), constants.A)
+    w[:used] = minimise_quartic(objective, w[:used], mixture.radius)
+    return w
 
 
 def _given_degree(degree: Any) -> int | None:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.fits.moments import MomentEstimate, Moments
+from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 
 __all__ = ["HeldOut", "Quality", "folds_of", "held_out", "quality", "share_variance"]
 
 Array = NDArray[np.float64]
-Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]
 Fit = Callable[[MomentEstimate, Folds], Array]  # from the estimate of some reports and its own folds
 
 SQUARED: Final = (1.0, -2.0, 1.0)
@@ -65,7 +64,7 @@ class Quality:
         return 1.0 - self.squared_error.value
 
 
-def folds_of(moments: Moments, A1: float, A2: float) -> list[tuple[MomentEstimate, MomentEstimate]]:
+def folds_of(moments: Moments, A1: float, A2: float) -> Folds:
     """Return, for each fold, the estimate without it and the one from it alone.
 
     Raises
@@ -84,7 +83,7 @@ def folds_of(moments: Moments, A1: float, A2: float) -> list[tuple[MomentEstimat
 
 def held_out(
     fits: Sequence[Array],
-    folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
+    folds: Folds,
     coefficients: tuple[float, ...] | Array,
     A: tuple[float, float, float, float],
 ) -> HeldOut:
@@ -106,7 +105,7 @@ def held_out(
     value = variance = 0.0
     for w, (_, held) in zip(fits, folds, strict=True):
         share = held.n / n
-        mean, square = float(w @ held.first), float(w @ held.second @ w)
+        mean, square = held.margin(w)
         value += share * (c[0] + c[1] * mean + c[2] * square)
         noisy = float(c[2]) if held.v2 else 0.0  # a public second moment has no noise
         variance += share**2 * share_variance(float(w @ w), mean, square, float(c[1]), noisy, A) / held.n
@@ -140,7 +139,7 @@ def _joined(parts: Sequence[MomentEstimate]) -> MomentEstimate:
 
 def quality(
     fit: Fit,
-    folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
+    folds: Folds,
     A: tuple[float, float, float, float],
     surrogate: Array | None = None,
 ) -> Quality:
@@ -154,8 +153,8 @@ def quality(
         )
         fits.append(fit(rest, inner))
     n = sum(held.n for _, held in folds)
-    mean = sum(held.n / n * float(w @ held.first) for w, (_, held) in zip(fits, folds, strict=True))
-    square = sum(held.n / n * float(w @ held.second @ w) for w, (_, held) in zip(fits, folds, strict=True))
+    margins = [(held.n / n, *held.margin(w)) for w, held in zip(fits, held_ones, strict=True)]
+    mean, square = sum(share * mean for share, mean, _ in margins), sum(share * square for share, _, square in margins)
     spread = square - mean**2
     return Quality(
         squared_error=held_out(fits, folds, SQUARED, A),

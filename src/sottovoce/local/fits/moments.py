@@ -12,6 +12,7 @@ so that a model can be made from some folds and judged on another without a seco
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.stored import Sealed
 
-__all__ = ["MomentEstimate", "Moments"]
+__all__ = ["Folds", "MomentEstimate", "Moments"]
 
 Array = NDArray[np.float64]
 
@@ -77,9 +78,16 @@ class MomentEstimate:
         """Largest eigenvalue that the noise of ``second`` has by itself, 2 sqrt(d v2 / (2 n))."""
         return 2.0 * math.sqrt(self.d * self.v2 / (2.0 * self.n))
 
+    def margin(self, w: Array) -> tuple[float, float]:
+        """Return the estimated mean of <w, z> and of its square."""
+        return float(w @ self.first), float(w @ self.second @ w)
+
     def with_second(self, second: Array) -> MomentEstimate:
         """Return the same first moment beside a second moment that is public, and taken as exact."""
         return MomentEstimate(self.n, self.first, second, self.v1, 0.0)
+
+
+Folds = Sequence[tuple[MomentEstimate, MomentEstimate]]  # for each fold, the estimate without it and from it alone
 
 
 class Moments:

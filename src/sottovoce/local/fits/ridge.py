@@ -3,9 +3,8 @@ r"""Least squares from noisy moments: the default fit, for labels of two classes
 The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From estimates
 (`sottovoce.local.fits.moments`):
 
-1. S is cleaned (`sottovoce.local.fits.spectrum`) as a whole, since its trace is known to be 1; then coordinates that
-the
-   model does not use are left out.
+1. S is cleaned (`sottovoce.local.fits.spectrum`) as a whole, since its trace is known to be 1; then coordinates
+   that the model does not use are left out.
 2. One direction u, which carries the intercept, is free; all others are penalised by alpha. With s = u'Su and b the
    rest of S u, the others are fitted after u is taken out, w = (S - b b'/s + alpha I)^{-1} (m - b <u, m>/s), and u is
    put back in, v = w - u <b, w>/s. By default alpha is half the noise edge (with a public second moment, .35 times the
@@ -26,7 +25,6 @@ Without noise and with alpha = 0 this is the exact solution.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,7 +35,7 @@ from scipy.linalg import null_space
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.cap import EDGE_OF_DEGREE_0
-from sottovoce.local.fits.moments import MomentEstimate
+from sottovoce.local.fits.moments import Folds, MomentEstimate
 from sottovoce.local.fits.spectrum import clean_spectrum
 
 __all__ = ["Layout", "default_alpha", "first_moment_only", "mean_only", "ridge", "ridge_by_folds"]
@@ -105,14 +103,13 @@ def ridge(estimate: MomentEstimate, alpha: float | None = None, layout: Layout |
         By default all coordinates are used and the top direction is free.
     """
     parts = _parts(estimate, alpha, layout)
-    gain = float(parts.v @ estimate.first) - parts.bias
-    size = float(parts.v @ estimate.second @ parts.v)
-    return parts.lead + _slope(gain, size, parts, estimate) * parts.v
+    gain, size = estimate.margin(parts.v)
+    return parts.lead + _slope(gain - parts.bias, size, parts, estimate) * parts.v
 
 
 def ridge_by_folds(
     estimate: MomentEstimate,
-    folds: Sequence[tuple[MomentEstimate, MomentEstimate]],
+    folds: Folds,
     alpha: float | None = None,
     layout: Layout | None = None,
     *,
@@ -124,8 +121,7 @@ def ridge_by_folds(
     ----------
     estimate : MomentEstimate
         From all reports.
-    folds : sequence of (MomentEstimate, MomentEstimate)
-        For each fold, the estimate without it and the one from it alone.
+    folds : Folds
     alpha : float >= 0, or None
     layout : Layout, optional
     cautious : bool, default=False
@@ -137,34 +133,33 @@ def ridge_by_folds(
     for rest, held in folds:
         apart = _parts(rest, alpha, layout)
         mixed = min(1.0, ratio) * float(apart.lead @ held.second @ apart.v)
-        gain += held.n / estimate.n * (float(apart.v @ held.first) - mixed)
-        size += held.n / estimate.n * float(apart.v @ held.second @ apart.v)
+        mean, square = held.margin(apart.v)
+        gain += held.n / estimate.n * (mean - mixed)
+        size += held.n / estimate.n * square
     return parts.lead + _slope(gain, size, parts, estimate, 1.0 + 0.5 * ratio**2) * parts.v
 
 
-def first_moment_only(
-    estimate: MomentEstimate, folds: Sequence[tuple[MomentEstimate, MomentEstimate]], layout: Layout | None = None
-) -> Array:
+def first_moment_only(estimate: MomentEstimate, folds: Folds, layout: Layout | None = None) -> Array:
     """Return the first moment as coefficients: the limit of an infinite penalty, with nothing free.
 
     Parameters
     ----------
     estimate : MomentEstimate
-    folds : sequence of (MomentEstimate, MomentEstimate)
+    folds : Folds
         They set the slope. Without them, or with no second moment, it is 1: never too steep, since no direction has a
         second moment beyond 1.
     layout : Layout, optional
     """
     used = estimate.d if layout is None else layout.n_used
     w = np.where(np.arange(estimate.d) < used, estimate.first, 0.0)
-    gain = size = 0.0
-    for rest, held in folds:
-        v = np.where(np.arange(estimate.d) < used, rest.first, 0.0)
-        gain += held.n / estimate.n * float(v @ held.first)
-        size += held.n / estimate.n * float(v @ held.second @ v)
-    floor = float(w @ w) / estimate.d
     if not folds or not math.isfinite(estimate.v2):
         return w
+    gain = size = 0.0
+    for rest, held in folds:
+        mean, square = held.margin(np.where(np.arange(estimate.d) < used, rest.first, 0.0))
+        gain += held.n / estimate.n * mean
+        size += held.n / estimate.n * square
+    floor = float(w @ w) / estimate.d
     return min(max(gain, 0.0) / max(size, floor, _TINY), float(estimate.d)) * w
 
 

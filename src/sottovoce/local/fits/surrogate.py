@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["AbsoluteMixture", "MarginLoss", "hinge", "logistic", "margin_loss", "surrogate_error"]
+__all__ = ["AbsoluteMixture", "MarginLoss", "hinge", "last_points", "logistic", "margin_loss", "surrogate_error"]
 
 Array = NDArray[np.float64]
 Derivative = Callable[[Array], Any]
@@ -119,13 +119,7 @@ class AbsoluteMixture:
         if np.any(np.diff(slopes) < -1e-9 * max(abs(first), abs(last), _LEAST)):
             raise ParameterError("the derivative of the loss must never fall: the loss is not convex.")
         levels = first + (np.arange(n_atoms) + 0.5) / n_atoms * (last - first)
-        # the largest s with f'(s) <= level: bisection keeps f'(low) <= level < f'(high)
-        low, high = np.full(n_atoms, -radius), np.full(n_atoms, radius)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            below = np.asarray(derivative(middle), dtype=np.float64) <= levels
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return cls(low, last - first, 0.5 * (first + last), radius)
+        return cls(last_points(derivative, levels, radius), last - first, 0.5 * (first + last), radius)
 
     def value(self, u: Array) -> Array:
         """Return the loss up to a constant."""
@@ -155,6 +149,16 @@ class AbsoluteMixture:
         powers /= self.radius ** np.arange(degree + 1)
         powers[1] += self.slope
         return powers
+
+
+def last_points(derivative: Derivative, levels: Array, radius: float, n_steps: int = 60) -> Array:
+    """Return the largest s in [-radius, radius] with f'(s) <= level, for each level, by bisection."""
+    low, high = np.full(levels.shape, -radius), np.full(levels.shape, radius)
+    for _ in range(n_steps):  # f'(low) <= level < f'(high)
+        middle = 0.5 * (low + high)
+        below = np.asarray(derivative(middle), dtype=np.float64) <= levels
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low
 
 
 def surrogate_error(mixture: AbsoluteMixture, coefficients: Array) -> float:

@@ -188,10 +188,7 @@ class BernsteinAggregator:
 
     @property
     def _largest(self) -> NDArray[np.float64]:
-        protocol = self._protocol
-        stds = np.full(protocol.n_copies, protocol.other_std)
-        stds[0] = protocol.first_std
-        return np.ceil((1.0 + _REACH * stds) / protocol.tick)
+        return np.ceil((1.0 + _REACH * self._protocol.copy_noise.stds) / self._protocol.tick)
 
     def _joined(self) -> NDArray[np.int32]:
         if len(self._reports) > 1:

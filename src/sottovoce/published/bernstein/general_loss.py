@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
+from sottovoce.local.fits.surrogate import last_points
 from sottovoce.published.bernstein.smoothing import hinge_half
 
 __all__ = ["GENERAL_LOSSES", "GeneralLoss"]
@@ -68,41 +69,14 @@ class GeneralLoss(NamedTuple):
     def thresholds(self, shares: Array) -> Array:
         """Return s for U = f'(-1) + D ``shares``, shares in (0, 1): the largest point with f'(s) <= U, by bisection."""
         low_slope, high_slope = self.ends
-        slopes = low_slope + (high_slope - low_slope) * shares
-        low, high = np.full(slopes.shape, -1.0), np.full(slopes.shape, 1.0)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            below = self.derivative(middle) <= slopes
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return low
-
-
-def _logistic(u: Array) -> Array:
-    return np.logaddexp(0.0, -u)
-
-
-def _logistic_derivative(u: Array) -> Array:
-    slope: Array = -expit(-u)
-    return slope
-
-
-def _hinge_half_derivative(u: Array) -> Array:
-    return np.where(u < 0.5, -1.0, 0.0)
-
-
-def _absolute_half(u: Array) -> Array:
-    return np.abs(0.5 - u)
-
-
-def _absolute_half_derivative(u: Array) -> Array:
-    return np.where(u < 0.5, -1.0, 1.0)
+        return last_points(self.derivative, low_slope + (high_slope - low_slope) * shares, 1.0, _BISECTIONS)
 
 
 GENERAL_LOSSES = {
     loss.name: loss
     for loss in (
-        GeneralLoss("logistic", _logistic, _logistic_derivative),
-        GeneralLoss("hinge by mixture", hinge_half, _hinge_half_derivative),
-        GeneralLoss("absolute", _absolute_half, _absolute_half_derivative),
+        GeneralLoss("logistic", lambda u: np.logaddexp(0.0, -u), lambda u: -expit(-u)),
+        GeneralLoss("hinge by mixture", hinge_half, lambda u: np.where(u < 0.5, -1.0, 0.0)),
+        GeneralLoss("absolute", lambda u: np.abs(0.5 - u), lambda u: np.where(u < 0.5, -1.0, 1.0)),
     )
 }

@@ -16,7 +16,7 @@ and no smaller mu will do, for opposite unit vectors with opposite labels attain
   L = log(1.25 / delta). Then mu^2 = (epsilon^2 / L)(1/4 + 1/(p (p + 1))), which breaks the claim from epsilon = 2 on at
   p = 1 (delta = 1e-6). Kept to reproduce the paper; every receipt states what it really gives.
 
-A device checks the noise that a protocol states with the standard library alone, by `CopyNoise.delta`; the accountants
+A device checks the noise that a protocol states with numpy alone, by `CopyNoise.delta`; the accountants
 are loaded by who needs them.
 
 Statement and proof: ``docs/privacy/bernstein_reports.md``.
@@ -25,6 +25,9 @@ Statement and proof: ``docs/privacy/bernstein_reports.md``.
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
@@ -102,6 +105,11 @@ class CopyNoise:
                 f"each of {parts} parts has at most 1. Use noise='tight'."
             )
         return out
+
+    @property
+    def stds(self) -> NDArray[np.float64]:
+        """Standard deviation of each copy."""
+        return np.array([self.first_std, *[self.other_std] * (copies(self.degree) - 1)])
 
     @property
     def mu(self) -> float:

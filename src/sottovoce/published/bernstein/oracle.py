@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import number, whole_number
 from sottovoce.published.bernstein.general_loss import GeneralLoss
 from sottovoce.published.bernstein.noise import CopyNoise
-from sottovoce.published.bernstein.polynomial import bernstein_coefficients, binomials
+from sottovoce.published.bernstein.polynomial import bernstein_at, bernstein_coefficients, binomials
 from sottovoce.published.bernstein.smoothing import smoothed_hinge_derivative, smoothed_step
 
 __all__ = ["Oracle"]
@@ -103,7 +103,7 @@ class Oracle:
         """Return Q'(u), the mean of the bracket in G at the exact prediction u (over s to 1/400)."""
         u = np.asarray(u, dtype=np.float64)
         v = self.shifts(_SHARES if self.loss else _SHARES[:1]) + self.slope * u[..., None]
-        mean: Array = self._polynomial(v).mean(axis=-1)
+        mean: Array = bernstein_at(self.coefficients, v).mean(axis=-1)
         return self.scale * mean + self.offset
 
     def second_moment(
@@ -124,7 +124,7 @@ class Oracle:
         first = one**j * two ** (self.degree - j)
         second = (one**2 + spread[..., None]) ** j * (two**2 + spread[..., None]) ** (self.degree - j)
         variance = (self.weighted**2 * (second - first**2)).sum(axis=-1)
-        bracket = (self.scale * self._polynomial(ahead) + self.offset) ** 2 + self.scale**2 * variance
+        bracket = (self.scale * bernstein_at(self.coefficients, ahead) + self.offset) ** 2 + self.scale**2 * variance
         direction = (1.0 + noise.first_std**2) * (x_norm**2 + n_features * noise.first_std**2)
         total: Array = direction * bracket.mean(axis=-1)
         return total
@@ -135,9 +135,3 @@ class Oracle:
         It follows from public parameters alone. The largest is at norm 1, the prediction is searched on a grid.
         """
         return float(np.sqrt(self.second_moment(np.linspace(-1.0, 1.0, 401), noise, n_features).max()))
-
-    def _polynomial(self, v: Array) -> Array:
-        j = np.arange(self.degree + 1)
-        terms = self.weighted * v[..., None] ** j * (1.0 - v[..., None]) ** (self.degree - j)
-        total: Array = terms.sum(axis=-1)
-        return total

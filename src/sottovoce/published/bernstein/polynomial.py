@@ -6,7 +6,7 @@ The degree-p Bernstein polynomial of a function g, evaluated at v = (1 + u)/2 in
 
 Each of its terms is a product of p factors, and a product of independent unbiased estimates is unbiased: this is why
 the algorithm wants polynomials. The paper [1]_ samples g at j/p and evaluates at v = u, which approximates g on [0, 1]
-only and diverges on [-1, 0): ``literal=True`` keeps it, for the test that shows it.
+only and diverges on [-1, 0), as a test shows.
 
 The iterated operator of order h, I - (I - B)^h, has the same form with other coefficients.
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import whole_number
 
-__all__ = ["bernstein_coefficients", "bernstein_value", "binomials", "unit_interval"]
+__all__ = ["bernstein_at", "bernstein_coefficients", "binomials"]
 
 Array = NDArray[np.float64]
 
@@ -35,14 +35,7 @@ def binomials(degree: int) -> Array:
     return np.array([math.comb(degree, j) for j in range(degree + 1)], dtype=np.float64)
 
 
-def unit_interval(u: Array, *, literal: bool = False) -> Array:
-    """Return where in [0, 1] the polynomial is evaluated for a prediction u in [-1, 1]."""
-    return u if literal else 0.5 * (1.0 + u)
-
-
-def bernstein_coefficients(
-    function: Callable[[Array], Array], degree: int, *, order: int = 1, literal: bool = False
-) -> Array:
+def bernstein_coefficients(function: Callable[[Array], Array], degree: int, *, order: int = 1) -> Array:
     """Return c_0, ..., c_p of the (iterated) Bernstein polynomial of ``function``.
 
     Parameters
@@ -53,8 +46,6 @@ def bernstein_coefficients(
         p.
     order : int, >= 1
         Order h of the iterated operator; 1 is Bernstein's.
-    literal : bool
-        As the paper prints it: nodes in [0, 1], no map of [-1, 1] to it. Wrong for negative predictions.
 
     Returns
     -------
@@ -63,19 +54,15 @@ def bernstein_coefficients(
     degree = whole_number("degree", degree, at_least=1)
     order = whole_number("order", order, at_least=1)
     nodes = np.arange(degree + 1) / degree
-    wanted = np.asarray(function(nodes if literal else 2.0 * nodes - 1.0), dtype=np.float64)
+    wanted = np.asarray(function(2.0 * nodes - 1.0), dtype=np.float64)
     out = wanted.copy()
     for _ in range(order - 1):  # I - (I - B)^h, by correcting at the nodes
-        out += wanted - _at(out, nodes)
+        out += wanted - bernstein_at(out, nodes)
     return out
 
 
-def bernstein_value(coefficients: Array, u: Array, *, literal: bool = False) -> Array:
-    """Return P(u), in the product form in which the server evaluates it from noisy factors."""
-    return _at(np.asarray(coefficients, dtype=np.float64), unit_interval(np.asarray(u, np.float64), literal=literal))
-
-
-def _at(coefficients: Array, v: Array) -> Array:
+def bernstein_at(coefficients: Array, v: Array) -> Array:
+    """Return P at v in [0, 1], in the product form in which the server evaluates it from noisy factors."""
     degree = len(coefficients) - 1
     j = np.arange(degree + 1)
     terms = coefficients * binomials(degree) * v[..., None] ** j * (1.0 - v[..., None]) ** (degree - j)

@@ -93,8 +93,7 @@ class BernsteinRandomizer:
         protocol = self._protocol
         record = self._record(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
         shape = (protocol.n_copies, protocol.n_features + 1)
-        stds = np.full(shape[0], protocol.other_std)
-        stds[0] = protocol.first_std
+        stds = protocol.copy_noise.stds
         head = HEAD.pack(MAGIC, protocol.id)
         out: list[bytes] = []
         step = max(1, _BATCH // (shape[0] * shape[1]))

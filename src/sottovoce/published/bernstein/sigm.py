@@ -21,7 +21,7 @@ References
 """
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +66,8 @@ def sigm(
     """
     weights: Array = _pass(
         reports,
-        tick,
-        oracle.weighted,
+        _Surrogate.of(oracle, tick),
         oracle.shifts(shares),
-        oracle.slope,
-        oracle.scale,
-        oracle.offset,
         oracle.smoothness,
         STEP_FACTOR * gradient_std,
         order,
@@ -82,7 +78,7 @@ def sigm(
 def gradients(reports: NDArray[np.int32], tick: float, oracle: Oracle, w: Array, shares: Array) -> Array:
     """Return G(w) of every report, of shape (n, d)."""
     out = np.empty((len(reports), reports.shape[2] - 1))
-    _gradients(reports, tick, oracle.weighted, oracle.shifts(shares), oracle.slope, oracle.scale, oracle.offset, w, out)
+    _gradients(reports, _Surrogate.of(oracle, tick), oracle.shifts(shares), w, out)
     return out
 
 
@@ -91,43 +87,45 @@ def expected_noise_error(gradient_std: float, n: int) -> float:
     return (0.5 * STEP_FACTOR + 1.0 / STEP_FACTOR) * gradient_std / math.sqrt(n)
 
 
+class _Surrogate(NamedTuple):
+    """What the compiled loops know of the oracle, and the unit of a report's numbers."""
+
+    weighted: Array
+    slope: float
+    scale: float
+    offset: float
+    tick: float
+
+    @classmethod
+    def of(cls, oracle: Oracle, tick: float) -> "_Surrogate":
+        return cls(oracle.weighted, oracle.slope, oracle.scale, oracle.offset, tick)
+
+
 @njit(cache=True)
-def _gradient(
-    report: Any, tick: float, weighted: Array, shift: float, slope: float, scale: float, offset: float, w: Any, out: Any
-) -> None:
-    degree = len(weighted) - 1
+def _gradient(report: Any, q: _Surrogate, shift: float, w: Any, out: Any) -> None:
+    degree = len(q.weighted) - 1
     d = len(w)
     total = 0.0
     row = 1
     for j in range(degree + 1):
-        term = weighted[j]
+        term = q.weighted[j]
         for k in range(degree):
             product = 0.0
             for i in range(d):
                 product += w[i] * report[row, i]
-            v = shift + slope * (product * tick) * (report[row, d] * tick)
+            v = shift + q.slope * (product * q.tick) * (report[row, d] * q.tick)
             term *= v if k < j else 1.0 - v
             row += 1
         total += term
-    factor = (scale * total + offset) * (report[0, d] * tick) * tick
+    factor = (q.scale * total + q.offset) * (report[0, d] * q.tick) * q.tick
     for i in range(d):
         out[i] = factor * report[0, i]
 
 
 @njit(cache=True)
-def _gradients(
-    reports: Any,
-    tick: float,
-    weighted: Array,
-    shifts: Array,
-    slope: float,
-    scale: float,
-    offset: float,
-    w: Any,
-    out: Any,
-) -> None:
+def _gradients(reports: Any, q: _Surrogate, shifts: Array, w: Any, out: Any) -> None:
     for i in range(len(reports)):
-        _gradient(reports[i], tick, weighted, shifts[i], slope, scale, offset, w, out[i])
+        _gradient(reports[i], q, shifts[i], w, out[i])
 
 
 @njit(cache=True)
@@ -138,24 +136,13 @@ def _project(v: Any) -> None:
 
 
 @njit(cache=True)
-def _pass(
-    reports: Any,
-    tick: float,
-    weighted: Array,
-    shifts: Array,
-    slope: float,
-    scale: float,
-    offset: float,
-    smoothness: float,
-    noise: float,
-    order: Any,
-) -> Any:
+def _pass(reports: Any, q: _Surrogate, shifts: Array, smoothness: float, noise: float, order: Any) -> Any:
     d = reports.shape[2] - 1
     gradient, total, z, mean, moved = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
     for k in range(len(order)):
         b = smoothness + noise * math.sqrt(k + 2.0)
         i = order[k]
-        _gradient(reports[i], tick, weighted, shifts[i], slope, scale, offset, z, gradient)
+        _gradient(reports[i], q, shifts[i], z, gradient)
         moved[:] = z - gradient / b
         _project(moved)
         mean += (moved - mean) / (k + 1.0)

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 __all__ = [
     "THIRD_DERIVATIVE",
     "hinge_half",
-    "smoothed_hinge",
-    "smoothed_hinge_curvature",
     "smoothed_hinge_derivative",
     "smoothed_step",
 ]
@@ -35,22 +33,10 @@ def hinge_half(u: Array) -> Array:
     return np.maximum(0.5 - u, 0.0)
 
 
-def smoothed_hinge(u: Array, beta: float) -> Array:
-    """Return f_beta(u)."""
-    gap = 0.5 - u
-    return 0.5 * (gap + np.hypot(gap, beta))
-
-
 def smoothed_hinge_derivative(u: Array, beta: float) -> Array:
     """Return f_beta'(u) = -(1 + t / sqrt(t^2 + beta^2)) / 2."""
     gap = 0.5 - u
     return -0.5 * (1.0 + gap / np.hypot(gap, beta))
-
-
-def smoothed_hinge_curvature(u: Array, beta: float) -> Array:
-    """Return f_beta''(u) = beta^2 / (2 (t^2 + beta^2)^(3/2)), at most 1 / (2 beta)."""
-    curvature: Array = 0.5 * beta**2 / np.hypot(0.5 - u, beta) ** 3
-    return curvature
 
 
 def smoothed_step(u: Array, beta: float) -> Array:

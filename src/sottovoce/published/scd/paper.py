@@ -19,66 +19,45 @@ References
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import magnitude, whole_number
+from sottovoce._numerics import Vector
+from sottovoce.central.clipped_sums import clipped_mechanism
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Solution
+from sottovoce.central.plan import Progress, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import moments_noise
-from sottovoce.central.scaled_plan import clipped_mechanism
-from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.published.scd.shuffled import ShuffledPlan
+from sottovoce.randomness import Streams
 
 __all__ = ["PaperPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperPlan(Plan):
-    """Plan of DP-SCD as published.
+class PaperPlan(ShuffledPlan):
+    """Plan of DP-SCD as published; its options are those of `ShuffledPlan`."""
 
-    Parameters
-    ----------
-    batch_size : int
-        L; at most n_samples.
-    clipping_norm : float, > 0
-        C, the bound on |zeta|; for squared loss in units of the label bound.
-    epochs : int
-        Passes over the shuffled rows.
-    """
+    solver = "paper-scd"
+    mechanism = (
+        "DP-SCD as published (for reproduction): visible dual variables void amplification by sampling, so each "
+        "row is in one full Gaussian mechanism an epoch and the published epsilon does not hold"
+    )
+    releases = ("the weights after every step", "the noised dual variables after every step, and with them the batches")
 
     batch_size: int = 500
     clipping_norm: float = 0.01
     epochs: int = 10
-
-    def __post_init__(self) -> None:
-        whole_number("batch_size", self.batch_size, at_least=1)
-        magnitude("clipping_norm", self.clipping_norm)
-        whole_number("epochs", self.epochs, at_least=1)
-        if self.adjacency is Adjacency.ADD_REMOVE:
-            raise ParameterError(
-                "adjacency must be 'zero-out' or 'replace-one' for solver='paper-scd': batches of fixed size shift "
-                "when a row is added; got 'add-remove'. Use solver='scd'."
-            )
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "paper-scd"
-
-    @property
-    def size(self) -> int:
-        """Size of a batch."""
-        return min(self.batch_size, self.n_samples)
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -111,21 +90,14 @@ class PaperPlan(Plan):
             "noise multiplier": self.noise_multiplier,
         }
 
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "DP-SCD as published (for reproduction): visible dual variables void amplification by sampling, so each "
-            "row is in one full Gaussian mechanism an epoch and the published epsilon does not hold"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return ("the weights after every step", "the noised dual variables after every step, and with them the batches")
+    def batch_mechanism(self) -> GridGaussian:
+        """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
+        # the sensitivity of (alpha, v) together is sqrt(2) C for a row that is zeroed, and twice that for another row
+        factor = self.adjacency.sum_factor
+        return clipped_mechanism(math.sqrt(2.0) * factor * self.clip, self.clip, self.noise_multiplier / factor)
 
     def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target as published."""
         warnings.warn(
@@ -134,32 +106,19 @@ class PaperPlan(Plan):
             PrivacyWarning,
             stacklevel=4,
         )
-        weights = [self._train(rows, y, streams, progress, model) for model, y in enumerate(targets)]
-        return Solution(np.stack(weights), self.epochs * math.ceil(rows.n_samples / self.size), self.event, {})
+        # |zeta| itself is clipped, because a moves by it; a short row steps with care
+        whole = replace(rows, divisor=np.ones(rows.n_samples))
+        return super().solve(whole, targets, streams, team, progress)
 
-    def _train(
-        self, rows: Rows, y: NDArray[np.float64], streams: Streams, progress: Progress, model: int
-    ) -> NDArray[np.float64]:
-        noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
-        alpha_n = self.alpha_scaled * self.n_samples
-        clip = self.clipping_norm * (self.label_bound or 1.0)
-        # the sensitivity of (alpha, v) together is sqrt(2) C for a row that is zeroed, and twice that for another row
-        factor = self.adjacency.sum_factor
-        mechanism = clipped_mechanism(math.sqrt(2.0) * factor * clip, clip, self.noise_multiplier / factor)
-        a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
-        unit = np.ones(rows.n_samples)  # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        for epoch in range(self.epochs):
-            order = shuffling.permutation(rows.n_samples)
-            for lo in range(0, rows.n_samples, self.size):
-                batch = order[lo : lo + self.size]
-                before, total = a[batch], np.zeros(self.n_weights, np.int64)
-                passes.batch_pass(
-                    rows.kernel, rows.scale, unit, rows.constant, y, a, rows.weights(v / alpha_n), 0.0,
-                    self.size / alpha_n, clip, 1.0 / mechanism.tick, self.loss, batch, 0, len(batch), total,
-                )  # fmt: skip
-                moves = np.clip((a[batch] - before) / mechanism.tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
-                noisy, _ = mechanism.release(np.concatenate([moves, total]), noise)
-                a[batch] = before + noisy[: len(batch)]
-                v = v + noisy[len(batch) :]
-            progress(model * self.epochs + epoch + 1, self.epochs * self.n_models)
-        return v / alpha_n
+    def moves(
+        self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float
+    ) -> NDArray[np.int64]:
+        """Return how far the duals of a batch and v go, in ticks."""
+        ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
+        total = np.zeros(self.n_weights, np.int64)
+        passes.batch_pass(
+            rows.kernel, y, a, rows.weights(w), 0.0, ratio, self.clip, 1.0 / tick, self.loss, batch, 0, len(batch),
+            total,
+        )  # fmt: skip
+        moves = np.clip((a[batch] - before) / tick, -MOST_TICKS, MOST_TICKS).astype(np.int64)
+        return np.concatenate([moves, total])

@@ -21,8 +21,8 @@ References
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,26 +30,25 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, passes
-from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress, Solution
-from sottovoce.central.rows import Rows
-from sottovoce.central.scaled_plan import Scales, sum_mechanism
+from sottovoce.central.rows import Rows, norm_bounds
+from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import Steps
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["PrimalPlan"]
 
-_AVERAGED: Final = 0.5  # share of the epochs, the last ones, that the model is averaged over
 _MIN_EPOCHS: Final = 10
 _MAX_EPOCHS: Final = 200
 _BLOCKS: Final = 10  # by default
 _SPREAD: Final = 2.0  # the default clip of a block over that of a row whose length is spread evenly over the weights
-_NORM_FLOOR: Final = 1e-140  # as for whole rows: a longer norm only shortens the term
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +64,19 @@ class PrimalPlan(FirstOrderPlan):
         Visits of each block; None follows a rule.
     """
 
+    solver = "primal-scd"
+    mechanism = (
+        "primal block coordinate descent with secret predictions: adaptive composition of Gaussian mechanisms on a "
+        "grid, no subsampling"
+    )
+    proof = "docs/privacy/comparison_solvers.md"
+
     block_size: int | None = None
     epochs: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.block_size is not None:
-            whole_number("block_size", self.block_size, at_least=1)
-        if self.epochs is not None:
-            whole_number("epochs", self.epochs, at_least=1)
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "primal-scd"
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/comparison_solvers.md"
+        self.check_given(whole_number, "block_size", "epochs", at_least=1)
 
     @property
     def size(self) -> int:
@@ -110,14 +103,8 @@ class PrimalPlan(FirstOrderPlan):
         return self.n_epochs * self.n_blocks
 
     @property
-    def safe_rate(self) -> float:
-        """Learning rate that converges where rows are spread over the blocks as evenly as the default clip supposes."""
-        smoothness = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
-        return 1.0 / (smoothness * self._spread**2 + self.alpha_scaled)
-
-    @property
-    def _spread(self) -> float:
-        """Share of a row's length that a block may hold."""
+    def spread(self) -> float:
+        """Share of a row's length that a block may hold, where rows are spread evenly over the blocks."""
         return min(1.0, _SPREAD / math.sqrt(self.n_blocks))
 
     @property
@@ -137,11 +124,6 @@ class PrimalPlan(FirstOrderPlan):
             *self.scale_events, RepeatedEvent(GaussianEvent(self.noise_multiplier), self.n_steps * self.n_models)
         )
 
-    def clip_for(self, scales: Scales) -> float:
-        """Return C, the bound on a row's part of a block's sum."""
-        whole = super().clip_for(scales)
-        return whole * self._spread if self.clipping_norm is None else whole
-
     def details(self) -> dict[str, object]:
         """Return the blocks, the step and the noise."""
         return {
@@ -153,84 +135,52 @@ class PrimalPlan(FirstOrderPlan):
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "primal block coordinate descent with secret predictions: adaptive composition of Gaussian mechanisms on a "
-            "grid, no subsampling"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return (*self.scale_releases, "the weights after every step (the model is an average of them)")
-
-    def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
-        """Train one model for each target as planned."""
-        noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
-        scales = self.release_scales(rows, targets, noise)
-        mechanism = sum_mechanism(self.adjacency, self.clip_for(scales), self.noise_multiplier)
-        run = _Run(self, _blocks_of(rows, self.size), self.clip_for(scales), mechanism, noise, shuffling, team)
-        weights = []
-        for model, y in enumerate(targets):
-
-            def report(epoch: int, done: int = model * self.n_epochs) -> None:
-                progress(done + epoch, self.n_epochs * self.n_models)
-
-            weights.append(run.train(y - scales.location, report))
-        return Solution(
-            np.stack(weights),
-            self.n_steps,
-            compose(*scales.events, RepeatedEvent(mechanism.event, self.n_steps * self.n_models)),
-            self.chosen(scales),
-            offset=scales.location,
-        )
+    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
+        """Return the steps that follow from the released scales."""
+        clip = self.clip_for(scales)
+        return _Steps(
+            rows=rows, streams=streams, team=team, n_steps=self.n_steps, n_iterates=self.n_epochs, unit=1.0, plan=self,
+            blocks=_blocks_of(rows, self.size), clip=clip,
+            mechanism=sum_mechanism(self.adjacency, clip, self.noise_multiplier),
+        )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The settings of the steps, the same for each model."""
+@dataclass(frozen=True, kw_only=True)
+class _Steps(Steps):
+    """Steps on one block after the other, in an order of its own in each epoch."""
+
+    averaged = 0.5
 
     plan: PrimalPlan
     blocks: list[tuple[slice, Rows]]
     clip: float
     mechanism: GridGaussian
-    noise: np.random.Generator
-    shuffling: np.random.Generator
-    team: Team
 
-    def train(self, y: NDArray[np.float64], report: Callable[[int], None]) -> NDArray[np.float64]:
-        """Do the epochs for one target and return the averaged weights."""
-        plan = self.plan
-        m, w, total = np.zeros(len(y)), np.zeros(plan.n_weights), np.zeros(plan.n_weights)
-        averaged = max(1, round(_AVERAGED * plan.n_epochs))
-        for epoch in range(plan.n_epochs):
-            for place in self.shuffling.permutation(len(self.blocks)):
-                where, rows = self.blocks[place]
-                noisy = self._release(rows, y, m)
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The steps of all models."""
+        return (RepeatedEvent(self.mechanism.event, self.n_steps * self.plan.n_models),)
+
+    def iterates(self, y: Vector) -> Iterator[Vector]:
+        """Do the epochs for one target; yield the weights after each."""
+        plan, shuffling = self.plan, self.streams.generator(Purpose.SHUFFLING)
+        m, w = np.zeros(len(y)), np.zeros(self.rows.n_weights)
+        for _ in range(self.n_iterates):
+            for place in shuffling.permutation(len(self.blocks)):
+                where, block = self.blocks[place]
+                noisy, _ = self.mechanism.release(self._sum(block, y, m), self.noise)
                 after = (w[where] - (plan.rate / plan.n_samples) * noisy) / (1.0 + plan.rate * plan.alpha_scaled)
-                m += rows.margins(after - w[where], self.team)
+                m += block.margins(after - w[where], self.team)
                 w[where] = after
-            if epoch >= plan.n_epochs - averaged:
-                total += w
-            report(epoch + 1)
-        return total / averaged
+            yield w
 
-    def _release(self, rows: Rows, y: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the noisy sum of the clipped partial gradients of one block."""
-        ranges = self.team.split(rows.n_samples, rows.work)
-        sums = np.zeros((len(ranges), rows.n_weights), np.int64)
-        self.team.run(
-            lambda part, lo, hi: gradient.gradient(
-                rows.kernel, rows.scale, rows.norm, rows.constant, y, m, self.clip, 1.0 / self.mechanism.tick,
-                self.plan.loss, lo, hi, sums[part],
-            ),
-            ranges,
+    def _sum(self, block: Rows, y: Vector, m: Vector) -> NDArray[np.int64]:
+        """Return the sum of the clipped partial gradients of one block, in ticks."""
+        loss, ticks_per_unit = self.plan.loss, 1.0 / self.mechanism.tick
+        return self.team.total(
+            lambda lo, hi, sums: gradient.gradient(block.kernel, y, m, self.clip, ticks_per_unit, loss, lo, hi, sums),
+            block.n_samples, block.work, np.zeros(block.n_weights, np.int64),
         )  # fmt: skip
-        return self.mechanism.release(sums.sum(axis=0), self.noise)[0]
 
 
 def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:
@@ -239,13 +189,11 @@ def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:
     blocks = []
     for lo in range(0, width, size):
         hi = min(lo + size, width)
-        raw: Any = rows.raw[:, lo:hi]
-        kernel = CSR(raw.data, raw.indices, raw.indptr, hi - lo) if sparse else np.ascontiguousarray(raw)
-        length = np.empty(rows.n_samples)
-        passes.norms(kernel, 0, rows.n_samples, length)
+        raw: Any = rows.raw[:, lo:hi] if sparse else np.ascontiguousarray(rows.raw[:, lo:hi])
         constant = rows.constant if hi == width else 0.0
-        with np.errstate(invalid="ignore"):
-            scaled = np.where(np.isfinite(length), rows.scale * length, 1.0)
-        norm = np.clip(np.sqrt(scaled**2 + constant**2), _NORM_FLOOR, 1.0)
-        blocks.append((slice(lo, hi + (constant > 0.0)), Rows(raw, kernel, rows.scale, norm, constant)))
+        length = np.empty(rows.n_samples)
+        block = Rows(raw, rows.scale, length, constant)  # its divisor is not known yet
+        passes.norms(block.kernel.X, 0, rows.n_samples, length)
+        block = replace(block, divisor=norm_bounds(rows.scale, length, constant))
+        blocks.append((slice(lo, hi + (constant > 0.0)), block))
     return blocks

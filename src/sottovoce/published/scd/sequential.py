@@ -26,64 +26,37 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import magnitude, whole_number
+from sottovoce._numerics import Vector
+from sottovoce.central.clipped_sums import clipped_mechanism
 from sottovoce.central.kernels import sequential
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.scaled_plan import clipped_mechanism
-from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.published.scd.shuffled import ShuffledPlan
 
 __all__ = ["SequentialPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequentialPlan(Plan):
-    """Plan of sequential DP-SCD.
+class SequentialPlan(ShuffledPlan):
+    """Plan of sequential DP-SCD; its options are those of `ShuffledPlan`."""
 
-    Parameters
-    ----------
-    batch_size : int
-        L; at most n_samples.
-    clipping_norm : float, > 0
-        C, the bound on |zeta|; for squared loss in units of the label bound.
-    epochs : int
-        Passes over the shuffled rows.
-    """
+    solver = "seq-scd"
+    mechanism = (
+        "sequential DP-SCD with noised, visible dual variables: each row is in one Gaussian mechanism on a grid an "
+        "epoch, no amplification by sampling"
+    )
+    releases = (
+        "the weights after every batch",
+        "the noised dual variables after every batch, and with them the batches and their order",
+    )
+    proof = "docs/privacy/comparison_solvers.md"
 
     batch_size: int = 10
     clipping_norm: float = 1e-3
     epochs: int = 3
-
-    def __post_init__(self) -> None:
-        whole_number("batch_size", self.batch_size, at_least=1)
-        magnitude("clipping_norm", self.clipping_norm)
-        whole_number("epochs", self.epochs, at_least=1)
-        if self.adjacency is Adjacency.ADD_REMOVE:
-            raise ParameterError(
-                "adjacency must be 'zero-out' or 'replace-one' for solver='seq-scd': batches of fixed size shift when "
-                "a row is added; got 'add-remove'. Use solver='scd'."
-            )
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver as users give it."""
-        return "seq-scd"
-
-    @property
-    def proof(self) -> str:
-        """Page with statement and proof."""
-        return "docs/privacy/comparison_solvers.md"
-
-    @property
-    def size(self) -> int:
-        """Size of a batch."""
-        return min(self.batch_size, self.n_samples)
 
     @property
     def sensitivity_factor(self) -> float:
@@ -96,11 +69,6 @@ class SequentialPlan(Plan):
     def noise_multiplier(self) -> float:
         """Noise of a batch divided by its sensitivity."""
         return math.sqrt(self.epochs * self.n_models) / gaussian_mu(self.epsilon, self.delta)
-
-    @property
-    def clip(self) -> float:
-        """C, the bound on a step, in the unit of the labels."""
-        return self.clipping_norm * (self.label_bound or 1.0)
 
     def batch_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
@@ -121,58 +89,13 @@ class SequentialPlan(Plan):
             "noise multiplier of a batch": self.noise_multiplier,
         }
 
-    @property
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-        return (
-            "sequential DP-SCD with noised, visible dual variables: each row is in one Gaussian mechanism on a grid an "
-            "epoch, no amplification by sampling"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return (
-            "the weights after every batch",
-            "the noised dual variables after every batch, and with them the batches and their order",
-        )
-
-    def solve(
-        self, rows: Rows, targets: list[NDArray[np.float64]], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
-        """Train one model for each target as planned; the model is the last w."""
-        noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
-        clip, mechanism = self.clip, self.batch_mechanism()
-        weights = []
-        for model, y in enumerate(targets):
-            a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
-            for epoch in range(self.epochs):
-                order = shuffling.permutation(rows.n_samples)
-                for lo in range(0, rows.n_samples, self.size):
-                    v = v + self._batch(rows, y, a, v, order[lo : lo + self.size], clip, mechanism, noise)
-                progress(model * self.epochs + epoch + 1, self.epochs * self.n_models)
-            weights.append(v / (self.alpha_scaled * self.n_samples))
-        spent = RepeatedEvent(mechanism.event, self.epochs * self.n_models)
-        return Solution(np.stack(weights), self.epochs * math.ceil(rows.n_samples / self.size), spent, {})
-
-    def _batch(
-        self,
-        rows: Rows,
-        y: NDArray[np.float64],
-        a: NDArray[np.float64],
-        v: NDArray[np.float64],
-        batch: NDArray[np.int64],
-        clip: float,
-        mechanism: GridGaussian,
-        noise: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Do one batch: noise the dual variables in place and return the noisy change of v."""
-        alpha_n = self.alpha_scaled * self.n_samples
+    def moves(
+        self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float
+    ) -> NDArray[np.int64]:
+        """Return how far the duals of a batch and v go, in ticks; each step sees those before it."""
         moves = np.zeros(len(batch) + self.n_weights, np.int64)
         sequential.sequential_batch(
-            rows.kernel, rows.scale, rows.norm, rows.constant, y, a, v / alpha_n, alpha_n, clip, 1.0 / mechanism.tick,
-            self.loss, batch, moves[: len(batch)], moves[len(batch) :],
+            rows.kernel, y, a, w, self.alpha_scaled * self.n_samples, self.clip, 1.0 / tick, self.loss, batch,
+            moves[: len(batch)], moves[len(batch) :],
         )  # fmt: skip
-        noisy, _ = mechanism.release(moves, noise)
-        a[batch] += noisy[: len(batch)]
-        return noisy[len(batch) :]
+        return moves

@@ -61,6 +61,9 @@ class PublishedPlan(VerticalPlan):
     """
 
     name: ClassVar[str] = "paper"
+    about: ClassVar[str] = (
+        "the published noise (Hu, Liu, Kong, Niu 2019), for reproduction; its receipt says epsilon = inf and why"
+    )
     proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
     options: ClassVar[tuple[str, ...]] = ("max_iter", "norm_bound", "rho")
 

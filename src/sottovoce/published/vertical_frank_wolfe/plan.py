@@ -55,7 +55,6 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.wire import Done
 
@@ -213,7 +212,7 @@ class PublishedBallPlan(PrivateBallPlan):
                 weights[name] *= 1.0 - size
                 weights[name][column] += size * sign * self.vertex(name)
                 predicted += size * sign * self.vertex(name) * shared
-        parts = {name: self._in_units(name, weights[name]) for name in names}
+        parts = {name: self.in_units(name, self.label_unit * weights[name]) for name in names}
         parties.exchange({name: kept_weights(model, *parts[name]) for name in names}, Done)
         return VerticalSolution(
             scorer=self.scorer(), event=self.event, party_events=events, n_rounds=self.n_steps, weights=parts
@@ -246,9 +245,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
     def _checked(self, name: str, reply: PublishedBallReply) -> tuple[int, int, Vector]:
         """Return the column, the sign of the step and the noisy column, if they are what was planned."""
-        column, sign = signed_column(reply.place)
-        if column >= self.n_columns(name):
-            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
+        column, sign = self.checked_place(name, reply.place)
         spent = reply.selection_epsilon, reply.column_noise
         planned = self.selection_epsilon(name), self.column.noise_multiplier
         if spent != planned:
@@ -260,12 +257,6 @@ class PublishedBallPlan(PrivateBallPlan):
             return column, sign, self.column.read(reply.ticks)
         except MessageError as error:
             raise PartyError(f"party {name!r} answered with something that is no column: {error}") from error
-
-    def _in_units(self, name: str, weights: Vector) -> tuple[Vector, float]:
-        """Return coefficients and intercept in the units of the columns and of the labels."""
-        features = self.facts.descriptions[name].n_features
-        weights = self.label_unit * weights
-        return weights[:features] / self.data_bound(name), float(weights[features:].sum())
 
     @property
     def mechanism(self) -> str:

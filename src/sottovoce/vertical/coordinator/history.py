@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from sottovoce.vertical.coordinator.parties import Parties
+
 __all__ = ["History"]
 
 
@@ -27,6 +29,13 @@ class History:
     uplink_bytes: list[int] = field(default_factory=list)
     downlink_bytes: list[int] = field(default_factory=list)
     converged: bool = False
+
+    def add(self, parties: Parties, objective: float, stationarity: float) -> None:
+        """Add a round, with what has crossed by now."""
+        self.objective.append(objective)
+        self.stationarity.append(stationarity)
+        self.uplink_bytes.append(parties.uplink_bytes)
+        self.downlink_bytes.append(parties.downlink_bytes)
 
     @property
     def n_rounds(self) -> int:

@@ -184,6 +184,8 @@ class VerticalPlan(ABC):
 
     name: ClassVar[str]
     """Name of the mechanism as users give it."""
+    about: ClassVar[str] = ""
+    """What it does, for the documentation of ``mechanism``."""
     options: ClassVar[tuple[str, ...]] = ()
     """Its own parameters, as users give them in ``mechanism_options``."""
     proof: ClassVar[str]
@@ -196,6 +198,9 @@ class VerticalPlan(ABC):
     epsilon: float
     delta: float
     labels_public: bool = False
+
+    # whether the parties' scores are added up with weights that labelled people can teach
+    weighs_parties: ClassVar[bool] = False
 
     @property
     @abstractmethod

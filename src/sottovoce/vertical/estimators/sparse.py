@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce._validation import choice, magnitude, privacy_budget
-from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.privacy.large_delta import refuse_large_delta
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._validation import choice, magnitude
+from sottovoce.exceptions import ParameterError
 from sottovoce.published.vertical_frank_wolfe.plan import PublishedBallPlan
-from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan, VerticalSolution, read_public_facts
-from sottovoce.vertical.estimators.base import VerticalEstimator, _as_parties, _check_length, _labels, _owned
+from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
+from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.comparison import Comparison
-from sottovoce.vertical.estimators.dense import VerticalLogisticModel, VerticalRegressor
+from sottovoce.vertical.estimators.options import known_options
+from sottovoce.vertical.estimators.parties import owned
+from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
@@ -24,95 +26,124 @@ from sottovoce.vertical.protocols.frank_wolfe.local import LocalBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
-Vector = NDArray[np.float64]
-
 MECHANISMS: Final = ("frank-wolfe", "paper")
-_SHARING: Final = ("sharing_share", "sketch", "sketch_rows", "sketch_seed")
 
 
+@estimator
 class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""
 
-    aggregation: str
-    radius: float | None
-    radius_shares: Mapping[str, float] | None
-    n_steps: int | None
-    label_share: float
-    sharing_options: Mapping[str, Any] | None
+    aggregation: str = parameter(
+        '{"local", "product", "global"}',
+        default="local",
+        text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some
+        bytes of column numbers. ``"product"``: the same balls, all parties step in every round, and columns that are
+        stepped along are shared with noise. ``"global"``: one ball; one party steps in every round. ``"local"`` is best
+        for small budgets, ``"global"`` for large ones, many rows, and without noise.""",
+    )
+    radius: float | None = parameter(
+        "float, in [1e-50, 1e50]",
+        default=None,
+        text="Bound on the l1 norm of the coefficients, in the unit of y divided by that of the columns.",
+    )
+    radius_shares: Mapping[str, float] | None = parameter(
+        "dict or None",
+        default=None,
+        text="""By party, for ``"local"`` and ``"product"``; None for equal shares.""",
+    )
+    label_share: float = parameter(
+        "float, in (0, 1)",
+        default=0.5,
+        text="Share of epsilon for secret labels, which are released once by randomised response.",
+    )
+    n_steps: int | None = parameter(
+        "int or None",
+        default=None,
+        text="Steps of each party (rounds); None follows a measured rule from public facts.",
+    )
+    sharing_options: Mapping[str, Any] | None = parameter(
+        "dict or None",
+        default=None,
+        text="""For ``"product"`` and ``"global"``: ``sharing_share`` (of the squared budget, for columns; 0.85),
+        ``sketch`` ("sparse-sign" or "gaussian": compress shared columns by a public map, for squared loss),
+        ``sketch_rows``, ``sketch_seed``.""",
+    )
+    mechanism: str = parameter(
+        '{"frank-wolfe", "paper"}',
+        default="frank-wolfe",
+        text="""``"paper"``: Algorithm 2 of Lou and Cheung (2018) with the printed noise, for reproduction. Its claim
+        does not hold: the receipt says which epsilon does, in the hundreds and more. It needs
+        ``labels_public=True``.""",
+    )
+    mechanism_options: Mapping[str, Any] | None = parameter(
+        "dict or None",
+        default=None,
+        text="""For ``"paper"``: ``jl_parameter`` (0.3), ``sampled_columns`` (all), ``sketch_rows``,
+        ``sketch_seed``.""",
+    )
+    fit_intercept: bool = parameter(
+        "bool",
+        default=True,
+        text="""A column of the label holder's ``data_bound`` at the label holder. Its weight counts in the norm.""",
+    )
+    max_iter: int = parameter("int", default=1000, text="Rounds at most, without noise.")
+    tol: float = parameter(
+        "float, > 0",
+        default=1e-3,
+        text="""Without noise: duality gap at which to stop, relative to the mean loss of the model without columns.""",
+    )
 
-    coef_: Vector
-    intercept_: float
-    n_nonzero_: int
+    coef_: Vector = attribute("ndarray", "Of all parties' columns, in the order of the parties.")
+    intercept_: float = attribute("float")
+    n_nonzero_: int = attribute("int", "Coefficients that are not zero.")
 
     def _residual_bound(self) -> float | None:
         return None
 
-    def _plan(self, parties: Parties, label_holder: str) -> VerticalPlan:
-        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+    def _check_parameters(self) -> None:
         choice("aggregation", self.aggregation, AGGREGATIONS)
         choice("mechanism", self.mechanism, MECHANISMS)
-        for name in ("labels_public", "fit_intercept"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        radius = magnitude(
+        super()._check_parameters()
+        self._radius()
+        self._published()
+        self._sharing()
+
+    def _radius(self) -> float:
+        return magnitude(
             "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        published, sharing = self._published(), self._sharing()
-        descriptions = read_public_facts(parties)
-        n = next(iter(descriptions.values())).n_rows
-        for name, description in descriptions.items():
-            if description.n_rows != n:
-                raise DataError(
-                    f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
-                    "first, with sottovoce.vertical.align."
-                )
-        if math.isfinite(epsilon):
-            refuse_large_delta(delta, n, self.accept_delta)
-        common: dict[str, Any] = {
-            "facts": PublicFacts(
-                n_samples=n, descriptions=descriptions, label_holder=label_holder, label_bounds=self._label_bounds()
-            ),
-            "loss": self._make_loss(),
-            "fit_intercept": bool(self.fit_intercept),
-            "epsilon": epsilon,
-            "delta": delta,
-            "labels_public": bool(self.labels_public),
-            "radius": radius,
-            "radius_shares": self.radius_shares,
-        }
-        if math.isinf(epsilon):
-            return ExactBallPlan(**common, aggregation=self.aggregation, max_iter=self.max_iter, tol=self.tol)
-        common |= {
+
+    def _own_facts(self, n_samples: int) -> dict[str, Any]:
+        return {"radius": self._radius(), "radius_shares": self.radius_shares}
+
+    def _make_plan(self, **facts: Any) -> VerticalPlan:
+        if math.isinf(facts["epsilon"]):
+            return ExactBallPlan(**facts, aggregation=self.aggregation, max_iter=self.max_iter, tol=self.tol)
+        facts |= {
             "n_steps_given": self.n_steps,
             "residual_bound": self._residual_bound(),
             "label_share": self.label_share,
         }
         if self.mechanism == "paper":
-            return PublishedBallPlan(**common, **published)
+            return PublishedBallPlan(**facts, **self._published())
         if self.aggregation == "local":
-            return LocalBallPlan(**common)
-        return JointBallPlan(**common, aggregation=self.aggregation, **sharing)
+            return LocalBallPlan(**facts)
+        return JointBallPlan(**facts, aggregation=self.aggregation, **self._sharing())
 
     def _sharing(self) -> dict[str, Any]:
-        given = self.sharing_options
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            raise ParameterError(f"sharing_options must be a dict or None; got {given!r}.")
-        unknown = sorted(set(given) - set(_SHARING))
-        if unknown:
-            raise ParameterError(f"sharing_options has no entry {unknown[0]!r}; there are {', '.join(_SHARING)}.")
-        if given and (self.aggregation == "local" or math.isinf(self.epsilon or 0.0)):
+        """Return the options of shared columns, or refuse them where none are shared."""
+        options = known_options("sharing_options", self.sharing_options, JointBallPlan.options)
+        if options and (self.aggregation == "local" or math.isinf(self.epsilon or 0.0)):
             raise ParameterError(
                 "sharing_options are for private columns that are shared: aggregation='product' or 'global', with a "
                 "finite epsilon."
             )
-        return dict(given)
+        return options
 
     def _published(self) -> dict[str, Any]:
-        given = self.mechanism_options
+        """Return the options of the published algorithm, or refuse what does not go with it."""
         if self.mechanism == "paper":
             if math.isinf(self.epsilon or 0.0):
                 raise ParameterError("mechanism='paper' is about noise: give a finite epsilon, or leave it out.")
@@ -121,25 +152,17 @@ class _BallEstimator(VerticalEstimator):
                     "aggregation, radius_shares and sharing_options are for mechanism='frank-wolfe': the published "
                     "algorithm adds up the vertices of all parties. Leave them out."
                 )
-        if given is None:
-            return {}
-        if self.mechanism != "paper":
+        elif self.mechanism_options is not None:
             raise ParameterError("mechanism_options are for mechanism='paper'; there are none for 'frank-wolfe'.")
-        if not isinstance(given, Mapping):
-            raise ParameterError(f"mechanism_options must be a dict or None; got {given!r}.")
-        unknown = sorted(set(given) - set(PublishedBallPlan.options))
-        if unknown:
-            raise ParameterError(
-                f"mechanism_options has no entry {unknown[0]!r}; there are {', '.join(PublishedBallPlan.options)}."
-            )
-        return dict(given)
+        return known_options("mechanism_options", self.mechanism_options, PublishedBallPlan.options)
 
-    def _take(self, solution: VerticalSolution) -> None:
+    def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
+        super()._take(plan, solution, model)
         assert solution.weights is not None
-        assert isinstance(self.plan_, BallPlan)
-        parts = [solution.weights[name] for name in self.plan_.facts.names]
+        assert isinstance(plan, BallPlan)
+        parts = [solution.weights[name] for name in plan.facts.names]
         self.coef_ = np.concatenate([coefficients for coefficients, _ in parts])
-        self.intercept_ = self.plan_.middle + math.fsum(intercept for _, intercept in parts)
+        self.intercept_ = plan.middle + math.fsum(intercept for _, intercept in parts)
         self.n_nonzero_ = int(np.count_nonzero(self.coef_))
 
     def local_decision_function(self, parties: Any) -> Vector:
@@ -154,7 +177,9 @@ class _BallEstimator(VerticalEstimator):
             f"{type(self).__name__} trains no model of the label holder alone; fit one with a list of that party only."
         )
 
-    def compare(self, parties: Any, y: Any = None, *, local: VerticalEstimator | None = None) -> Comparison:
+    def compare(
+        self, parties: Any, y: ArrayLike | None = None, *, local: VerticalEstimator | None = None
+    ) -> Comparison:
         """Return how good a model of the label holder's own columns and the joint one are on the same people.
 
         Parameters
@@ -186,89 +211,19 @@ class _BallEstimator(VerticalEstimator):
                 f"local must be fitted on a list of the label holder {holder!r} alone; it was on "
                 f"{list(local.plan_.facts.names)!r}."
             )
-        ready = _as_parties(parties)
-        labels = _labels(ready, holder, y)
-        joint = self.decision_function(ready)
-        alone = local.decision_function([party for party in _owned(ready).values() if party.name == holder])
-        _check_length(labels, len(joint))
-        return Comparison(len(labels), self._measures(labels, alone), self._measures(labels, joint))
+        return self._comparison(
+            parties, y, lambda ready: local.decision_function([p for p in owned(ready).values() if p.name == holder])
+        )
 
 
-class VerticalLasso(VerticalRegressor, _BallEstimator):
+@estimator
+class VerticalLasso(_BallEstimator, VerticalRegressor):
     r"""Least squares with few coefficients, over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i \frac12 (y_i - \sum_k x_{i,k}^\top w_k - b)^2` over
     :math:`\|w\|_1 + |b - m| / B \le` ``radius``, where m is the middle of ``label_bounds`` and B the label holder's
     ``data_bound``, by private Frank-Wolfe [1]_ [2]_. The noise grows with the logarithm of the number of columns only.
     The model is a function of what was released: it is public, and each party keeps its part too.
-
-    Parameters
-    ----------
-    epsilon : float, > 0
-        Privacy budget for one person's rows at all parties together; ``inf`` trains without noise.
-    delta : float, in (0, 1)
-        Choose it well below 1 / n_samples.
-    aggregation : {"local", "product", "global"}, default "local"
-        ``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some bytes of
-        column numbers. ``"product"``: the same balls, all parties step in every round, and columns that are stepped
-        along are shared with noise. ``"global"``: one ball; one party steps in every round. ``"local"`` is best for
-        small budgets, ``"global"`` for large ones, many rows, and without noise.
-    radius : float, in [1e-100, 1e100]
-        Bound on the l1 norm of the coefficients, in the unit of y divided by that of the columns.
-    radius_shares : dict or None
-        By party, for ``"local"`` and ``"product"``; None for equal shares.
-    label_bounds : (low, high) or None
-        Public bounds of the labels; required for a private training. Labels beyond are moved to them.
-    residual_bound : float or None, default None
-        Public bound on a residual, in the unit of y; larger ones are clipped. None is half of the width of
-        ``label_bounds``. Where most residuals are known to be far smaller, a smaller bound means as much less noise.
-    labels_public : bool, default False
-        The labels are no secret; the statement does not cover them then. Else they are released once by randomised
-        response.
-    label_share : float, in (0, 1), default 0.5
-        Share of epsilon for secret labels.
-    label_holder : str or None
-        Party that holds the labels. None takes the one made with ``y=...``, else the first.
-    n_steps : int or None, default None
-        Steps of each party (rounds); None follows a measured rule from public facts.
-    sharing_options : dict or None
-        For ``"product"`` and ``"global"``: ``sharing_share`` (of the squared budget, for columns; .85), ``sketch``
-        ("sparse-sign" or "gaussian": compress shared columns by a public map), ``sketch_rows``, ``sketch_seed``.
-    mechanism : {"frank-wolfe", "paper"}, default "frank-wolfe"
-        ``"paper"``: Algorithm 2 of [1]_ with the printed noise, for reproduction. Its claim does not hold: the receipt
-        says which epsilon does, in the hundreds and more. It needs ``labels_public=True``.
-    mechanism_options : dict or None
-        For ``"paper"``: ``jl_parameter`` (.3), ``sampled_columns`` (all), ``sketch_rows``, ``sketch_seed``.
-    fit_intercept : bool, default True
-        A column of the value B at the label holder. Its weight counts in the norm.
-    max_iter : int, default 1000
-        Rounds at most, without noise.
-    tol : float, default 1e-3
-        Without noise: duality gap at which to stop, relative to the mean loss of the model without columns.
-    random_state : None, int or numpy generator
-        None is the private choice. A seed makes a run within one process repeatable, and not private.
-    ledger, dataset, accept_delta
-        As for `sottovoce.vertical.VerticalLogisticRegression`.
-
-    Attributes
-    ----------
-    coef_ : ndarray
-        Of all parties' columns, in the order of the parties.
-    intercept_ : float
-    n_nonzero_ : int
-        Coefficients that are not zero.
-    guarantee_ : Guarantee
-        The receipt for one person's rows at all parties.
-    party_guarantees_ : dict
-        For each party, what it gives away by itself.
-    parts_ : dict
-        Each party's `Part` of the model, where the parties live in this process.
-    history_ : History or None
-        Objective, duality gap and bytes by round, without noise.
-    n_rounds_ : int
-    uplink_bytes_, downlink_bytes_ : int
-        All that crossed in `fit`.
-    plan_ : VerticalPlan
 
     References
     ----------
@@ -294,76 +249,25 @@ class VerticalLasso(VerticalRegressor, _BallEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        aggregation: str = "local",
-        radius: float | None = None,
-        radius_shares: Mapping[str, float] | None = None,
-        label_bounds: tuple[float, float] | None = None,
-        residual_bound: float | None = None,
-        labels_public: bool = False,
-        label_share: float = 0.5,
-        label_holder: str | None = None,
-        n_steps: int | None = None,
-        sharing_options: Mapping[str, Any] | None = None,
-        mechanism: str = "frank-wolfe",
-        mechanism_options: Mapping[str, Any] | None = None,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        accept_delta: float | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.aggregation = aggregation
-        self.radius = radius
-        self.radius_shares = radius_shares
-        self.label_bounds = label_bounds
-        self.residual_bound = residual_bound
-        self.labels_public = labels_public
-        self.label_share = label_share
-        self.label_holder = label_holder
-        self.n_steps = n_steps
-        self.sharing_options = sharing_options
-        self.mechanism = mechanism
-        self.mechanism_options = mechanism_options
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.accept_delta = accept_delta
+    residual_bound: float | None = parameter(
+        "float or None",
+        default=None,
+        text="""Public bound on a residual, in the unit of y; larger ones are clipped. None is half of the width of
+        ``label_bounds``. Where most residuals are known to be far smaller, a smaller bound means as much less noise.
+        """,
+    )
 
     def _residual_bound(self) -> float | None:
         return self.residual_bound
 
 
-class VerticalSparseLogisticRegression(VerticalLogisticModel, _BallEstimator):
+@estimator
+class VerticalSparseLogisticRegression(_BallEstimator, VerticalLogisticModel):
     r"""Logistic regression with few coefficients, over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_k x_{i,k}^\top w_k + b)})` over
     :math:`\|w\|_1 + |b| / B \le` ``radius``, as `VerticalLasso` does. Slopes need the prediction of every record, so
     shared columns cannot be compressed: ``sketch`` is refused.
-
-    Parameters
-    ----------
-    classes : [negative, positive] or None
-        Public list of the classes; required for a private training unless the labels are public.
-    epsilon, delta, aggregation, radius, radius_shares, labels_public, label_share, label_holder, n_steps, \
-sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, random_state, ledger, dataset,
-    accept_delta
-        As for `VerticalLasso`, whose attributes it has too.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
 
     Examples
     --------
@@ -379,48 +283,3 @@ sharing_options, mechanism, mechanism_options, fit_intercept, max_iter, tol, ran
     >>> model.score(parties, y) > 0.9
     True
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        aggregation: str = "local",
-        radius: float | None = None,
-        radius_shares: Mapping[str, float] | None = None,
-        classes: Any = None,
-        labels_public: bool = False,
-        label_share: float = 0.5,
-        label_holder: str | None = None,
-        n_steps: int | None = None,
-        sharing_options: Mapping[str, Any] | None = None,
-        mechanism: str = "frank-wolfe",
-        mechanism_options: Mapping[str, Any] | None = None,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        accept_delta: float | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.aggregation = aggregation
-        self.radius = radius
-        self.radius_shares = radius_shares
-        self.classes = classes
-        self.labels_public = labels_public
-        self.label_share = label_share
-        self.label_holder = label_holder
-        self.n_steps = n_steps
-        self.sharing_options = sharing_options
-        self.mechanism = mechanism
-        self.mechanism_options = mechanism_options
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.accept_delta = accept_delta

@@ -144,10 +144,8 @@ def admm(
             own = float(gap @ gap) + float((total - z) @ (total - z))
         replies = parties.exchange(AdmmStep(shift), AdmmReply)
         total = sum((reply.scores for reply in replies.values()), np.zeros(n))
-        history.stationarity.append(own + sum(reply.stationarity for reply in replies.values()))
-        history.objective.append(problem.value(total) + sum(reply.penalty for reply in replies.values()))
-        history.uplink_bytes.append(parties.uplink_bytes)
-        history.downlink_bytes.append(parties.downlink_bytes)
+        objective = problem.value(total) + sum(reply.penalty for reply in replies.values())
+        history.add(parties, objective, own + sum(reply.stationarity for reply in replies.values()))
         after(n_rounds)
         if history.stationarity[-1] <= tol * tol * history.stationarity[0]:
             history.converged = True

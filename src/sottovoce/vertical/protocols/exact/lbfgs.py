@@ -256,10 +256,7 @@ def lbfgs(
         penalty = sum(reply.penalty for reply in replies)
         step = _line_search(problem, z, change, slope, square)
         z = z + step * change
-        history.objective.append(problem.value(z) + penalty + step * slope + 0.5 * step * step * square)
-        history.stationarity.append(distance)
-        history.uplink_bytes.append(parties.uplink_bytes)
-        history.downlink_bytes.append(parties.downlink_bytes)
+        history.add(parties, problem.value(z) + penalty + step * slope + 0.5 * step * step * square, distance)
         after(n_rounds)
         if step == 0.0 or history.stationarity[-1] <= tol * abs(history.objective[-1]):
             history.converged = True

@@ -8,13 +8,14 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
-from sottovoce.vertical.protocols.exact.admm import admm
+from sottovoce.vertical.protocols.exact.admm import FORMS, admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
@@ -90,6 +91,7 @@ class ExactPlan(VerticalPlan):
 
     name: ClassVar[str] = "none"
     proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
+    options: ClassVar[tuple[str, ...]] = ("admm_form", "admm_penalty", "memory", "precondition", "relaxation")
 
     solver: str = "lbfgs"
     l1_ratio: float = 0.0
@@ -103,6 +105,19 @@ class ExactPlan(VerticalPlan):
     tol: float = 1e-6
 
     def __post_init__(self) -> None:
+        if self.admm_penalty is not None:
+            number("solver_options['admm_penalty']", self.admm_penalty, above=0.0)
+        choice("solver_options['admm_form']", self.admm_form, FORMS)
+        number("solver_options['relaxation']", self.relaxation, above=0.0, below=2.0)
+        whole_number("solver_options['memory']", self.memory, at_least=1)
+        low, high = self.coef_bounds
+        low = -number("coef_bounds[0]", -low, at_least=0.0, infinite=True, remedy="It is at most 0; -inf for none.")
+        high = number("coef_bounds[1]", high, at_least=0.0, infinite=True, remedy="It is at least 0; inf for none.")
+        if self.l1_ratio == 1.0 and self.solver == "lbfgs":
+            raise ParameterError("l1_ratio=1 leaves no L2 penalty, which solver='lbfgs' needs; use solver='admm'.")
+        object.__setattr__(self, "coef_bounds", (low, high))  # as floats, whatever kind of number was given
+        object.__setattr__(self, "max_iter", whole_number("max_iter", self.max_iter, at_least=1))
+        object.__setattr__(self, "tol", number("tol", self.tol, above=0.0))
         if self.solver == "lbfgs" and not (self.penalty.is_quadratic and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 "solver='lbfgs' needs a smooth loss and a plain L2 penalty; use solver='admm' with l1_ratio > 0, "

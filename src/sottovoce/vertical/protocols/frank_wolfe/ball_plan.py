@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import magnitude, number, whole_number
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import Event, NothingReleased
-from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
+from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
 __all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
 
@@ -84,6 +84,13 @@ class BallPlan(VerticalPlan):
         """Return the public bound on a party's entries."""
         return self.facts.descriptions[name].data_bound
 
+    def checked_place(self, name: str, place: int) -> tuple[int, int]:
+        """Return the column and the sign of a party's choice."""
+        column, sign = signed_column(place)
+        if column >= self.n_columns(name):
+            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
+        return column, sign
+
     def scorer(self) -> SumOfScores:
         """Return who adds up what."""
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
@@ -95,7 +102,7 @@ class BallPlan(VerticalPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateBallPlan(BallPlan):
+class PrivateBallPlan(BallPlan, LabelsOncePlan):
     """What the private trainings share.
 
     Attributes
@@ -105,8 +112,6 @@ class PrivateBallPlan(BallPlan):
     residual_bound : float or None
         Bound on a residual of squared loss, in the unit of the labels; None is half of the width of ``label_bounds``
         (without an intercept the largest label in size).
-    label_share : float, in (0, 1)
-        Share of epsilon for the labels, where they are secret.
     """
 
     n_steps_given: int | None = None
@@ -115,7 +120,7 @@ class PrivateBallPlan(BallPlan):
 
     def __post_init__(self) -> None:
         magnitude("radius", self.radius)
-        number("label_share", self.label_share, above=0.0, below=1.0)
+        self.check_label_share("label_share")
         if self.n_steps_given is not None:
             whole_number("n_steps", self.n_steps_given, at_least=1, at_most=10_000)
         if self.residual_bound is not None:
@@ -135,6 +140,11 @@ class PrivateBallPlan(BallPlan):
             magnitude(f"radius * data_bound / label width of party {name!r}", share * self.vertex(name), remedy=remedy)
             clip = PrivateBallPlan.slope_bound(self, name)
             magnitude(f"the clip of a record's slope at party {name!r}", clip, remedy=remedy)
+
+    def in_units(self, name: str, weights: Vector) -> tuple[Vector, float]:
+        """Return coefficients and intercept of a party in the units of its columns and of the labels."""
+        features = self.facts.descriptions[name].n_features
+        return weights[:features] / self.data_bound(name), float(weights[features:].sum())
 
     def check_choice(self, selection: float) -> None:
         """Refuse a range of a choice that no party draws from."""
@@ -169,11 +179,6 @@ class PrivateBallPlan(BallPlan):
         """Return the size of a vertex of the party's ball for entries within [-1, 1] and labels of size 1."""
         return self.radius * self.data_bound(name) / self.label_unit
 
-    @cached_property
-    def response(self) -> RandomizedResponse | None:
-        """Randomised response of the labels; None where they are public."""
-        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
-
     def slope_bound(self, name: str) -> float:
         """Return the bound on a record's slope at a party, in units of labels.
 
@@ -195,22 +200,10 @@ class PrivateBallPlan(BallPlan):
         if self.response is not None:
             signs = exact
             if not self.loss.is_classification:
-                # rounded without bias; the response protects whichever bit comes out
-                coins = streams.generator(Purpose.SAMPLING).random(len(y))
-                signs = np.where(coins < 0.5 * (1.0 + exact), 1.0, -1.0)
+                signs = self.rounded(exact, streams)
             released, _ = self.response.release(signs, streams.generator(Purpose.NOISE))
             labels |= dict.fromkeys(self.facts.others, self.response.unbiased(released))
         return labels
-
-    @property
-    def label_event(self) -> Event:
-        """What the release of the labels costs."""
-        return NothingReleased() if self.response is None else self.response.event
-
-    @property
-    def label_release(self) -> tuple[str, ...]:
-        """The release of the labels, for the receipt."""
-        return () if self.response is None else ("to the other parties: every label, by randomised response",)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -231,14 +224,14 @@ class PrivateBallPlan(BallPlan):
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
-        labels: dict[str, object] = {}
-        if self.response is not None:
-            labels = {
-                "epsilon of the labels": self.response.event.epsilon,
-                "probability that a label is flipped": self.response.flip_probability,
-            }
         bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
-        return {"radius": self.radius, "fit_intercept": self.fit_intercept, **labels, **bounds, "steps": self.n_steps}
+        return {
+            "radius": self.radius,
+            "fit_intercept": self.fit_intercept,
+            **self.label_details(),
+            **bounds,
+            "steps": self.n_steps,
+        }
 
 
 def kept_weights(model: str, coefficients: Vector, intercept: float) -> KeepWeights:

@@ -30,7 +30,6 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
 from sottovoce.vertical.wire import Done
 
@@ -133,10 +132,7 @@ class ExactBallPlan(BallPlan):
             target = np.sum([size * models[name].columns[column] for name, (column, size) in vertices.items()], axis=0)
             direction = target - predicted
             gap = -float(slopes @ direction)
-            history.objective.append(float(np.sum(self.loss.value(y, predicted))))
-            history.stationarity.append(gap / len(y))
-            history.uplink_bytes.append(parties.uplink_bytes)
-            history.downlink_bytes.append(parties.downlink_bytes)
+            history.add(parties, float(np.sum(self.loss.value(y, predicted))), gap / len(y))
             if gap <= self.tol * start * len(y):
                 return models
             size = _best_step(self.loss, y, predicted, direction, gap)
@@ -152,9 +148,7 @@ class ExactBallPlan(BallPlan):
 
     def _vertex(self, parties: Parties, name: str, reply: BallChoice, model: _Model) -> tuple[int, float]:
         """Return the column and the signed size of a vertex; the column is fetched when it is new."""
-        column, sign = signed_column(reply.place)
-        if column >= self.n_columns(name):
-            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
+        column, sign = self.checked_place(name, reply.place)
         if column not in model.columns:
             n = self.facts.n_samples
             if column == self.facts.descriptions[name].n_features:

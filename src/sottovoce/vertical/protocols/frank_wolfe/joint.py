@@ -19,7 +19,7 @@ Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
     ShareColumn,
     SharedColumn,
 )
-from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
 from sottovoce.vertical.wire import Done
 
@@ -72,6 +71,8 @@ class JointBallPlan(PrivateBallPlan):
     sketch_seed : int
         Public.
     """
+
+    options: ClassVar[tuple[str, ...]] = ("sharing_share", "sketch", "sketch_rows", "sketch_seed")
 
     aggregation: str = "global"
     sharing_share: float = 0.85
@@ -146,13 +147,17 @@ class JointBallPlan(PrivateBallPlan):
         )
 
     def _event(self, scale: float) -> Event:
+        return compose(self.label_event, *self._steps(scale, self.n_choices, self.n_shared))
+
+    def _steps(self, scale: float, n_choices: int, n_shared: int) -> list[Event]:
+        """Return what so many choices, with their scores, and shared columns cost."""
         choices, score, column = self._noise(scale)
-        parts: list[Event] = [self.label_event, RepeatedEvent(BoundedRangeEvent(choices), self.n_choices)]
+        parts: list[Event] = [RepeatedEvent(BoundedRangeEvent(choices), n_choices)]
         if math.isfinite(score):
-            parts.append(RepeatedEvent(GaussianEvent(score), self.n_choices))
+            parts.append(RepeatedEvent(GaussianEvent(score), n_choices))
         if self.n_shared:
-            parts.append(RepeatedEvent(GaussianEvent(column), self.n_shared))
-        return compose(*parts)
+            parts.append(RepeatedEvent(GaussianEvent(column), n_shared))
+        return parts
 
     @cached_property
     def _scale(self) -> float:
@@ -162,15 +167,6 @@ class JointBallPlan(PrivateBallPlan):
     def event(self) -> Event:
         """Labels, choices, scores and shared columns of all parties."""
         return self._event(self._scale)
-
-    def _party_event(self, name: str) -> Event:
-        choices, score, column = self._noise(self._scale)
-        parts: list[Event] = [RepeatedEvent(BoundedRangeEvent(choices), self.n_steps)]
-        if math.isfinite(score):
-            parts.append(RepeatedEvent(GaussianEvent(score), self.n_steps))
-        if self.n_shared:
-            parts.append(RepeatedEvent(GaussianEvent(column), self.n_steps - 1))
-        return compose(*parts)
 
     @cached_property
     def column(self) -> ColumnRelease:
@@ -198,7 +194,7 @@ class JointBallPlan(PrivateBallPlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Take all rounds; see `VerticalPlan.solve`."""
         names = self.facts.names
-        planned = {name: self._party_event(name) for name in names}
+        planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
         parties.exchange(self._starts(self.soft_labels(y, streams)), Done)
         taken: dict[tuple[str, int], int] = {}
@@ -207,7 +203,7 @@ class JointBallPlan(PrivateBallPlan):
         for step in range(self.n_steps):
             everybody = np.sum(list(told.values()), axis=0)
             choices = parties.exchange({name: BallSelect(everybody - told[name]) for name in names}, BallChoice)
-            winners = {name: self._checked(name, choices[name]) for name in self._winners(choices)}
+            winners = {name: self.checked_place(name, choices[name].place) for name in self._winners(choices)}
             if winners:
                 parties.exchange({name: BallStep(choices[name].place) for name in winners}, Done)
             for name, (column, sign) in winners.items():
@@ -223,10 +219,7 @@ class JointBallPlan(PrivateBallPlan):
         return VerticalSolution(
             scorer=self.scorer(),
             event=self.event,
-            party_events={
-                name: compose(self.label_event, event) if name == self.facts.label_holder else event
-                for name, event in planned.items()
-            },
+            party_events=self.with_labels(planned),
             n_rounds=self.n_steps,
             chosen={"columns shared": len(columns)},
             weights=weights,
@@ -265,12 +258,6 @@ class JointBallPlan(PrivateBallPlan):
         least = 0.5 * self.loss.smoothness * self.facts.n_samples * self.ball(best) / self.n_steps
         return (best,) if choices[best].score > least else ()
 
-    def _checked(self, name: str, reply: BallChoice) -> tuple[int, int]:
-        column, sign = signed_column(reply.place)
-        if column >= self.n_columns(name):
-            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
-        return column, sign
-
     def _ask_column(self, parties: Parties, name: str, column: int) -> Vector:
         """Return a released column, or where it is compressed what stands for it, one number a person."""
         if column == self.facts.descriptions[name].n_features:
@@ -292,8 +279,7 @@ class JointBallPlan(PrivateBallPlan):
         for (owner, column), steps in taken.items():
             if owner == name:
                 weights[column] = self.label_unit * steps * self.ball(name) / self.n_steps
-        features = self.facts.descriptions[name].n_features
-        return weights[:features] / self.data_bound(name), float(weights[features:].sum())
+        return self.in_units(name, weights)
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -92,12 +92,10 @@ class LocalBallPlan(PrivateBallPlan):
             for name in self.facts.names
         }
         replies = parties.exchange(requests, Chosen)
-        spent = dict.fromkeys(self.facts.names, planned)
-        spent[self.facts.label_holder] = compose(self.label_event, planned)
         return VerticalSolution(
             scorer=self.scorer(),
             event=self.event,
-            party_events=spent,
+            party_events=self.with_labels(dict.fromkeys(self.facts.names, planned)),
             n_rounds=1,
             weights={name: self._weights(name, replies[name]) for name in self.facts.names},
         )
@@ -116,8 +114,7 @@ class LocalBallPlan(PrivateBallPlan):
         except MessageError as error:
             raise PartyError(f"party {name!r} answered with something that is no choice: {error}") from error
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
-        features = self.facts.descriptions[name].n_features
-        return weights[:features] / self.data_bound(name), float(weights[features:].sum())
+        return self.in_units(name, weights)
 
     @property
     def mechanism(self) -> str:

@@ -28,13 +28,12 @@ from numpy.typing import NDArray
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic, Loss, Squared
-from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
 from sottovoce.privacy.events import Event, compose
-from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
+from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
 from sottovoce.vertical.protocols.exact.plan import alone, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -47,13 +46,11 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalModelsPlan(VerticalPlan):
+class LocalModelsPlan(LabelsOncePlan):
     """Released labels, private local models, scores added up.
 
     Attributes
     ----------
-    label_share : float, in (0, 1)
-        Share of epsilon for the labels.
     combination : float, >= 0
         c above.
     budget_shares : dict or None
@@ -61,33 +58,22 @@ class LocalModelsPlan(VerticalPlan):
     """
 
     name: ClassVar[str] = "local-models"
+    about: ClassVar[str] = "the labels by randomised response once, then a private model at each other party"
     proof: ClassVar[str] = "docs/privacy/vertical_local_models.md"
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
+    weighs_parties: ClassVar[bool] = True
 
-    label_share: float = 0.75
     combination: float = 0.6
     budget_shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        number("mechanism_options['label_share']", self.label_share, above=0.0, below=1.0)
+        self.check_label_share("mechanism_options['label_share']")
         number("mechanism_options['combination']", self.combination, at_least=0.0)
         if not self.facts.others:
             raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
         require_row_bounds(self.facts, self.facts.others, self.name)
         for name, plan in self.party_plans.items():  # refuses wrong shares and plans before anything is spent
             magnitude(f"alpha / data_norm**2 of party {name!r}", plan.alpha)
-
-    @cached_property
-    def response(self) -> RandomizedResponse | None:
-        """Randomised response of the labels; None where they are public."""
-        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
-
-    @cached_property
-    def mu(self) -> float:
-        """Mean shift left for the models of all other parties together."""
-        if self.response is None:
-            return gaussian_mu(self.epsilon, self.delta)
-        return gaussian_mu_beside(self.epsilon, self.delta, self.response.event)
 
     @property
     def party_loss(self) -> Loss:
@@ -97,7 +83,7 @@ class LocalModelsPlan(VerticalPlan):
     @cached_property
     def party_plans(self) -> dict[str, ReleasedLabelsPlan]:
         """The frozen plan of each other party's training."""
-        mus = split_mu(self.mu, self.facts.others, self.budget_shares)
+        mus = split_mu(self.mu_beside_labels, self.facts.others, self.budget_shares)
         return {
             name: ReleasedLabelsPlan(
                 loss=self.party_loss,
@@ -162,10 +148,7 @@ class LocalModelsPlan(VerticalPlan):
         if self.loss.is_classification:
             return y, 1.0
         centred, half_range = self._centred(y)
-        if self.response is not None:  # rounded without bias; the response protects whichever bit comes out
-            coins = streams.generator(Purpose.SAMPLING).random(len(y))
-            centred = np.where(coins < 0.5 * (1.0 + centred), 1.0, -1.0)
-        return centred, half_range
+        return (centred if self.response is None else self.rounded(centred, streams)), half_range
 
     def _centred(self, y: Vector) -> tuple[Vector, float]:
         assert self.facts.label_bounds is not None
@@ -192,9 +175,8 @@ class LocalModelsPlan(VerticalPlan):
     @property
     def releases(self) -> tuple[str, ...]:
         """What leaves whom for whom, for the receipt."""
-        labels = () if self.response is None else ("to the other parties: every label, by randomised response",)
         return (
-            *labels,
+            *self.label_release,
             "the private model of each other party (it stays there; the statement holds if it is published)",
         )
 
@@ -220,11 +202,5 @@ class LocalModelsPlan(VerticalPlan):
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
-        labels: dict[str, object] = {}
-        if self.response is not None:
-            labels = {
-                "epsilon of the labels": self.response.event.epsilon,
-                "probability that a label is flipped": self.response.flip_probability,
-            }
         models = {f"mu of {name}": plan.mu for name, plan in self.party_plans.items()}
-        return {**labels, **models, "combination": self.combination}
+        return {**self.label_details(), **models, "combination": self.combination}

@@ -43,11 +43,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
+from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.kernels import gradient
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import ROUNDING_SLACK, Solution
 from sottovoce.central.rows import PIECE, Rows
-from sottovoce.central.scaled_plan import sum_mechanism
 from sottovoce.central.scales import gram
 from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS, release_moments
 from sottovoce.exceptions import DataError, ParameterError
@@ -389,8 +389,8 @@ class ReleasedLabelsPlan:
 
             def one_range(part: int, lo: int, hi: int, block: Rows, soft: NDArray[Any], at: NDArray[Any] = at) -> None:
                 gradient.batch_gradient(
-                    block.kernel, block.scale, block.norm, block.constant, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick,
-                    _EvenLogistic(), np.arange(lo, hi), 0, hi - lo, sums[part],
+                    block.kernel, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick, _EvenLogistic(), np.arange(lo, hi), 0,
+                    hi - lo, sums[part],
                 )  # fmt: skip
 
             rows.sweep(team, one_range, soft)

@@ -36,9 +36,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.losses.base import Loss
 from sottovoce.losses.tilted import TiltedLogistic
-from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
 from sottovoce.privacy.events import Event, NothingReleased, RepeatedEvent, compose
-from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.charges import (
     check_affordable,
@@ -46,8 +44,9 @@ from sottovoce.vertical.coordinator.charges import (
     require_row_bounds,
     split_mu,
 )
+from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
 from sottovoce.vertical.protocols.exact.plan import alone, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
@@ -61,7 +60,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyAdmmPlan(VerticalPlan):
+class NoisyAdmmPlan(LabelsOncePlan):
     """Plan of one training by noisy ADMM.
 
     Attributes
@@ -76,8 +75,6 @@ class NoisyAdmmPlan(VerticalPlan):
         R: bound on the coefficients, for rows of norm 1; hence on a party's scores.
     target_bound : float or None
         W: bound on the targets; None for 2 c.
-    label_share : float, in (0, 1)
-        Of epsilon, for the randomised response of labels that are not public.
     budget_shares : dict or None
         Share of each party in the square of the mean shift of all messages; None for equal shares.
 
@@ -88,6 +85,7 @@ class NoisyAdmmPlan(VerticalPlan):
     """
 
     name: ClassVar[str] = "noisy-admm"
+    about: ClassVar[str] = "clipped, noisy scores"
     proof: ClassVar[str] = "docs/privacy/vertical_noisy_admm.md"
     options: ClassVar[tuple[str, ...]] = (
         "budget_shares",
@@ -104,7 +102,6 @@ class NoisyAdmmPlan(VerticalPlan):
     score_bound: float = 0.25
     norm_bound: float = 1.0
     target_bound: float | None = None
-    label_share: float = 0.75
     budget_shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -116,7 +113,7 @@ class NoisyAdmmPlan(VerticalPlan):
             magnitude(name, getattr(self, name))
         if self.target_bound is not None:
             magnitude("target_bound", self.target_bound)
-        number("label_share", self.label_share, above=0.0, below=1.0)
+        self.check_label_share("label_share")
         if not isinstance(self.loss, Loss):
             raise ParameterError(
                 f"mechanism='noisy-admm' needs a convex loss; got {self.loss!r}. Use the logistic loss, or "
@@ -133,18 +130,9 @@ class NoisyAdmmPlan(VerticalPlan):
             self.release_of(name)
 
     @cached_property
-    def response(self) -> RandomizedResponse | None:
-        """How the labels are released; None for public labels."""
-        return None if self.labels_public else RandomizedResponse(self.label_share * self.epsilon)
-
-    @cached_property
     def mus(self) -> dict[str, float]:
         """Mean shift of each message of each party."""
-        if self.response is None:
-            mu = gaussian_mu(self.epsilon, self.delta)
-        else:
-            mu = gaussian_mu_beside(self.epsilon, self.delta, self.response.event)
-        by_party = split_mu(mu, self.facts.names, self.budget_shares)
+        by_party = split_mu(self.mu_beside_labels, self.facts.names, self.budget_shares)
         return {name: value / math.sqrt(max(1, self.max_iter)) for name, value in by_party.items()}
 
     def start_of(self, name: str) -> NoisyStart:
@@ -171,13 +159,9 @@ class NoisyAdmmPlan(VerticalPlan):
         return RepeatedEvent(self.release_of(name).event, self.max_iter) if self.max_iter else NothingReleased()
 
     @property
-    def _label_event(self) -> Event:
-        return NothingReleased() if self.response is None else self.response.event
-
-    @property
     def event(self) -> Event:
         """The labels, and every message of every party; a person has a row at each."""
-        return compose(self._label_event, *(self._spent_by(name) for name in self.facts.names))
+        return compose(self.label_event, *(self._spent_by(name) for name in self.facts.names))
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Release the labels, run the rounds, and let every party keep its last coefficients."""
@@ -206,13 +190,10 @@ class NoisyAdmmPlan(VerticalPlan):
             if sent:
                 mean = sum((reply.scores for reply in replies.values()), np.zeros(n)) / size
         parties.exchange(Keep(model), Done)
-        spent = {name: self._spent_by(name) for name in names}
-        holder = self.facts.label_holder
-        spent[holder] = compose(self._label_event, spent[holder])
         return VerticalSolution(
             scorer=SumOfScores(dict.fromkeys(names, Term())),
             event=self.event,
-            party_events=spent,
+            party_events=self.with_labels({name: self._spent_by(name) for name in names}),
             n_rounds=self.max_iter + 1,
         )
 

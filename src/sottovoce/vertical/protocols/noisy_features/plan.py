@@ -110,6 +110,7 @@ class NoisyFeaturesPlan(VerticalPlan):
     """
 
     name: ClassVar[str] = "noisy-features"
+    about: ClassVar[str] = "the other parties' columns plus noise, once"
     proof: ClassVar[str] = "docs/privacy/vertical_noisy_features.md"
     options: ClassVar[tuple[str, ...]] = ("budget_shares",)
 

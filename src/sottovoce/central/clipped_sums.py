@@ -1,0 +1,37 @@
+"""The mechanism that releases a sum of clipped row terms, in whole ticks."""
+
+from typing import Final
+
+from sottovoce._numerics import ROUNDING_SLACK
+from sottovoce._validation import number
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+
+__all__ = ["clipped_mechanism", "sum_mechanism"]
+
+_USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
+_TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
+_SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
+
+
+def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
+    return clipped_mechanism(adjacency.sum_factor * clip, clip, noise_multiplier)
+
+
+def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:
+    """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
+
+    Ticks are as fine as the kernels can count, but not absurdly finer than the noise of a tiny budget.
+
+    Raises
+    ------
+    ParameterError
+        If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
+        released values, and is never so for parameters within their ranges.
+    """
+    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=1.0 / _SMALLEST_CLIP)
+    sensitivity = l2_sensitivity * ROUNDING_SLACK
+    countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
+    useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
+    return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))

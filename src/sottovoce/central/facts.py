@@ -1,0 +1,74 @@
+"""The public facts about one training run, checked once; every plan is made from them."""
+
+import math
+from dataclasses import dataclass
+
+from sottovoce._validation import number, privacy_budget, whole_number
+from sottovoce.central.row_unit import RowUnit
+from sottovoce.losses import Loss
+from sottovoce.privacy.adjacency import Adjacency
+
+__all__ = ["TrainingFacts"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFacts:
+    """What is known of a training run before any data are read.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_samples : int
+        Public number of rows (a stand-in for it under add-remove adjacency).
+    n_features : int
+    n_models : int
+        Binary models trained on the same rows (one-vs-rest); each gets an equal part of the budget.
+    alpha : float
+        L2 penalty for rows in units of ``data_norm``, the intercept's column included.
+    constant : float
+        Value of the intercept's column in units of ``data_norm``; 0 for none.
+    epsilon, delta : float
+    adjacency : Adjacency
+    label_bound : float or None
+        Public bound on |y| after centring (squared loss).
+
+    Raises
+    ------
+    ParameterError
+        If a number is out of its range.
+    """
+
+    loss: Loss
+    n_samples: int
+    n_features: int
+    n_models: int
+    alpha: float
+    constant: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    label_bound: float | None
+
+    def __post_init__(self) -> None:
+        for name in ("n_samples", "n_features", "n_models"):
+            whole_number(name, getattr(self, name), at_least=1, at_most=2**53)
+        number("alpha", self.alpha, at_least=0.0)
+        number("constant", self.constant, at_least=0.0)
+        privacy_budget(self.epsilon, self.delta)
+        if self.label_bound is not None:
+            number("label_bound", self.label_bound, above=0.0)
+
+    @property
+    def is_private(self) -> bool:
+        """False for a run without noise."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def n_weights(self) -> int:
+        """Weights of one model."""
+        return self.n_features + (self.constant > 0.0)
+
+    @property
+    def alpha_scaled(self) -> float:
+        """L2 penalty for rows scaled to norm at most 1 together with the intercept's column."""
+        return self.alpha / RowUnit(1.0, self.constant).square

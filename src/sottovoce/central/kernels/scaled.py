@@ -1,0 +1,85 @@
+"""Scaled rows, as every kernel takes them: predictions of a block, and the sum of its clipped terms in whole ticks.
+
+A matrix is never copied: each row has a factor that turns the raw row into the one the solver sees, and the column of
+the intercept exists only as one number, added as the last weight where it is not 0.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._compiling import njit
+from sottovoce.central.kernels.rows import (
+    BLOCK,
+    add_block,
+    axpy,
+    dot,
+    dot_block,
+    factor_block,
+    shortened,
+    tick_buffer,
+    whole_ticks,
+)
+
+__all__ = ["ScaledRows", "add_row", "add_terms", "clipped", "margin", "predict", "workspace"]
+
+
+class ScaledRows(NamedTuple):
+    """Rows (scale_i x_i, constant), each at most 1 long."""
+
+    X: Any  # a C-contiguous 2-d array or a `CSR`
+    scale: NDArray[np.float64]
+    divisor: NDArray[np.float64]  # of a row's clip, so that its whole term is clipped: at least its norm
+    constant: float
+
+
+@njit(inline="always")
+def clipped(zeta, bound):  # type: ignore[no-untyped-def]
+    """Clip to [-bound, bound]; total: NaN becomes 0."""
+    kept = zeta if zeta == zeta else 0.0  # NaN is the one value that differs from itself
+    return min(max(kept, -bound), bound)
+
+
+@njit(inline="always")
+def margin(X, scale, constant, i, w):  # type: ignore[no-untyped-def]
+    """Return the prediction of one scaled row."""
+    m = scale[i] * dot(X, i, w)
+    return m + constant * w[w.shape[0] - 1] if constant > 0.0 else m
+
+
+@njit(inline="always")
+def add_row(X, scale, constant, i, f, divisor, w):  # type: ignore[no-untyped-def]
+    """Add f / divisor times one scaled row to w."""
+    axpy(X, i, f * scale[i] / divisor, w)
+    if constant > 0.0:
+        w[w.shape[0] - 1] += f * constant / divisor
+
+
+@njit(inline="always")
+def workspace(X):  # type: ignore[no-untyped-def]
+    """Return what a kernel needs for a block: places of rows, a number for each, their factors, a buffer for ticks."""
+    return np.empty(BLOCK, np.int64), np.empty(BLOCK), factor_block(X), tick_buffer(X)
+
+
+@njit(inline="always")
+def predict(rows, w, places, count, m):  # type: ignore[no-untyped-def]
+    """Write the predictions of the rows ``places[:count]`` to ``m``."""
+    dot_block(rows.X, places, count, w, m)
+    scale = rows.scale
+    offset = rows.constant * np.float64(w[w.shape[0] - 1]) if rows.constant > 0.0 else 0.0
+    for k in range(count):
+        m[k] = scale[places[k]] * m[k] + offset
+
+
+@njit(inline="always")
+def add_terms(rows, places, count, step, ticks_per_unit, factor, buffer, total):  # type: ignore[no-untyped-def]
+    """Add step[k] times row places[k], k < count, in whole ticks, to ``total``."""
+    scale, constant = rows.scale, rows.constant
+    constants = np.int64(0)
+    for k in range(count):
+        factor[k] = shortened(step[k] * scale[places[k]] * ticks_per_unit, factor)
+        constants += whole_ticks(step[k] * constant * ticks_per_unit)
+    add_block(rows.X, places, count, factor, buffer, total)
+    if constant > 0.0:
+        total[total.shape[0] - 1] += constants

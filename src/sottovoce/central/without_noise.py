@@ -1,0 +1,72 @@
+"""What solvers share that train without noise, for ``epsilon=inf``: what the private ones approach."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import number
+from sottovoce.central.parallel import Team
+from sottovoce.central.plan import Plan, Progress, Solution
+from sottovoce.central.rows import Rows
+from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Streams
+
+__all__ = ["GapPlan", "UnprotectedPlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnprotectedPlan(Plan):
+    """Plan of a run without noise."""
+
+    releases = ("the weights, unprotected",)
+    proof = "none: this run is not private"
+
+    @property
+    def event(self) -> Event:
+        """No protection."""
+        return NonPrivateEvent()
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event; nothing else is chosen."""
+        return self.event, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapPlan(UnprotectedPlan):
+    """Plan of a run that ends when a bound on the distance to the optimum is small.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the gap is at most this share of the objective.
+    max_iter : int
+        Cap on the number of iterations.
+    """
+
+    # Name of the gap in the receipt, and the least number that it can be.
+    gap: ClassVar[str]
+    least_gap: ClassVar[float | None] = None
+
+    tol: float
+    max_iter: int
+
+    @abstractmethod
+    def train(
+        self, rows: Rows, y: Vector, streams: Streams, team: Team, progress: Progress
+    ) -> tuple[Vector, int, float]:
+        """Return the weights for one target, the iterations done and the gap that was reached."""
+
+    def solve(
+        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
+    ) -> Solution:
+        """Train one model for each target until its gap is small."""
+        weights, steps, gaps = zip(*(self.train(rows, y, streams, team, progress) for y in targets), strict=True)
+        return Solution(np.stack(weights), max(steps), self.event, {self.gap: max(gaps)})
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event and the gap that was reached; see `Plan.run`."""
+        return self.event, {self.gap: number(self.gap, released.get(self.gap), at_least=self.least_gap)}

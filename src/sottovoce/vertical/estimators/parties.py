@@ -1,0 +1,83 @@
+"""The parties that a user gives: a list or `Parties`, in one order, seeded for one session, with their parts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.alignment.aligned import AlignedParties
+from sottovoce.vertical.alignment.identifiers import canonical_identifiers
+from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
+from sottovoce.vertical.party.party import Part, Party
+from sottovoce.vertical.protocols.exact.plan import alone
+
+__all__ = ["as_parties", "hand_out", "kept_parts", "owned", "seeded_for_session"]
+
+
+def as_parties(parties: Any) -> Parties:
+    """Return parties as `Parties`; a list of `Party` objects is of this process."""
+    if isinstance(parties, Sequence) and parties and all(isinstance(party, Party) for party in parties):
+        parties = InProcessParties(parties)
+    if not isinstance(parties, Parties):
+        raise ParameterError(
+            f"parties must be Parties or a non-empty list of Party objects; got {type(parties).__name__}."
+        )
+    if not isinstance(parties, AlignedParties):
+        _check_order(owned(parties))
+    return parties
+
+
+def owned(parties: Parties) -> dict[str, Party]:
+    """Return the parties that live in this process, by name."""
+    if not isinstance(parties, InProcessParties):
+        return {}
+    return {name: party for name, party in parties.parties.items() if isinstance(party, Party)}
+
+
+def _check_order(parties: Mapping[str, Party]) -> None:
+    """Refuse parties whose identifiers, where they have any, say that row i is not the same person everywhere."""
+    first: tuple[str, Any] = ("", None)
+    for name, party in parties.items():
+        if party.ids is None:
+            continue
+        ids = canonical_identifiers(f"ids of party {name!r}", party.ids)
+        if first[1] is None:
+            first = (name, ids)
+        elif not ids.equals(first[1]):
+            raise DataError(
+                f"parties {first[0]!r} and {name!r} hold different identifiers, or in another order: align them first, "
+                "with sottovoce.vertical.align."
+            )
+
+
+@contextmanager
+def seeded_for_session(parties: Parties, streams: Streams, session: bytes) -> Iterator[bool]:
+    """Give every party in this process a seed of its own for one session; tell whether any noise can be repeated."""
+    here = list(owned(parties).values())
+    if not streams.seeded:
+        yield any(party.is_seeded for party in here)
+        return
+    seeds = streams.generator(Purpose.SHUFFLING).integers(2**63, size=len(here))
+    with ExitStack() as stack:
+        for party, seed in zip(here, seeds, strict=True):
+            stack.enter_context(party.seeded(int(seed), session=session))
+        yield True
+
+
+def kept_parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], Part | None]:
+    """Return what each party keeps, in one process, and the label holder's own model; elsewhere both stay there."""
+    here = owned(parties)
+    parts = {name: party.part(model) for name, party in here.items() if party.keeps(model)}
+    local = here[holder].part(alone(model)) if holder in here and here[holder].keeps(alone(model)) else None
+    return parts, local
+
+
+def hand_out(parties: Parties, model: str, holder: str, parts: Mapping[str, Part], local: Part | None) -> None:
+    """Give the parties in this process what `kept_parts` returned."""
+    here = owned(parties)
+    for name, party in here.items():
+        if name in parts:
+            party.adopt(model, parts[name])
+    if local is not None and holder in here:
+        here[holder].adopt(alone(model), local)

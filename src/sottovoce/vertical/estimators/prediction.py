@@ -1,0 +1,153 @@
+"""What a fitted vertical model does: scores of rows at the parties, weights learnt again, a comparison."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term, VerticalPlan, ask_scores
+from sottovoce.vertical.estimators.comparison import Comparison
+from sottovoce.vertical.estimators.labels import check_length, labels_of
+from sottovoce.vertical.estimators.parties import as_parties, hand_out
+from sottovoce.vertical.party.party import Part
+from sottovoce.vertical.protocols.exact.plan import alone
+
+__all__ = ["Predicting", "Vector"]
+
+Vector = NDArray[np.float64]
+
+
+class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
+    """An estimator whose model is split over parties."""
+
+    model_: str  # its name at the parties
+    plan_: VerticalPlan
+    scorer_: Scorer
+    parts_: dict[str, Part]
+    local_part_: Part | None
+
+    @abstractmethod
+    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+        """Return the weights of some columns of scores, and a constant, that fit labels best."""
+
+    @abstractmethod
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        """Return how good scores are for labels."""
+
+    def decision_function(self, parties: Any) -> Vector:
+        """Return the joint score of each row.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+            The same organisations, by name, with the rows to score. With ``mechanism="local-models"`` a party beside
+            the label holder may be missing: its term is left out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        return self._scores(self._ready(parties, self.scorer_.needed), self.scorer_, self.model_)
+
+    def local_decision_function(self, parties: Any) -> Vector:
+        """Return the score of each row by the label holder's own exact model, from its own columns alone.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        holder = self.plan_.facts.label_holder
+        return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), alone(self.model_))
+
+    @staticmethod
+    def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:
+        with parties.session() as session:
+            return scorer.scores(session, model)
+
+    def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
+        """Learn the weights of the parties' scores anew, from labelled people who may be scored.
+
+        With ``mechanism="local-models"`` the weights of the parties' terms are public constants, because nobody sees
+        how much the parties' columns overlap. The label holder can learn them from some people whose scores it may
+        have: one number a party for each of them, which no statement covers. Do not use the people of `fit`.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+            All parties of the model, with the rows of these people.
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+
+        Returns
+        -------
+        self
+            `scorer_` has new weights; the coefficients stay what they are.
+        """
+        check_is_fitted(self)
+        if not self.plan_.weighs_parties:
+            raise ParameterError(
+                f"mechanism={self.plan_.name!r} has no weights to learn: recombine is for mechanism='local-models'."
+            )
+        names = self.plan_.facts.names
+        parties = self._ready(parties, names)
+        labels = labels_of(parties, self.plan_.facts.label_holder, y)
+        with parties.session() as session:
+            columns = np.column_stack(list(ask_scores(session, names, self.model_).values()))
+        check_length(labels, len(columns))
+        weights, constant = self._weigh(columns, labels)
+        if not np.isfinite(weights).all():
+            raise DataError(
+                "the scores of these people do not determine the weights: take more, and more varied, people."
+            )
+        terms = {name: Term(float(weight)) for name, weight in zip(names, weights, strict=True)}
+        self.scorer_ = SumOfScores(terms, constant=constant)
+        return self
+
+    def compare(self, parties: Any, y: ArrayLike | None = None) -> Comparison:
+        """Return how good the label holder's own model and the joint one are on the same people.
+
+        Parameters
+        ----------
+        parties : Parties or sequence of Party
+        y : array-like of shape (n_rows,) or None
+            As for `fit`.
+
+        Returns
+        -------
+        Comparison
+            For the label holder's eyes: it is computed from its labels.
+        """
+        check_is_fitted(self)
+        return self._comparison(parties, y, self.local_decision_function)
+
+    def _comparison(self, parties: Any, y: ArrayLike | None, own_scores: Callable[[Parties], Vector]) -> Comparison:
+        parties = as_parties(parties)
+        labels = labels_of(parties, self.plan_.facts.label_holder, y)
+        local, joint = own_scores(parties), self.decision_function(parties)
+        check_length(labels, len(joint))
+        return Comparison(len(labels), self._measures(labels, local), self._measures(labels, joint))
+
+    def _ready(self, parties: Any, needed: tuple[str, ...]) -> Parties:
+        """Return parties that hold their parts; in one process the estimator hands each its own."""
+        ready = as_parties(parties)
+        known = self.plan_.facts.names
+        for name in ready.names:
+            if name not in known:
+                raise DataError(f"party {name!r} took no part in this model; those who did are {list(known)!r}.")
+        for name in needed:
+            if name not in ready.names:
+                raise DataError(f"party {name!r} is missing: its part of the model is needed for every score.")
+        hand_out(ready, self.model_, self.plan_.facts.label_holder, self.parts_, self.local_part_)
+        return ready

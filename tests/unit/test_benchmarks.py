@@ -1,0 +1,85 @@
+"""Benchmarks and their commands: each script can be imported and started, and pages name scripts that exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "benchmarks"
+SCRIPTS = sorted(
+    ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+    for path in FOLDER.glob("*/*.py")
+    if "\ndef main(" in path.read_text(encoding="utf-8")
+)
+# imports every script in one process, which takes a few seconds, and prints what each says to --help
+HELP = """
+import importlib, io, sys
+from contextlib import redirect_stdout
+for name in sys.argv[1:]:
+    script, text = importlib.import_module(name), io.StringIO()
+    sys.argv = [name, "--help"]
+    try:
+        with redirect_stdout(text):
+            script.main()
+    except SystemExit as end:
+        assert not end.code, (name, end.code)
+    print(f"== {name}", text.getvalue(), sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def helps():
+    """What each script says to --help, by the name of its module."""
+    names = [f"benchmarks.{name}" for name in (*SCRIPTS, "__main__", "house", "fingerprints")]
+    done = subprocess.run(
+        [sys.executable, "-c", HELP, *names], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    parts = re.split(r"^== (\S+)\n", done.stdout, flags=re.MULTILINE)[1:]
+    return {name.removesuffix(".__main__"): text for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_every_script_can_be_imported_and_has_a_short_form(helps):
+    assert len(SCRIPTS) >= 37
+    for name in SCRIPTS:
+        assert "--quick" in helps[f"benchmarks.{name}"], name
+
+
+def test_every_script_is_on_the_page_of_benchmarks():
+    listed = re.findall(r"^\|.*\| `(\w+\.\w+)` \|", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == SCRIPTS
+
+
+def test_all_are_run_together():
+    command = [sys.executable, "-m", "benchmarks", "--list"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == SCRIPTS
+
+
+def texts():
+    """Every page, and every text inside the code, with what it is called."""
+    for folder, ending in ((".", "*.md"), ("docs", "*.md"), ("benchmarks", "*"), ("src", "*.py"), ("tests", "*")):
+        for path in (ROOT / folder).glob(ending) if folder == "." else (ROOT / folder).rglob(ending):
+            if (
+                path.suffix in (".md", ".py")
+                and path != Path(__file__)
+                and "results" not in path.parts
+                and ".peers" not in path.parts
+            ):
+                yield path, path.read_text(encoding="utf-8")
+    yield ROOT / "Makefile", (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_commands_of_all_texts_name_scripts_and_options_that_exist(helps):
+    found = 0
+    for path, text in texts():
+        assert not re.search(r"python benchmarks/", text), f"{path}: run benchmarks as modules"
+        for name, rest in re.findall(r"-m (benchmarks[\w.]*\w)([^`\n#|]*)", text):
+            assert name in helps, f"{path}: there is no {name}"
+            for option in re.findall(r"(--[a-z][\w-]*)", rest):
+                assert re.search(rf"{option}\b", helps[name]), f"{path}: {name} takes no {option}"
+            found += 1
+    assert found > 60
