@@ -6,26 +6,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.reading import check_public_sizes, public_size
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
-from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Streams
 
-__all__ = ["NOT_COVERED", "PlanLike", "PlanT", "PrivateEstimator", "Run"]
+if TYPE_CHECKING:
+    from sottovoce.estimators.search.plan import SearchPlan
+
+__all__ = ["NOT_COVERED", "PlanT", "PrivateEstimator", "Run"]
 
 NOT_COVERED: Final = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
@@ -35,26 +37,7 @@ NOT_COVERED: Final = (
 )
 
 
-class PlanLike(Protocol):
-    """What the plan of a fit and that of a search have in common."""
-
-    @property
-    def n_samples(self) -> int: ...  # noqa: D102
-    @property
-    def n_features(self) -> int: ...  # noqa: D102
-    @property
-    def delta(self) -> float: ...  # noqa: D102
-    @property
-    def adjacency(self) -> Adjacency: ...  # noqa: D102
-    @property
-    def event(self) -> Event: ...  # noqa: D102
-    @property
-    def is_private(self) -> bool: ...  # noqa: D102
-    def settle(self) -> None: ...  # noqa: D102
-    def summary(self) -> dict[str, object]: ...  # noqa: D102
-
-
-PlanT = TypeVar("PlanT", bound=PlanLike)
+PlanT = TypeVar("PlanT", Plan, "SearchPlan")
 
 
 @dataclass(frozen=True)
