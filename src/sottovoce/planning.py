@@ -1,26 +1,17 @@
 """What a fit would spend, before any data are read."""
 
-from typing import overload
-
-from sottovoce.central.plan import Plan
-from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.search.plan import SearchPlan
-from sottovoce.estimators.search.search import DPSearchCV
+from sottovoce.estimators.base import PlanT, PrivateEstimator
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["plan"]
 
 
-@overload
-def plan(estimator: DPLinearEstimator, n_samples: int, n_features: int) -> Plan: ...
-@overload
-def plan(estimator: DPSearchCV, n_samples: int, n_features: int) -> SearchPlan: ...
-def plan(estimator: DPLinearEstimator | DPSearchCV, n_samples: int, n_features: int) -> Plan | SearchPlan:
+def plan(estimator: PrivateEstimator[PlanT], n_samples: int, n_features: int) -> PlanT:
     """Return the frozen plan that ``estimator.fit`` would follow on a table of this public size.
 
     Parameters
     ----------
-    estimator : DPRidge, DPLogisticRegression, DPLinearSVC or DPSearchCV
+    estimator : one of sottovoce's estimators, or DPSearchCV
         Its parameters are read, nothing else. For more than two classes, give it ``classes``.
     n_samples : int
         Public number of rows.
@@ -43,6 +34,6 @@ def plan(estimator: DPLinearEstimator | DPSearchCV, n_samples: int, n_features: 
     >>> plan(model, n_samples=10_000, n_features=20).summary()["adjacency"]
     'zero-out'
     """
-    if not isinstance(estimator, (DPLinearEstimator, DPSearchCV)):
+    if not isinstance(estimator, PrivateEstimator):
         raise ParameterError(f"estimator must be one of sottovoce's estimators; got {type(estimator).__name__}.")
     return estimator.plan(n_samples, n_features)

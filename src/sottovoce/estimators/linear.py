@@ -25,7 +25,6 @@ from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
 from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
-from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
@@ -235,7 +234,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             releases=plan.releases,
             event=solution.event,
             assumptions=(
-                self.public_sizes(plan),
+                self.public_sizes(plan.n_samples, plan.n_features),
                 self._bound_assumption(),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
@@ -263,10 +262,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             charge=charge,
         )
 
-    def public_sizes(self, plan: Plan | SearchPlan) -> str:
+    def public_sizes(self, n_samples: int, n_features: int) -> str:
         """Return what a receipt says of the public size of the table."""
         given = "n_public" if self.n_public is not None else "n_samples"
-        return f"{given} = {plan.n_samples}, n_features = {plan.n_features} and their names"
+        return f"{given} = {n_samples}, n_features = {n_features} and their names"
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Return the score of each row by each binary model."""

@@ -375,7 +375,7 @@ def search_receipt(
         ),
         event=event,
         assumptions=(
-            best.public_sizes(plan),
+            best.public_sizes(plan.n_samples, plan.n_features),
             "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
             "the data",
             *best.assumptions(),
