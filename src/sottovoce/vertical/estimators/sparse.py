@@ -47,9 +47,7 @@ class _BallEstimator(VerticalEstimator):
         text="Bound on the l1 norm of the coefficients, in the unit of y divided by that of the columns.",
     )
     radius_shares: Mapping[str, float] | None = parameter(
-        "dict or None",
-        default=None,
-        text="""By party, for ``"local"`` and ``"product"``; None for equal shares.""",
+        "dict or None", default=None, text="""By party, for ``"local"`` and ``"product"``; None for equal shares."""
     )
     label_share: float = parameter(
         "float, in (0, 1)",
