@@ -82,7 +82,7 @@ class _BallEstimator(VerticalEstimator):
     fit_intercept: bool = parameter(
         "bool",
         default=True,
-        text="""A column of the label holder's ``data_bound`` at the label holder. Its weight counts in the norm.""",
+        text="""A column at the label holder, of the value of its ``data_bound``. Its weight counts in the norm.""",
     )
     max_iter: int = parameter("int", default=1000, text="Rounds at most, without noise.")
     tol: float = parameter(
