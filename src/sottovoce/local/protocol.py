@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Real
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json
 from sottovoce.local.text import ProtocolText, check_entries
+
+if TYPE_CHECKING:
+    from sottovoce.local.cap import CapConstants
 
 __all__ = ["Protocol"]
 
@@ -146,10 +149,8 @@ class Protocol(ProtocolText):
         if degree is not None:
             return cls(degree=degree, **rest)
         first = cls(degree=1, **rest)
-        v2 = cap.constants(first.epsilon, first.K, first.m, first.b).v2
-        if first.task == "regression" or cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
-            return first
-        return cls(degree=0, **rest)
+        lost = not cap.planned_edge(n, first.d, first.constants.v2) <= cap.EDGE_OF_DEGREE_0
+        return cls(degree=0, **rest) if lost and first.task == "classification" else first
 
     # --- what follows from the parameters ---------------------------------------------------------------------------
 
@@ -174,6 +175,13 @@ class Protocol(ProtocolText):
             names = [column for feature in self.features for column in feature.columns]
         ends = ("(intercept)",) * (self.intercept > 0.0) + ("(slack)",) * (self.completion == "slack")
         return (*names, *ends)
+
+    @property
+    def constants(self) -> "CapConstants":
+        """The law of a report; see `sottovoce.local.cap`."""
+        from sottovoce.local import cap  # quadrature: never needed where a protocol is read
+
+        return cap.constants(self.epsilon, self.K, self.m, self.b)
 
     def __repr__(self) -> str:
         return f"<Protocol {self.id.hex()}: {self.task}, epsilon={self.epsilon:g}, d={self.d}, K={self.K}>"
@@ -335,7 +343,7 @@ class Protocol(ProtocolText):
 
     def _set_sizes(self, K: int | None, m: int | None, b: float | None) -> None:
         if K is None and m is None and b is None:
-            from sottovoce.local import cap  # quadrature: never needed where a protocol is read
+            from sottovoce.local import cap
 
             sizes = cap.design(self.epsilon, self.degree)
             K, m, b = sizes.K, sizes.m, sizes.b
