@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json
+from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json, is_text, scaled
 from sottovoce.local.text import ProtocolText, check_entries
 
 if TYPE_CHECKING:
@@ -272,13 +272,10 @@ class Protocol(ProtocolText):
         """Return the label of a regression on the scale [-1, 1]."""
         if self.label_bounds is None:
             raise ParameterError("a classification has no label bounds.")
-        low, high = self.label_bounds
         try:
-            value = number("the label", y)
+            return scaled(number("the label", y), *self.label_bounds)
         except ParameterError as error:
             raise DataError(str(error)) from None
-        inside = min(max(value, low), high)
-        return ((inside - low) - (high - inside)) / (high - low)
 
     # --- construction -----------------------------------------------------------------------------------------------
 
@@ -302,9 +299,9 @@ class Protocol(ProtocolText):
         if label_bounds is not None:
             raise ParameterError("label_bounds are for a regression. Give classes for a classification.")
         try:
-            labels = (-1, 1) if classes is None else tuple(_label(label) for label in classes)
+            labels = (-1, 1) if classes is None else tuple(map(_label, classes))
         except TypeError:
-            raise ParameterError(f"classes must be two different labels; got {classes!r}.") from None
+            labels = ()
         if len(labels) != 2 or labels[0] == labels[1]:
             raise ParameterError(f"classes must be two different labels; got {classes!r}.")
         self._set(classes=labels, label_bounds=None)
@@ -417,7 +414,7 @@ class Protocol(ProtocolText):
 def _label(value: object) -> Label:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, str) and value and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
+    if isinstance(value, str) and is_text(value):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 2**53:
         return int(value) if value == int(value) else value
