@@ -227,19 +227,11 @@ def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
 
 
 def _charge_json(charge: ChargeRecord) -> dict[str, object]:
+    told = ("state", "at", "who", "code", "ended_at", "ended_by", "reason", "by_hand", "receipt", "delta")
     return {
         "charge": charge.charge,
         "entry": charge.seq,
-        "state": charge.state,
-        "at": charge.at,
-        "who": charge.who,
-        "code": charge.code,
-        "ended_at": charge.ended_at,
-        "ended_by": charge.ended_by,
-        "reason": charge.reason,
-        "by_hand": charge.by_hand,
-        "receipt": charge.receipt,
-        "delta": charge.delta,
+        **{name: getattr(charge, name) for name in told},
         "adjacency": charge.adjacency.value,
         "private": charge.is_private,
         "seeded": charge.seeded,
