@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
@@ -84,7 +85,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _targets(self, labels: Any) -> list[NDArray[np.float64]]:
         """Return what each binary model is trained on."""
 
-    # --- how the weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
+    # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
+
+    _bound: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
 
     @abstractmethod
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
@@ -92,10 +95,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
 
     @abstractmethod
     def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
-
-    @abstractmethod
-    def _bound_assumption(self) -> str:
-        """Return what the receipt says of the public bound on the rows."""
 
     @abstractmethod
     def _penalty(self, plan: Plan) -> dict[str, object]:
@@ -214,17 +213,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     ) -> Guarantee:
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
-        Parameters
-        ----------
-        plan : Plan
-        solution : Solution
-            Its event and what rules chose are told; the weights are not looked at.
-        seeded : bool
-        steps : sequence of str
-            Fitted steps before the model in its pipeline.
-        charge : Charge or None
+        Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
+        ones before the model in its pipeline.
         """
-        private = math.isfinite(plan.epsilon)
+        private, (bound, beyond) = math.isfinite(plan.epsilon), self._bound
         return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
@@ -235,7 +227,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             event=solution.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                self._bound_assumption(),
+                f"{bound} = {encode(getattr(self, bound))} ({beyond})",
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
                 *plan.assumptions,

@@ -347,18 +347,8 @@ def search_receipt(
 ) -> Guarantee:
     """Return the receipt of a search.
 
-    Parameters
-    ----------
-    plan : SearchPlan
-    best : DPLinearEstimator
-        With the arguments of the best trial and the parameters that the user gave.
-    trial : Guarantee
-        Receipt of the best trial alone.
-    event : Event
-    seeded : bool
-    steps : sequence of str
-        Fitted steps before the search in its pipeline.
-    charge : Charge or None
+    ``best`` has the arguments of the best trial and what the user gave; ``trial`` is the receipt of that trial alone;
+    ``steps`` are the fitted ones before the search in its pipeline.
     """
     return make_receipt(
         epsilon=plan.epsilon,
