@@ -4,12 +4,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from numbers import Real
 from typing import Any
 
 from sottovoce.exceptions import ModelFormatError, ParameterError
 
-__all__ = ["canonical_text", "decode", "digest", "encode"]
+__all__ = ["canonical_text", "decode", "digest", "encode", "plain"]
 
 
 def encode(value: Any) -> Any:
@@ -42,6 +43,24 @@ def decode(value: Any) -> Any:
             return {key: decode(item) for key, item in value["dict"].items()}
         raise ModelFormatError(f"the entry {dict(value)!r} is neither a number nor a dict: damaged file.")
     return value
+
+
+def plain(value: Any) -> Any:
+    """Return a result as plain data for JSON: fields and mappings as dicts, sequences as lists, infinity as ``"inf"``.
+
+    Unlike `encode` it is for readers, not to be undone: a tuple and a list look the same.
+    """
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Set):
+        return sorted(map(plain, value))
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy
+        return plain(value.tolist())
+    return "inf" if value == math.inf else value
 
 
 def canonical_text(data: object) -> str:

@@ -45,7 +45,7 @@ from sottovoce.privacy.events import (
     RepeatAndSelectEvent,
     RepeatedEvent,
 )
-from sottovoce.privacy.response_profile import response_divergences
+from sottovoce.privacy.profiles.response import response_divergences
 
 EXACT = GaussianAccountant()
 PLD = PLDAccountant()

@@ -23,7 +23,6 @@ from sottovoce.privacy.accounting import (
     RenyiAccountant,
     accountant_for,
 )
-from sottovoce.privacy.bounded_range_profile import bounded_range_divergences
 from sottovoce.privacy.calibration import bounded_range
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
@@ -34,6 +33,7 @@ from sottovoce.privacy.events import (
     describe,
     event_from_dict,
 )
+from sottovoce.privacy.profiles.bounded_range import bounded_range_divergences
 
 OWN, RENYI = BoundedRangeAccountant(), RenyiAccountant()
 BOTH = pytest.mark.parametrize("accountant", [OWN, RENYI], ids=["own", "renyi"])

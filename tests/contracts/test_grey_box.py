@@ -15,7 +15,6 @@ from sottovoce.audit import grey_box, recording, replaying
 from sottovoce.central import clipped_sums, scaled_plan
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
-from sottovoce.central.solvers import accelerated
 from sottovoce.exceptions import AuditError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent, ObjectivePerturbationEvent
@@ -260,10 +259,10 @@ def test_a_poisson_sample_is_replayed_without_the_absent_row():
 
 def test_one_at_a_time_and_everything_is_put_back():
     before = (GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release, Streams.generator)
-    kernels = (passes.batch_pass, accelerated.sum_mechanism)
+    kernels = (passes.batch_pass, passes.accelerated_pass)
     with recording():
         with pytest.raises(AuditError, match="another recording or replay is under way"), recording():
             pass
         assert GridGaussian.release is not before[0]
     assert before == (GridGaussian.release, ExponentialMechanism.select, RandomizedResponse.release, Streams.generator)
-    assert kernels == (passes.batch_pass, accelerated.sum_mechanism)
+    assert kernels == (passes.batch_pass, passes.accelerated_pass)

@@ -19,7 +19,7 @@ from sottovoce.privacy.accounting import (
     gaussian_epsilon,
 )
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, ObjectivePerturbationEvent, RepeatedEvent
-from sottovoce.privacy.objective_profile import objective_divergences
+from sottovoce.privacy.profiles.objective import objective_divergences
 
 PLD = PLDAccountant(grid=1e-3)
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5)

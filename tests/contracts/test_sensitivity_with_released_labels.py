@@ -14,7 +14,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from support.labels import plan_on_labels
 
 TEAM = Team(1, None)
 N, D = 40, 3
@@ -52,9 +52,7 @@ def ratios(plan, one, other, label, *, sparse=False, dtype=np.float64, replay=No
 
 
 def plan_of(**changed):
-    return ReleasedLabelsPlan(
-        **{"loss": Logistic(), "n_samples": N, "n_features": D, "alpha": 1e-3, "mu": GRAM, **changed}
-    )
+    return plan_on_labels(**{"loss": Logistic(), "n_samples": N, "n_features": D, "alpha": 1e-3, "mu": GRAM, **changed})
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

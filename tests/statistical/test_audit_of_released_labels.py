@@ -15,7 +15,7 @@ from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from support.labels import plan_on_labels
 from support.noise import Scaled
 
 MU, DELTA, RUNS = 3.0, 0.05, 1000  # runs on each table; the bound is too high with probability 0.001
@@ -30,7 +30,7 @@ ONE, OTHER = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 def test_audit(loss, factor, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = np.abs(rng.normal(size=(9, 2))), np.where(rng.random(10) < 0.5, 1.0, -1.0)
-    plan = ReleasedLabelsPlan(
+    plan = plan_on_labels(
         loss=loss, n_samples=10, n_features=2, alpha=0.1, mu=MU, nonnegative=True, flip_probability=0.45, intercept=0.0
     )
     tables = [

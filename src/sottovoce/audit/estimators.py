@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import number, whole_number
+from sottovoce._plain_data import plain
+from sottovoce._validation import number, truth, whole_number
 from sottovoce.audit.attacks import Attack, learn_attacks
 from sottovoce.audit.pairs import Pair
 from sottovoce.audit.power import detectable_epsilon
@@ -97,10 +98,7 @@ class AuditReport:
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as plain data for JSON; infinity is the string ``"inf"``."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        plain["pilot"] = dict(self.pilot)
-        plain["violated"] = self.violated
-        return {name: "inf" if value == math.inf else value for name, value in plain.items()}
+        return {**plain(self), "violated": self.violated}
 
 
 def audit_estimator(
@@ -180,9 +178,7 @@ def audit_estimator(
     confidence = number("confidence", confidence, above=0.0, below=1.0)
     n_runs = whole_number("n_runs", n_runs, at_least=100)
     n_pilot = whole_number("n_pilot", n_pilot, at_least=_FEWEST_PILOTS)
-    if not isinstance(gaussian, bool):
-        raise ParameterError(f"gaussian must be True or False; got {gaussian!r}.")
-    if gaussian and delta == 0.0:
+    if truth("gaussian", gaussian) and delta == 0.0:
         raise ParameterError("gaussian=True needs delta > 0: a Gaussian mechanism has no pure epsilon.")
     if not pairs or not all(isinstance(pair, Pair) for pair in pairs):
         raise ParameterError("pairs must hold at least one Pair; worst_case_pairs makes some.")

@@ -1,17 +1,39 @@
 """The mechanism that releases a sum of clipped row terms, in whole ticks."""
 
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 
-__all__ = ["clipped_mechanism", "sum_mechanism"]
+__all__ = ["ClippedSum", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
+
+Ticks = NDArray[np.int64]
 
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
 _SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
+
+
+class ClippedSum(NamedTuple):
+    """A sum of row terms, each at most ``clip`` long, and the mechanism that releases it, made for this clip."""
+
+    clip: float
+    mechanism: GridGaussian
+
+    @property
+    def ticks_per_unit(self) -> float:
+        """What terms are multiplied by to be counted in ticks."""
+        return 1.0 / self.mechanism.tick
+
+
+def clipped_sum(adjacency: Adjacency, clip: float, noise_multiplier: float) -> ClippedSum:
+    """Return the clip for the kernels together with the mechanism that it is the sensitivity of."""
+    return ClippedSum(clip, sum_mechanism(adjacency, clip, noise_multiplier))
 
 
 def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:

@@ -34,6 +34,7 @@ class FirstOrderPlan(SteppedPlan):
     """
 
     estimates_eigenvalue = False
+    unit = 1.0
 
     learning_rate: float | None = None
     clipping_norm: float | None = None

@@ -7,15 +7,15 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import Vector
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
-from sottovoce.randomness import Streams
+from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["ROUNDING_SLACK", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows", "one_vs_rest"]
+__all__ = ["Fit", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows"]
 
 Progress = Callable[[int, int], None]  # steps done of all models, and their number
 Report = Callable[[int], None]  # steps done of one model
@@ -137,11 +137,15 @@ class Plan(ABC):
         """
         _ = self.event
 
-    @abstractmethod
     def solve(
         self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
+        return self.train(Fit(rows, targets, streams, team, progress))
+
+    @abstractmethod
+    def train(self, fit: "Fit") -> Solution:
+        """Train one model for each target, from what there is during a fit."""
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return event and `Solution.chosen` of a run that released these values: what a receipt is checked against.
@@ -208,12 +212,36 @@ class Plan(ABC):
                 check(name, getattr(self, name), **limits)
 
 
-def one_vs_rest(
-    targets: Sequence[Vector], n_steps: int, progress: Progress, train: Callable[[Vector, Report], Vector]
-) -> Vector:
-    """Train one model of ``n_steps`` for each target, one after the other, and return their weights, one a line."""
+@dataclass(frozen=True)
+class Fit:
+    """What there is during a fit.
 
-    def train_one(model: int, y: Vector) -> Vector:
-        return train(y, lambda step: progress(model * n_steps + step, n_steps * len(targets)))
+    Attributes
+    ----------
+    rows : Rows
+    targets : sequence of ndarray of shape (n,)
+        The labels of each model.
+    streams : Streams
+    team : Team
+    progress : callable
+        Told how many steps of all models are done, and their number.
+    """
 
-    return np.stack([train_one(model, y) for model, y in enumerate(targets)])
+    rows: Rows
+    targets: Sequence[Vector]
+    streams: Streams
+    team: Team
+    progress: Progress
+
+    @property
+    def noise(self) -> np.random.Generator:
+        """The stream that noise is drawn from."""
+        return self.streams.generator(Purpose.NOISE)
+
+    def each_model(self, n_steps: int, train: Callable[[Vector, Report], Vector]) -> Vector:
+        """Train one model of ``n_steps`` for each target, one after the other; return their weights, one a line."""
+
+        def train_one(model: int, y: Vector) -> Vector:
+            return train(y, lambda step: self.progress(model * n_steps + step, n_steps * len(self.targets)))
+
+        return np.stack([train_one(model, y) for model, y in enumerate(self.targets)])

@@ -74,7 +74,7 @@ class Rows:
     @property
     def work(self) -> float:
         """Entries touched by one pass."""
-        return _entries(self.raw)
+        return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -281,10 +281,6 @@ def _bound(task: Callable[..., None], block: Rows, views: list[NDArray[Any]]) ->
 
 def _is_sparse(raw: Matrix) -> bool:
     return bool(sp.issparse(raw))
-
-
-def _entries(raw: Matrix) -> float:
-    return float(raw.nnz if _is_sparse(raw) else raw.size)
 
 
 def _describe(raw: Matrix, row: int, count: int, names: "list[str] | None") -> str:

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.plan import Fit
+from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import poisson_sample, refuse_rare_samples, sampled_noise, sampled_steps
-from sottovoce.central.stepped_plan import SteppedPlan, Steps
-from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatedEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.central.scaled_plan import Scales
+from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent
 from sottovoce.randomness import Purpose
 
-__all__ = ["AddTerms", "SampledPlan", "SampledSteps"]
+__all__ = ["AddTerms", "SampledPlan"]
 
-# kernel(w, clip, ticks_per_unit, batch, lo, hi, sums) adds the clipped terms of the rows batch[lo:hi] at w
-AddTerms = Callable[[NDArray[Any], float, float, NDArray[np.int64], int, int, NDArray[np.int64]], None]
+# kernel(w, clip, ticks_per_unit, batch, lo, hi, total) adds the clipped terms of the rows batch[lo:hi] at w
+AddTerms = Callable[[NDArray[Any], float, float, NDArray[np.int64], int, int, Ticks], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,58 +74,48 @@ class SampledPlan(SteppedPlan):
         """The scales and the steps."""
         return sampled_steps(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
 
+    def steps_for(self, scales: Scales) -> int:
+        """Return the number of steps, which follows from public facts alone."""
+        return self.n_steps
 
-@dataclass(frozen=True, kw_only=True)
-class SampledSteps(Steps):
-    """Steps on Poisson samples; a solver adds how a row's term is made and clipped, and how the model moves.
+    def multiplier_for(self, scales: Scales) -> float:
+        """Return the noise of a step divided by its sensitivity, which follows from public facts alone."""
+        return self.noise_multiplier
 
-    Parameters
-    ----------
-    plan : SampledPlan
-    """
+    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
+        """Return what the steps cost, model by model."""
+        return (RepeatedEvent(PoissonSampledEvent(self.sampling_rate, event), n_steps),) * self.n_models
 
-    plan: SampledPlan
+    def share_of_clip(self, step: int) -> float:
+        """Return the clip of a step over that of the first one."""
+        return 1.0
 
     @abstractmethod
-    def clip(self, step: int) -> float:
-        """Return the bound on a row's term."""
-
-    @abstractmethod
-    def kernel(self, y: Vector) -> AddTerms:
+    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
         """Return the kernel that makes the terms for one target, with what it remembers of the rows."""
 
     @abstractmethod
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         """Return the point after a step."""
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The steps of each model."""
-        event = PoissonSampledEvent(self.plan.sampling_rate, self._mechanism(self.clip(0)).event)
-        return (RepeatedEvent(event, self.n_steps),) * self.plan.n_models
-
-    def iterates(self, y: Vector) -> Iterator[Vector]:
+    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Take the steps for one target; yield the points that are released."""
-        kernel, point = self.kernel(y), np.zeros(self.rows.n_weights)
-        clip = self.clip(0)
-        mechanism = self._mechanism(clip)
+        kernel, point = self.kernel(fit.rows, y, scales), np.zeros(self.n_weights)
+        first_clip = sums.clip
         for step in range(self.n_steps):
-            if self.clip(step) != clip:
-                clip = self.clip(step)
-                mechanism = self._mechanism(clip)
-            noisy, _ = mechanism.release(self._sum(kernel, point, clip, 1.0 / mechanism.tick), self.noise)
+            clip = first_clip * self.share_of_clip(step)
+            if clip != sums.clip:
+                sums = clipped_sum(self.adjacency, clip, self.noise_multiplier)
+            noisy, _ = sums.mechanism.release(self._sum(fit, kernel, point, sums), fit.noise)
             point = self.moved(point, noisy)
             yield point
 
-    def _mechanism(self, clip: float) -> GridGaussian:
-        return sum_mechanism(self.plan.adjacency, clip, self.plan.noise_multiplier)
-
-    def _sum(self, kernel: AddTerms, point: Vector, clip: float, ticks_per_unit: float) -> NDArray[np.int64]:
+    def _sum(self, fit: Fit, kernel: AddTerms, point: Vector, sums: ClippedSum) -> Ticks:
         """Return the sum of the clipped terms of a fresh sample, in ticks."""
-        rows, rate = self.rows, self.plan.sampling_rate
-        batch = poisson_sample(rows.n_samples, rate, self.streams.generator(Purpose.SAMPLING))
-        w = rows.weights(point / self.unit)
-        return self.team.total(
-            lambda lo, hi, sums: kernel(w, clip, ticks_per_unit, batch, lo, hi, sums),
-            len(batch), rows.work * rate, np.zeros(rows.n_weights, np.int64),
+        rows, rate = fit.rows, self.sampling_rate
+        batch = poisson_sample(rows.n_samples, rate, fit.streams.generator(Purpose.SAMPLING))
+        w, clip, ticks_per_unit = rows.weights(point / self.unit), sums.clip, sums.ticks_per_unit
+        return fit.team.total(
+            lambda lo, hi, total: kernel(w, clip, ticks_per_unit, batch, lo, hi, total),
+            len(batch), rows.work * rate, np.zeros(self.n_weights, np.int64),
         )  # fmt: skip

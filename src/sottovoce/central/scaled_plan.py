@@ -1,20 +1,16 @@
 """What solvers share that first release scales of the data: lambda_max, and two numbers on the labels."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
-import numpy as np
-
-from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.plan import Plan
-from sottovoce.central.rows import Rows
+from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.scales import number_of_counts, release_label_location_and_scale, release_largest_eigenvalue
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent
+from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["ScaledPlan", "Scales"]
 
@@ -85,6 +81,11 @@ class ScaledPlan(Plan):
         labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
         return eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
 
+    @property
+    def event(self) -> Event:
+        """The scales, and all that is left as one Gaussian."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
+
     def scales_of(self, released: Mapping[str, object]) -> Scales:
         """Return the scales from what a receipt says of them; one that is not estimated is 1."""
         eigenvalue, location, label = 1.0, 0.0, 1.0
@@ -114,24 +115,24 @@ class ScaledPlan(Plan):
         place = self.n_scales - 1  # the labels come last of the scales
         return ComposedEvent((*planned.events[:place], counts, *planned.events[place + 1 :]))
 
-    def release_scales(self, rows: Rows, targets: Sequence[Vector], noise: np.random.Generator) -> Scales:
+    def release_scales(self, fit: Fit) -> Scales:
         """Release the scales as planned; one that is not estimated is 1, its public bound."""
         events: list[Event] = []
         eigenvalue, location, label = 1.0, 0.0, 1.0
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=noise
+                fit.rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:
             assert self.label_bound is not None
             location, label, spent = release_label_location_and_scale(
-                targets[0],
+                fit.targets[0],
                 n_public=self.n_samples,
                 bound=self.label_bound,
                 located=self.facts.constant > 0.0,
                 mu=self.mu_scale,
-                noise=noise,
+                noise=fit.noise,
             )
             events.append(spent)
         return Scales(eigenvalue, location, label, tuple(events))

@@ -1,98 +1,77 @@
 """What solvers share that go in noisy steps: the scales first, then one model for each target, averaged over steps."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress, Report, Solution, one_vs_rest
-from sottovoce.central.rows import Rows
+from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
+from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.privacy.events import Event, compose
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["SteppedPlan", "Steps"]
+__all__ = ["SteppedPlan"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steps(ABC):
-    """The steps of one fit: settings that are the same for each model.
-
-    Parameters
-    ----------
-    rows : Rows
-    streams : Streams
-    team : Team
-    n_steps : int
-        Noisy steps of each model.
-    n_iterates : int
-        Released points of each model that may enter its average; each is a report to the progress bar.
-    unit : float
-        What a released point is divided by to be weights.
-    """
+class SteppedPlan(ScaledPlan):
+    """Plan of a solver that releases clipped sums, step by step; the solver says how a step is taken (`iterates`)."""
 
     # Share of the released points, the last ones, that a model is averaged over.
     averaged: ClassVar[float]
 
-    rows: Rows
-    streams: Streams
-    team: Team
-    n_steps: int
-    n_iterates: int
-    unit: float
-
     @property
-    def noise(self) -> np.random.Generator:
-        """The stream that noise is drawn from."""
-        return self.streams.generator(Purpose.NOISE)
-
-    @property
-    @abstractmethod
-    def events(self) -> tuple[Event, ...]:
-        """What the steps of all models emit."""
-
-    @abstractmethod
-    def iterates(self, y: Vector) -> Iterator[Vector]:
-        """Take the steps for one target; yield the points that are released."""
-
-    def train(self, y: Vector, report: Report) -> Vector:
-        """Return the averaged weights for one target."""
-        total = np.zeros(self.rows.n_weights)
-        averaged = max(1, round(self.averaged * self.n_iterates))
-        for step, point in enumerate(self.iterates(y)):
-            if step >= self.n_iterates - averaged:
-                total += point
-            report(step + 1)
-        return total / (averaged * self.unit)
-
-
-class SteppedPlan(ScaledPlan):
-    """Plan of a solver that goes in noisy steps."""
-
-    @abstractmethod
-    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
-        """Return the steps that follow from the released scales."""
+    def unit(self) -> float:
+        """What a released point is divided by to be weights: v is alpha n times as long."""
+        return self.alpha_scaled * self.n_samples
 
     @property
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return (*self.scale_releases, "the weights after every step (the model is an average of them)")
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    @abstractmethod
+    def steps_for(self, scales: Scales) -> int:
+        """Return the number of noisy steps of each model."""
+
+    def points_for(self, scales: Scales) -> int:
+        """Return the number of released points that may enter the average of a model."""
+        return self.steps_for(scales)
+
+    @abstractmethod
+    def clip_for(self, scales: Scales) -> float:
+        """Return the bound on a row's term (of the first step, where it falls)."""
+
+    @abstractmethod
+    def multiplier_for(self, scales: Scales) -> float:
+        """Return the noise of a step divided by its sensitivity."""
+
+    @abstractmethod
+    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+        """Take the steps for one target, each a release of ``sums``; yield the released points."""
+
+    def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
+        """Return what the steps of all models cost, from what one release does."""
+        return (RepeatedEvent(event, n_steps * self.n_models),)
+
+    def train(self, fit: Fit) -> Solution:
         """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
-        scales = self.release_scales(rows, targets, streams.generator(Purpose.NOISE))
-        steps = self.steps(rows, scales, streams, team)
-        # a classifier's location is 0: no second copy of its labels
-        weights = one_vs_rest(
-            targets, steps.n_iterates, progress,
-            lambda y, report: steps.train(y - scales.location if scales.location else y, report),
-        )  # fmt: skip
-        event = compose(*scales.events, *steps.events)
-        return Solution(weights, steps.n_steps, event, self.chosen(scales), offset=scales.location)
+        scales = self.release_scales(fit)
+        n_steps, n_points = self.steps_for(scales), self.points_for(scales)
+        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        averaged = max(1, round(self.averaged * n_points))
+
+        def train_one(y: Vector, report: Report) -> Vector:
+            # a classifier's location is 0: no second copy of its labels
+            centred, total = y - scales.location if scales.location else y, np.zeros(self.n_weights)
+            for step, point in enumerate(self.iterates(fit, centred, scales, sums)):
+                if step >= n_points - averaged:
+                    total += point
+                report(step + 1)
+            return total / (averaged * self.unit)
+
+        weights = fit.each_model(n_points, train_one)
+        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps))
+        return Solution(weights, n_steps, event, self.chosen(scales), offset=scales.location)

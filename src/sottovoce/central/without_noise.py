@@ -1,7 +1,7 @@
 """What solvers share that train without noise, for ``epsilon=inf``: what the private ones approach."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,11 +9,8 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Solution
-from sottovoce.central.rows import Rows
+from sottovoce.central.plan import Fit, Plan, Solution
 from sottovoce.privacy.events import Event, NonPrivateEvent
-from sottovoce.randomness import Streams
 
 __all__ = ["GapPlan", "UnprotectedPlan"]
 
@@ -55,16 +52,12 @@ class GapPlan(UnprotectedPlan):
     max_iter: int
 
     @abstractmethod
-    def train(
-        self, rows: Rows, y: Vector, streams: Streams, team: Team, progress: Progress
-    ) -> tuple[Vector, int, float]:
+    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the iterations done and the gap that was reached."""
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target until its gap is small."""
-        weights, steps, gaps = zip(*(self.train(rows, y, streams, team, progress) for y in targets), strict=True)
+        weights, steps, gaps = zip(*(self.approach(fit, y) for y in fit.targets), strict=True)
         return Solution(np.stack(weights), max(steps), self.event, {self.gap: max(gaps)})
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from sottovoce._files import check_writable
+from sottovoce._plain_data import plain
 from sottovoce.cli._options import LEDGER, REQUIRED, ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
@@ -205,7 +205,7 @@ def _dataset_json(book: Ledger, known: Dataset) -> dict[str, object]:
         "dataset": known.name,
         "epsilon": known.epsilon,
         "delta": delta,
-        "spent": spent if math.isfinite(spent) else "inf",
+        "spent": plain(spent),
         "remaining": _remaining(book, known),
         "adjacency": known.adjacency.value,
         "unit": known.unit,
@@ -227,19 +227,11 @@ def _charge_row(charge: ChargeRecord) -> tuple[str, ...]:
 
 
 def _charge_json(charge: ChargeRecord) -> dict[str, object]:
+    told = ("state", "at", "who", "code", "ended_at", "ended_by", "reason", "by_hand", "receipt", "delta")
     return {
         "charge": charge.charge,
         "entry": charge.seq,
-        "state": charge.state,
-        "at": charge.at,
-        "who": charge.who,
-        "code": charge.code,
-        "ended_at": charge.ended_at,
-        "ended_by": charge.ended_by,
-        "reason": charge.reason,
-        "by_hand": charge.by_hand,
-        "receipt": charge.receipt,
-        "delta": charge.delta,
+        **{name: getattr(charge, name) for name in told},
         "adjacency": charge.adjacency.value,
         "private": charge.is_private,
         "seeded": charge.seeded,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from sottovoce._plain_data import plain
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse, make_estimator
 from sottovoce.cli._options import (
@@ -67,14 +67,9 @@ def plan(
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     if as_json:
-        plain = {name: _plain(value) for name, value in summary.items()}
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
     else:
         print_rows("Plan", [(name, _text(value)) for name, value in summary.items()])
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _text(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import math
@@ -19,6 +18,7 @@ import typer
 from sklearn.base import clone
 
 from sottovoce._files import check_writable
+from sottovoce._plain_data import plain
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -482,12 +482,12 @@ def _write(out: Path, estimator: VerticalEstimator, facts: Sequence[PartyFacts])
             "coefficients": dict(zip(features[name], part.coef.tolist(), strict=True)),
         })  # fmt: skip
     labels = {"label_holder": holder} | {
-        name: _plain(getattr(estimator, name)) for name in ("classes", "label_bounds") if hasattr(estimator, name)
+        name: plain(getattr(estimator, name)) for name in ("classes", "label_bounds") if hasattr(estimator, name)
     }
     scorer: Any = estimator.scorer_
     texts["coordinator.json"] = _json({
         "format": "sottovoce-vertical-coordinator", **common, **labels, "scorer": type(scorer).__name__,
-        **{field.name: _plain(getattr(scorer, field.name)) for field in dataclasses.fields(scorer)},
+        **plain(scorer),
     })  # fmt: skip
     if estimator.history_ is not None:
         texts["history.csv"] = _history_text(estimator.history_)
@@ -498,19 +498,6 @@ def _write(out: Path, estimator: VerticalEstimator, facts: Sequence[PartyFacts])
 
 def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    """Return what a scorer is made of as plain data for JSON."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _history_text(history: History) -> str:

@@ -23,16 +23,11 @@ from sottovoce.published.scd.sequential import SequentialPlan
 
 __all__ = ["SOLVERS", "automatic_alpha", "make_plan"]
 
-_KINDS: Final[dict[str, type[Plan]]] = {
-    "scd": AcceleratedPlan,
-    "minibatch-scd": MinibatchPlan,
-    "paper-scd": PaperPlan,
-    "objective": ObjectivePlan,
-    "sgd": SGDPlan,
-    "seq-scd": SequentialPlan,
-    "primal-scd": PrimalPlan,
-    "adassp": SufficientStatisticsPlan,
-}
+_PLANS: Final[tuple[type[Plan], ...]] = (
+    AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
+    SufficientStatisticsPlan,
+)  # fmt: skip
+_KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 

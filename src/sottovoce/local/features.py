@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from sottovoce._validation import number
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["CategoricalFeature", "Feature", "NumericFeature", "feature_from_json"]
+__all__ = ["CategoricalFeature", "Feature", "NumericFeature", "feature_from_json", "is_text", "scaled"]
 
 _MOST_TEXT: Final = 1000
 
@@ -65,9 +65,7 @@ class NumericFeature:
             )
         if isinstance(value, bool) or not isinstance(value, Real):
             raise DataError(f"feature {self.name!r} must be a number; got {value!r}.")
-        given: Any = value  # compared before it is a float: a whole number may be beyond the doubles
-        inside = self.low if given <= self.low else self.high if given >= self.high else float(given)
-        return ((0, ((inside - self.low) - (self.high - inside)) / (self.high - self.low)),)
+        return ((0, scaled(value, self.low, self.high)),)
 
     def to_json(self) -> dict[str, Any]:
         """Return the feature as an object of the protocol's text."""
@@ -145,6 +143,18 @@ def feature_from_json(entry: object) -> Feature:
     return _KINDS[name](**{key: value for key, value in entry.items() if key != "type"})
 
 
+def scaled(value: Any, low: float, high: float) -> float:
+    """Return a number, moved between its bounds, on the scale [-1, 1]."""
+    # compared before it is a float: a whole number may be beyond the doubles
+    inside = low if value <= low else high if value >= high else float(value)
+    return ((inside - low) - (high - inside)) / (high - low)
+
+
+def is_text(value: object) -> bool:
+    """Tell whether a value is a text that is not empty and that every program can write: no half of a pair."""
+    return isinstance(value, str) and value != "" and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value)
+
+
 def _check(name: object, missing: object) -> None:
     _check_text("feature name", name)
     if not isinstance(missing, bool):
@@ -152,6 +162,5 @@ def _check(name: object, missing: object) -> None:
 
 
 def _check_text(what: str, text: object) -> None:
-    good = isinstance(text, str) and 0 < len(text) <= _MOST_TEXT
-    if not good or any(0xD800 <= ord(letter) <= 0xDFFF for letter in str(text)):
+    if not (is_text(text) and len(str(text)) <= _MOST_TEXT):
         raise ParameterError(f"{what} must be a text of 1 to {_MOST_TEXT} characters; got {text!r}.")

@@ -5,15 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Real
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import bounds, choice, number, whole_number
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json
+from sottovoce.local.features import CategoricalFeature, Feature, NumericFeature, feature_from_json, is_text, scaled
 from sottovoce.local.text import ProtocolText, check_entries
+
+if TYPE_CHECKING:
+    from sottovoce.local.cap import CapConstants
 
 __all__ = ["Protocol"]
 
@@ -146,10 +149,8 @@ class Protocol(ProtocolText):
         if degree is not None:
             return cls(degree=degree, **rest)
         first = cls(degree=1, **rest)
-        v2 = cap.constants(first.epsilon, first.K, first.m, first.b).v2
-        if first.task == "regression" or cap.planned_edge(n, first.d, v2) <= cap.EDGE_OF_DEGREE_0:
-            return first
-        return cls(degree=0, **rest)
+        lost = not cap.planned_edge(n, first.d, first.constants.v2) <= cap.EDGE_OF_DEGREE_0
+        return cls(degree=0, **rest) if lost and first.task == "classification" else first
 
     # --- what follows from the parameters ---------------------------------------------------------------------------
 
@@ -174,6 +175,13 @@ class Protocol(ProtocolText):
             names = [column for feature in self.features for column in feature.columns]
         ends = ("(intercept)",) * (self.intercept > 0.0) + ("(slack)",) * (self.completion == "slack")
         return (*names, *ends)
+
+    @property
+    def constants(self) -> "CapConstants":
+        """The law of a report; see `sottovoce.local.cap`."""
+        from sottovoce.local import cap  # quadrature: never needed where a protocol is read
+
+        return cap.constants(self.epsilon, self.K, self.m, self.b)
 
     def __repr__(self) -> str:
         return f"<Protocol {self.id.hex()}: {self.task}, epsilon={self.epsilon:g}, d={self.d}, K={self.K}>"
@@ -264,13 +272,10 @@ class Protocol(ProtocolText):
         """Return the label of a regression on the scale [-1, 1]."""
         if self.label_bounds is None:
             raise ParameterError("a classification has no label bounds.")
-        low, high = self.label_bounds
         try:
-            value = number("the label", y)
+            return scaled(number("the label", y), *self.label_bounds)
         except ParameterError as error:
             raise DataError(str(error)) from None
-        inside = min(max(value, low), high)
-        return ((inside - low) - (high - inside)) / (high - low)
 
     # --- construction -----------------------------------------------------------------------------------------------
 
@@ -294,9 +299,9 @@ class Protocol(ProtocolText):
         if label_bounds is not None:
             raise ParameterError("label_bounds are for a regression. Give classes for a classification.")
         try:
-            labels = (-1, 1) if classes is None else tuple(_label(label) for label in classes)
+            labels = (-1, 1) if classes is None else tuple(map(_label, classes))
         except TypeError:
-            raise ParameterError(f"classes must be two different labels; got {classes!r}.") from None
+            labels = ()
         if len(labels) != 2 or labels[0] == labels[1]:
             raise ParameterError(f"classes must be two different labels; got {classes!r}.")
         self._set(classes=labels, label_bounds=None)
@@ -335,7 +340,7 @@ class Protocol(ProtocolText):
 
     def _set_sizes(self, K: int | None, m: int | None, b: float | None) -> None:
         if K is None and m is None and b is None:
-            from sottovoce.local import cap  # quadrature: never needed where a protocol is read
+            from sottovoce.local import cap
 
             sizes = cap.design(self.epsilon, self.degree)
             K, m, b = sizes.K, sizes.m, sizes.b
@@ -409,7 +414,7 @@ class Protocol(ProtocolText):
 def _label(value: object) -> Label:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, str) and value and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
+    if isinstance(value, str) and is_text(value):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 2**53:
         return int(value) if value == int(value) else value

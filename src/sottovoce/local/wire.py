@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["REPORT_BYTES", "Reason", "Rejection", "Report", "pack", "parse", "parse_many", "seed_of"]
+__all__ = ["REPORT_BYTES", "Reason", "Rejection", "Report", "pack", "pack_many", "parse", "parse_many", "seed_of"]
 
 REPORT_BYTES: Final = 22
 
 _MAGIC: Final = b"LDP1"
 _LAYOUT: Final = struct.Struct("<4s8sQH")
-_ROWS: Final = np.dtype([("magic", "V4"), ("id", "V8"), ("seed", "<u8"), ("index", "<u2")])
+_ROWS: Final = np.dtype([("head", "V12"), ("seed", "<u8"), ("index", "<u2")])
 _SEED_DOMAIN: Final = b"sottovoce local seed 1\x00"
 
 
@@ -67,6 +67,13 @@ def seed_of(protocol_id: bytes, token: bytes) -> int:
 def pack(protocol: Protocol, seed: int, index: int) -> bytes:
     """Return the bytes of a report."""
     return _LAYOUT.pack(_MAGIC, protocol.id, seed, index)
+
+
+def pack_many(protocol: Protocol, seeds: NDArray[np.uint64], indices: NDArray[np.uint16]) -> bytes:
+    """Return the bytes of many reports, one after the other without anything between them."""
+    rows = np.zeros(len(seeds), _ROWS)
+    rows["head"], rows["seed"], rows["index"] = np.frombuffer(_MAGIC + protocol.id, "V12"), seeds, indices
+    return rows.tobytes()
 
 
 def parse(raw: bytes, protocol: Protocol, *, token: bytes | None = None) -> Report | Rejection:

@@ -8,16 +8,16 @@ Six of them, each right for every event it accepts, refusing the others:
   .. math:: \delta(\varepsilon) = \Phi(-\varepsilon/\mu + \mu/2) - e^\varepsilon \Phi(-\varepsilon/\mu - \mu/2),
 
   rounded up in the last digits. With randomised responses beside them, whose privacy loss takes the value l with
-  probability P(l) (`sottovoce.privacy.response_profile`), it is :math:`\sum_l P(l) \, \delta(\varepsilon - l)`.
+  probability P(l) (`sottovoce.privacy.profiles.response`), it is :math:`\sum_l P(l) \, \delta(\varepsilon - l)`.
 
 * `PLDAccountant`: privacy loss distributions on a grid, rounded against ourselves (dp-accounting [2]_); for
-  compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.objective_profile`).
+  compositions with Poisson sampling or objective perturbation (`sottovoce.privacy.profiles.objective`).
 * `RenyiAccountant`: Renyi DP over a list of orders (dp-accounting), with the tight conversion to epsilon or with the
   one of the moments accountant [3]_, which is kept to reproduce older papers; also for private searches.
 * `BoundedRangeAccountant`: exponential mechanisms of one kind, by the optimal adaptive composition of bounded-range
-  mechanisms (`sottovoce.privacy.bounded_range_profile`).
+  mechanisms (`sottovoce.privacy.profiles.bounded_range`).
 * `MixedSelectionAccountant`: the same beside Gaussian releases and randomised responses
-  (`sottovoce.privacy.mixed_profile`); beside other releases selections are accounted by Renyi DP.
+  (`sottovoce.privacy.profiles.mixed`); beside other releases selections are accounted by Renyi DP.
 * `SelectionAccountant`: the privacy profile of one private search, from the profile of one trial.
 
 Before anything is computed an event is flattened to "how often each basic event happened". Order and nesting are
@@ -38,7 +38,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from absl import logging as absl_logging
@@ -51,12 +51,6 @@ from scipy.special import erfcx, ndtr
 
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import AccountingError, ParameterError
-from sottovoce.privacy.bounded_range_profile import (
-    BoundedRangeProfile,
-    bounded_range_divergences,
-    bounded_range_profile,
-    is_affordable,
-)
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
     ComposedEvent,
@@ -71,9 +65,15 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
     releases_of,
 )
-from sottovoce.privacy.mixed_profile import mixed_delta
-from sottovoce.privacy.objective_profile import objective_divergences, objective_loss_distribution
-from sottovoce.privacy.response_profile import (
+from sottovoce.privacy.profiles.bounded_range import (
+    BoundedRangeProfile,
+    bounded_range_divergences,
+    bounded_range_profile,
+    is_affordable,
+)
+from sottovoce.privacy.profiles.mixed import mixed_delta
+from sottovoce.privacy.profiles.objective import objective_divergences, objective_loss_distribution
+from sottovoce.privacy.profiles.response import (
     MOST_LOSSES,
     count_of_losses,
     response_divergences,
@@ -106,6 +106,7 @@ Basic = (
     | NonPrivateEvent
 )
 
+_Kind = TypeVar("_Kind", bound=Event)
 _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
@@ -212,7 +213,7 @@ class GaussianAccountant(Accountant):
     def mu(self, event: Event) -> float:
         """Return the mean shift of the one Gaussian release that ``event`` is equivalent to."""
         counts = flatten(event)
-        if _responses(counts):
+        if _only(counts, RandomizedResponseEvent):
             raise AccountingError("no one Gaussian release is equivalent to a randomised response: ask for delta.")
         return self._mu(counts)
 
@@ -231,7 +232,7 @@ class GaussianAccountant(Accountant):
         return math.hypot(*sorted(shifts))
 
     def _epsilon(self, counts: "Counter[Basic]", delta: float) -> float:
-        responses = _responses(counts)
+        responses = _only(counts, RandomizedResponseEvent)
         mu = self._mu(counts)
         if not responses:
             return gaussian_epsilon(mu, delta)
@@ -241,7 +242,7 @@ class GaussianAccountant(Accountant):
         return _least_epsilon(lambda epsilon: _mixed_delta(mu, losses, shares, epsilon), delta, high)
 
     def _delta(self, counts: "Counter[Basic]", epsilon: float) -> float:
-        responses = _responses(counts)
+        responses = _only(counts, RandomizedResponseEvent)
         mu = self._mu(counts)
         return _mixed_delta(mu, *response_losses(responses), epsilon) if responses else gaussian_delta(mu, epsilon)
 
@@ -404,7 +405,7 @@ def _added_delta(counts: "Counter[Basic]", epsilon: float) -> float:
 
 def _pure_epsilon(counts: "Counter[Basic]") -> float:
     """Return the epsilons of all responses added up; ``inf`` without any, or beside more than Gaussian releases."""
-    responses = _responses(counts)
+    responses = _only(counts, RandomizedResponseEvent)
     if not responses or not all(isinstance(basic, GaussianEvent | RandomizedResponseEvent) for basic in counts):
         return math.inf
     return math.fsum(times * basic.epsilon for basic, times in responses.items()) * (1.0 + 2.0**-50)
@@ -535,10 +536,9 @@ class RenyiAccountant(Accountant):
 
     def _divergences(self, counts: "Counter[Basic]") -> "_Array":
         """Return the Renyi divergence at each order."""
-        searches = _searches(counts)
+        searches = _only(counts, RepeatAndSelectEvent)
         total = self._plain_divergences(Counter({key: often for key, often in counts.items() if key not in searches}))
         for basic, times in _ordered(searches):
-            assert isinstance(basic, RepeatAndSelectEvent)
             total = total + times * self._search_divergences(basic)
         return total
 
@@ -621,13 +621,13 @@ class MixedSelectionAccountant(Accountant):
     @staticmethod
     def covers(counts: "Counter[Basic]") -> bool:
         """Return whether the releases are of these kinds, and few enough."""
-        selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
+        selections = list(_only(counts, BoundedRangeEvent).items())
         kinds = (BoundedRangeEvent, GaussianEvent, RandomizedResponseEvent)
         return (
             len(selections) == 1
             and all(isinstance(basic, kinds) for basic in counts)
             and is_affordable(*selections[0])
-            and count_of_losses(_responses(counts)) <= MOST_LOSSES
+            and count_of_losses(_only(counts, RandomizedResponseEvent)) <= MOST_LOSSES
         )
 
     def _parts(self, counts: "Counter[Basic]") -> "tuple[BoundedRangeProfile, float, _Array, _Array]":
@@ -636,11 +636,9 @@ class MixedSelectionAccountant(Accountant):
                 "MixedSelectionAccountant covers releases of one BoundedRangeEvent beside Gaussian releases and a few "
                 f"randomised responses, not {dict(counts)!r}; use RenyiAccountant."
             )
-        others: Counter[Basic] = Counter(
-            {basic: times for basic, times in counts.items() if not isinstance(basic, BoundedRangeEvent)}
-        )
-        ((selection, count),) = ((key, often) for key, often in counts.items() if isinstance(key, BoundedRangeEvent))
-        losses, shares = response_losses(_responses(counts))
+        others: Counter[Basic] = Counter({**_only(counts, GaussianEvent)})
+        ((selection, count),) = _only(counts, BoundedRangeEvent).items()
+        losses, shares = response_losses(_only(counts, RandomizedResponseEvent))
         return bounded_range_profile(selection, count), GaussianAccountant()._mu(others), losses, shares
 
     @staticmethod
@@ -671,7 +669,12 @@ class SelectionAccountant(Accountant):
 
     def _trial(self, counts: "Counter[Basic]") -> tuple[RepeatAndSelectEvent, Accountant, float]:
         (event, times), *others = counts.items()
-        if others or times > 1 or not isinstance(event, RepeatAndSelectEvent) or _searches(flatten(event.event)):
+        if (
+            others
+            or times > 1
+            or not isinstance(event, RepeatAndSelectEvent)
+            or _only(flatten(event.event), RepeatAndSelectEvent)
+        ):
             raise AccountingError(
                 f"SelectionAccountant covers one search by itself, without a search inside, not {dict(counts)!r}; use "
                 "RenyiAccountant."
@@ -689,32 +692,35 @@ def accountant_for(event: Event) -> Accountant:
     Gaussians and a few responses; together with other releases it is Renyi DP.
     """
     counts = flatten(event)
-    searches = _searches(counts)
+    searches = _only(counts, RepeatAndSelectEvent)
     if searches:
         (first, *_), alone = searches, counts.total() == 1
-        assert isinstance(first, RepeatAndSelectEvent)
-        return SelectionAccountant() if alone and not _searches(flatten(first.event)) else RenyiAccountant()
-    selections = [(basic, times) for basic, times in counts.items() if isinstance(basic, BoundedRangeEvent)]
+        return (
+            SelectionAccountant()
+            if alone and not _only(flatten(first.event), RepeatAndSelectEvent)
+            else RenyiAccountant()
+        )
+    selections = list(_only(counts, BoundedRangeEvent).items())
     if selections:
         if len(counts) == 1 and is_affordable(*selections[0]):
             return BoundedRangeAccountant()
         return MixedSelectionAccountant() if MixedSelectionAccountant.covers(counts) else RenyiAccountant()
-    responses = _responses(counts)
+    responses = _only(counts, RandomizedResponseEvent)
     steps = [times for basic, times in counts.items() if isinstance(basic, _ON_A_GRID)]
     if len(steps) == len(responses) and count_of_losses(responses) <= MOST_LOSSES:
         return _MixedAccountant() if responses else GaussianAccountant()
     return PLDAccountant() if max(steps) <= MOST_SAMPLED_STEPS else RenyiAccountant()
 
 
-def _searches(counts: "Counter[Basic]") -> "Counter[Basic]":
-    return Counter({basic: times for basic, times in counts.items() if isinstance(basic, RepeatAndSelectEvent)})
+def _searches(event: Event) -> bool:
+    return bool(_only(flatten(event), RepeatAndSelectEvent))
 
 
-def _responses(counts: "Counter[Basic]") -> "Counter[RandomizedResponseEvent]":
-    return Counter({basic: times for basic, times in counts.items() if isinstance(basic, RandomizedResponseEvent)})
+def _only(counts: "Counter[Basic]", kind: type[_Kind]) -> "Counter[_Kind]":
+    return Counter({basic: times for basic, times in counts.items() if isinstance(basic, kind)})
 
 
-def _ordered(counts: "Counter[Basic]") -> "list[tuple[Basic, int]]":
+def _ordered(counts: "Counter[_Kind]") -> "list[tuple[_Kind, int]]":
     """Sort the basic events, so that the order of composition cannot change a rounding."""
     return sorted(counts.items(), key=lambda item: repr(item[0]))
 

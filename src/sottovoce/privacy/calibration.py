@@ -36,9 +36,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     AccountingError
         If the target is so small that no positive mu can be represented.
     """
-    epsilon = number("epsilon", epsilon, above=0.0)
-    delta = number("delta", delta, above=0.0, below=1.0)
-    return _gaussian_mu(epsilon, delta)
+    return _gaussian_mu(*_target(epsilon, delta))
+
+
+def _target(epsilon: float, delta: float) -> tuple[float, float]:
+    return number("epsilon", epsilon, above=0.0), number("delta", delta, above=0.0, below=1.0)
 
 
 @lru_cache(maxsize=1024)
@@ -66,8 +68,7 @@ def gaussian_mu_beside(epsilon: float, delta: float, *others: Event) -> float:
         If the others alone overspend the target or leave no positive mu that can be represented, or if they hold a
         release of another kind.
     """
-    epsilon = number("epsilon", epsilon, above=0.0)
-    delta = number("delta", delta, above=0.0, below=1.0)
+    epsilon, delta = _target(epsilon, delta)
     accountant = GaussianAccountant()
     event = compose(*others)
     if not accountant.delta(event, epsilon) <= delta:
@@ -105,9 +106,7 @@ def bounded_range(epsilon: float, delta: float, count: int) -> float:
     AccountingError
         If the target is so small that no range can be found.
     """
-    epsilon = number("epsilon", epsilon, above=0.0)
-    delta = number("delta", delta, above=0.0, below=1.0)
-    return _bounded_range(epsilon, delta, whole_number("count", count, at_least=1))
+    return _bounded_range(*_target(epsilon, delta), whole_number("count", count, at_least=1))
 
 
 @lru_cache(maxsize=1024)
@@ -137,8 +136,7 @@ def least_scale(make_event: Callable[[float], Event], epsilon: float, delta: flo
     AccountingError
         If no factor meets the target.
     """
-    epsilon = number("epsilon", epsilon, above=0.0)
-    delta = number("delta", delta, above=0.0, below=1.0)
+    epsilon, delta = _target(epsilon, delta)
     return least_noise(make_event, _Tightest(), epsilon, delta, start=1.0 / _gaussian_mu(epsilon, delta))
 
 
@@ -180,8 +178,7 @@ def least_noise(
     AccountingError
         If even a noise multiplier of 1e9 times ``start`` does not meet the target.
     """
-    epsilon = number("epsilon", epsilon, above=0.0)
-    delta = number("delta", delta, above=0.0, below=1.0)
+    epsilon, delta = _target(epsilon, delta)
     start = number("start", start, above=0.0)
     tolerance = number("tolerance", tolerance, at_least=1e-9)
 

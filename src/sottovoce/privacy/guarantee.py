@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from sottovoce._plain_data import digest
+from sottovoce._plain_data import digest, plain
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import Accountant, accountant_for
@@ -189,14 +189,11 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Return the receipt as plain data for JSON; infinity is the string ``"inf"``."""
-        stored = {key: getattr(self, name) for name, key in _STORED.items()}
         head: dict[str, object] = {
             "format": _FORMAT,
             "version": self.format,
             "statement": self.statement(),
-            **{key: list(value) if isinstance(value, tuple) else value for key, value in stored.items()},
-            "epsilon": _plain(self.epsilon),
-            "parameters": {key: _plain(value) for key, value in self.parameters.items()},
+            **plain({key: getattr(self, name) for name, key in _STORED.items()}),
         }
         if self.format == _OLDEST:
             return {**head, "event": self.event.to_dict()}
@@ -348,10 +345,6 @@ def _sha256(text: str) -> str:
 def _scalar(value: object) -> object:
     """Return a numpy scalar as what it reads back as from a file, so that pages made before and after are the same."""
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
-
-
-def _plain(value: object) -> object:
-    return "inf" if isinstance(value, float) and value == math.inf else value
 
 
 def _number(value: object) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Check"]
+__all__ = ["Check", "compared"]
 
 
 @dataclass(frozen=True)
@@ -21,3 +21,8 @@ class Check:
     name: str
     passed: bool
     detail: str
+
+
+def compared(name: str, passed: bool, right: str, wrong: str) -> Check:
+    """Return what a comparison found, in the words for how it ended."""
+    return Check(name, passed, right if passed else wrong)

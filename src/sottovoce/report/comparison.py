@@ -11,7 +11,7 @@ from typing import Any, Final
 from sottovoce._plain_data import decode
 from sottovoce.exceptions import ModelFormatError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.check import Check
+from sottovoce.report.check import Check, compared
 from sottovoce.report.rebuilding import made_again, releases
 
 __all__ = ["compared_with_run", "same_schema"]
@@ -34,20 +34,19 @@ def compared_with_run(guarantee: Guarantee) -> list[Check]:
     found, wanted = guarantee.to_dict(), again.to_dict()
     wrong = [_difference(name, found[name], wanted[name]) for name in _ENTRIES if not _same(found[name], wanted[name])]
     event = releases(guarantee.event) == releases(again.event)
+    other = _other_version(guarantee)
     return [
-        Check(
+        compared(
             "event against parameters",
             event,
-            "the event is that of a run with these parameters"
-            if event
-            else "a run with these parameters has another event" + _other_version(guarantee),
+            "the event is that of a run with these parameters",
+            f"a run with these parameters has another event{other}",
         ),
-        Check(
+        compared(
             "words against the mechanism's own",
             not wrong,
-            "promise, unit, mechanism, releases, assumptions, exceptions and proof are those of such a run"
-            if not wrong
-            else "; ".join(wrong) + _other_version(guarantee),
+            "promise, unit, mechanism, releases, assumptions, exceptions and proof are those of such a run",
+            "; ".join(wrong) + other,
         ),
     ]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sottovoce._plain_data import plain
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._words import digits, flat_parameters, rounded_up
@@ -88,13 +89,8 @@ class ReceiptDifference:
             "promise": self.promise,
             "summary": self.summary(),
             "reasons": list(self.reasons),
-            "curve": [
-                {"delta": row.delta, "before": _plain(row.before), "after": _plain(row.after)} for row in self.curve
-            ],
-            "differences": [
-                {"entry": change.entry, "before": change.before, "after": change.after}
-                for change in (*self.headline, *self.entries, *self.items)
-            ],
+            "curve": plain(self.curve),
+            "differences": plain((*self.headline, *self.entries, *self.items)),
         }
 
     def rows(self) -> list[tuple[str, str]]:
@@ -102,11 +98,7 @@ class ReceiptDifference:
         return [
             ("promise", "\n".join((self.summary(), *self.reasons))),
             *((change.entry, _arrow(change)) for change in self.headline),
-            *(
-                [("epsilon at delta", "\n".join(f"{row.delta:.4g}: {_pair(row)}" for row in self.curve))]
-                if self.curve
-                else []
-            ),
+            *([("epsilon at delta", "\n".join(map(_pair, self.curve)))] if self.curve else []),
             *((change.entry, _arrow(change)) for change in (*self.entries, *self.items)),
         ]
 
@@ -212,18 +204,19 @@ def _changed(*entries: tuple[str, str, str]) -> tuple[Difference, ...]:
 
 def _ties(a: Guarantee, b: Guarantee) -> list[Difference]:
     """Return what differs of model, schema, ledger and signature; None on the side whose format has no such entry."""
-    before, after = dict(a.ties()), dict(b.ties())
-    names = dict.fromkeys((*before, *after))
-    return [
-        Difference(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
-    ]
+    return _either("", dict(a.ties()), dict(b.ties()))
 
 
 def _parameters(a: Guarantee, b: Guarantee) -> list[Difference]:
-    first, second = flat_parameters(a.parameters), flat_parameters(b.parameters)
-    names = dict.fromkeys((*first, *second))
-    before, after = ({name: digits(one[name]) if name in one else None for name in names} for one in (first, second))
-    return [Difference(f"parameter {name}", before[name], after[name]) for name in names if before[name] != after[name]]
+    first, second = (
+        {name: digits(value) for name, value in flat_parameters(one.parameters).items()} for one in (a, b)
+    )  # fmt: skip
+    return _either("parameter ", first, second)
+
+
+def _either(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    both = {name: (before.get(name), after.get(name)) for name in {**before, **after}}
+    return [Difference(f"{what}{name}", one, other) for name, (one, other) in both.items() if one != other]
 
 
 def _items(entry: str, before: Sequence[str], after: Sequence[str]) -> list[Difference]:
@@ -231,10 +224,6 @@ def _items(entry: str, before: Sequence[str], after: Sequence[str]) -> list[Diff
         *(Difference(entry, item, None) for item in before if item not in after),
         *(Difference(entry, None, item) for item in after if item not in before),
     ]
-
-
-def _plain(value: float) -> float | str:
-    return "inf" if value == math.inf else value
 
 
 def _arrow(change: Difference) -> str:
@@ -247,4 +236,4 @@ def _arrow(change: Difference) -> str:
 
 def _pair(row: CurveRow) -> str:
     mark = "" if _close(row) else " (less)" if row.after < row.before else " (MORE)"
-    return f"{rounded_up(row.before, 4)} -> {rounded_up(row.after, 4)}{mark}"
+    return f"{row.delta:.4g}: {rounded_up(row.before, 4)} -> {rounded_up(row.after, 4)}{mark}"

@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce._plain_data import canonical_text, digest
 from sottovoce.exceptions import SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.check import Check
+from sottovoce.report.check import Check, compared
 from sottovoce.report.reading import ReceiptFile, fingerprint
 
 __all__ = ["compared_with_model"]
@@ -38,9 +38,12 @@ def compared_with_model(guarantee: Guarantee, file: ReceiptFile, *, own: bool) -
 
 def _coefficients(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
     released = model.get("weights") if model.get("format") == "sottovoce-local-model" else model.get("fitted")
-    if guarantee.model is not None and guarantee.model == digest(released):
-        return Check("model", True, f"the coefficients are those that the receipt is about ({guarantee.model[:16]}...)")
-    return Check("model", False, "the coefficients of the model are not those that the receipt is about")
+    return compared(
+        "model",
+        guarantee.model is not None and guarantee.model == digest(released),
+        f"the coefficients are those that the receipt is about ({str(guarantee.model)[:16]}...)",
+        "the coefficients of the model are not those that the receipt is about",
+    )
 
 
 def _facts(guarantee: Guarantee, model: Mapping[str, Any]) -> list[Check]:
@@ -82,10 +85,8 @@ def _schema(guarantee: Guarantee, entries: Any) -> Check:
         text = None if entries is None else Schema.from_dict(entries).to_toml()
     except (SottovoceError, TypeError, ValueError, AttributeError) as error:
         return Check("schema of the model", False, f"it is no schema: {error}")
-    same = text == guarantee.schema
-    return Check(
-        "schema of the model", same, "that of the receipt" if same else "the model has another schema than the receipt"
-    )
+    wrong = "the model has another schema than the receipt"
+    return compared("schema of the model", text == guarantee.schema, "that of the receipt", wrong)
 
 
 def _protocol(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
@@ -101,12 +102,11 @@ def _protocol(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
         and protocol.epsilon == guarantee.epsilon
         and model.get("n_reports") == parameters.get("n_reports")
     )
-    return Check(
+    return compared(
         "protocol of the model",
         same,
-        "protocol, epsilon and number of reports are those of the receipt"
-        if same
-        else "protocol, epsilon or number of reports are not those of the receipt",
+        "protocol, epsilon and number of reports are those of the receipt",
+        "protocol, epsilon or number of reports are not those of the receipt",
     )
 
 
@@ -116,9 +116,9 @@ def _same_receipt(guarantee: Guarantee, file: ReceiptFile) -> Check:
         own: str | None = fingerprint(Guarantee.from_dict(file.data))
     except SottovoceError:
         own = None
-    same = own == fingerprint(guarantee)
-    return Check(
+    return compared(
         "receipt in the model",
-        same,
-        "the model holds the same receipt" if same else "the model holds another receipt: the fingerprints differ",
+        own == fingerprint(guarantee),
+        "the model holds the same receipt",
+        "the model holds another receipt: the fingerprints differ",
     )

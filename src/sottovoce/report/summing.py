@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sottovoce._plain_data import plain
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import accountant_for
@@ -68,14 +69,7 @@ class ReceiptSum:
             "format": "sottovoce-receipt-sum",
             "version": 1,
             "statement": self.statement(),
-            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "unit": self.unit,
-            "accountant": self.accountant,
-            "fingerprints": list(self.fingerprints),
-            "caveats": list(self.caveats),
-            "assumed": list(self.assumed),
+            **plain(self),
         }
 
     def rows(self) -> list[tuple[str, str]]:

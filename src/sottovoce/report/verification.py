@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce._plain_data import digest
+from sottovoce._plain_data import digest, plain
 from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import event_from_dict
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report.check import Check
+from sottovoce.report.check import Check, compared
 from sottovoce.report.model_file import compared_with_model
 from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import ReceiptFile, fingerprint, open_receipt
@@ -73,7 +73,7 @@ class Verification:
             "passed": self.passed,
             "statement": None if self.guarantee is None else self.guarantee.statement(),
             "fingerprint": None if self.guarantee is None else fingerprint(self.guarantee),
-            "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks],
+            "checks": plain(self.checks),
             "not_checkable": list(self.not_checkable),
         }
 
@@ -164,15 +164,9 @@ def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
     except SottovoceError as error:
         raise ModelFormatError(str(error)) from None
     spent = guarantee.epsilon_at(guarantee.delta)
-    checks.append(
-        Check(
-            "promise against event",
-            True,
-            f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}",
-        )
-    )
-    checks.append(_same_words(opened.data, guarantee))
-    checks.append(_accountant(opened.data, guarantee))
+    said = f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}"
+    checks.append(Check("promise against event", True, said))
+    checks += [_same_words(opened.data, guarantee), _accountant(opened.data, guarantee)]
     if guarantee.format > 1:
         from sottovoce.report.comparison import compared_with_run, same_schema  # loads the solvers
 
@@ -189,9 +183,12 @@ def _checked(opened: ReceiptFile) -> tuple[list[Check], Guarantee | None]:
 
 def _same_checksum(data: Mapping[str, Any]) -> Check:
     body = {name: value for name, value in data.items() if name not in ("checksum", "signature")}
-    if data.get("checksum") == digest(body):
-        return Check("checksum", True, "nothing was changed since it was made, or the checksum with it")
-    return Check("checksum", False, "an entry was changed after the receipt was made")
+    return compared(
+        "checksum",
+        data.get("checksum") == digest(body),
+        "nothing was changed since it was made, or the checksum with it",
+        "an entry was changed after the receipt was made",
+    )
 
 
 def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
@@ -201,13 +198,12 @@ def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
         said = data.get("statement")
         return Check("statement", False, f"the file says {said!r}, but its data mean {again['statement']!r}")
     unknown = sorted(set(data) ^ set(again))
-    if unknown:
-        return Check(
-            "statement",
-            False,
-            f"the file has entries that no receipt has, or lacks some: {', '.join(map(repr, unknown))}",
-        )
-    return Check("statement", True, "the sentence in the file is the one that its data mean, and nothing was added")
+    return compared(
+        "statement",
+        not unknown,
+        "the sentence in the file is the one that its data mean, and nothing was added",
+        f"the file has entries that no receipt has, or lacks some: {', '.join(map(repr, unknown))}",
+    )
 
 
 def _accountant(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
@@ -220,11 +216,10 @@ def _accountant(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
 
 def _same_page(opened: ReceiptFile, guarantee: Guarantee) -> Check:
     again = receipt_page(guarantee, model_card=opened.model_card, title=opened.title)
-    if again == opened.page:
-        return Check("page", True, "the page is, letter by letter, the one that its data make")
-    return Check(
+    return compared(
         "page",
-        False,
+        again == opened.page,
+        "the page is, letter by letter, the one that its data make",
         f"the page is not the one that sottovoce {version('sottovoce')} makes of its data: it was changed, or made by "
         "another version. Trust its data, not its text: `sottovoce show FILE`",
     )

@@ -21,9 +21,9 @@ from sottovoce.local.collector._rate import RateLimit
 from sottovoce.local.collector.limits import Limits
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.service import make_app
-from sottovoce.local.collector.storage import Outcome, ReportStore
+from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.collector.writer import BusyError, GroupWriter
+from sottovoce.local.collector.writer import GroupWriter
 from support.collector import PROTOCOL, entry, new_token, octets, report
 from support.fuzz import strange_request
 from support.in_process import InProcessClient
@@ -300,7 +300,7 @@ class SlowStore:
         if self.broken:
             raise OSError("the disk is full, and here is a secret")
         self.groups.append(list(rows))
-        return [Outcome.STORED] * len(rows)
+        return [None] * len(rows)
 
     def add_refusals(self, counts):
         if self.broken:
@@ -318,7 +318,7 @@ def test_what_waits_shares_a_transaction():
         tasks = [asyncio.create_task(writer.write([n])) for n in range(12)]
         await asyncio.sleep(0.1)
         store.gate.set()
-        assert await asyncio.gather(*tasks) == [[Outcome.STORED]] * 12
+        assert await asyncio.gather(*tasks) == [[None]] * 12
         await asyncio.to_thread(writer.close)
 
     asyncio.run(main())
@@ -337,16 +337,14 @@ def test_too_much_waiting_is_refused_and_the_rest_is_written_at_the_end():
         await asyncio.sleep(0.1)  # taken by the thread, which now waits at the gate
         tasks = [asyncio.create_task(writer.write([n] * 5)) for n in (1, 2)]
         await asyncio.sleep(0)
-        with pytest.raises(BusyError):
-            await writer.write([3])
+        assert await writer.write([3]) is Reason.BUSY
         closing = asyncio.create_task(asyncio.to_thread(writer.close))
         await asyncio.sleep(0.1)
         store.gate.set()
         await closing
         await asyncio.gather(first, *tasks)
         assert not writer.is_alive
-        with pytest.raises(BusyError):
-            await writer.write([4])
+        assert await writer.write([4]) is Reason.BUSY
 
     asyncio.run(main())
     assert sum(map(len, store.groups)) == 11
@@ -361,9 +359,9 @@ def test_what_cannot_be_written_is_not_acknowledged(caplog):
         writer = GroupWriter(store)
         writer.start()
         writer.count_refused("busy")
-        assert await writer.write([1]) is None
+        assert await writer.write([1]) is Reason.UNAVAILABLE
         store.broken = False
-        assert await writer.write([2]) == [Outcome.STORED]
+        assert await writer.write([2]) == [None]
         await asyncio.to_thread(writer.close)
 
     asyncio.run(main())

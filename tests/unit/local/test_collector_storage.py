@@ -7,7 +7,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local import Protocol
-from sottovoce.local.collector.storage import Outcome, ReportStore, Row
+from sottovoce.local.collector.reasons import Reason
+from sottovoce.local.collector.storage import ReportStore, Row
 from support.collector import PROTOCOL
 
 KINDS = ["sqlite", "postgresql"]
@@ -37,15 +38,15 @@ def everything(store):
 
 
 def test_one_report_a_token(store):
-    assert store.insert([row(1), row(2)]) == [Outcome.STORED] * 2
-    assert store.insert([row(1), row(2, b"x"), row(3)]) == [Outcome.STORED, Outcome.TOKEN_USED, Outcome.STORED]
+    assert store.insert([row(1), row(2)]) == [None] * 2
+    assert store.insert([row(1), row(2, b"x"), row(3)]) == [None, Reason.TOKEN_USED, None]
     assert store.count() == 3
     assert everything(store) == [b"r" * 22] * 3
 
 
 def test_one_report_a_token_within_a_group(store):
     outcomes = store.insert([row(5, b"a"), row(5, b"b"), row(5, b"a"), row(4)])
-    assert outcomes == [Outcome.STORED, Outcome.TOKEN_USED, Outcome.STORED, Outcome.STORED]
+    assert outcomes == [None, Reason.TOKEN_USED, None, None]
     assert store.count() == 2
     assert everything(store) == [b"r" * 22, b"a" * 22]
 
@@ -73,7 +74,7 @@ def test_the_database_itself_refuses_a_second_report(store, database):
 def test_protocols_do_not_mix(store, database):
     store.insert([row(1)])
     with ReportStore(database, OTHER, create=True) as other:
-        assert other.insert([row(1, b"o")]) == [Outcome.STORED]
+        assert other.insert([row(1, b"o")]) == [None]
         assert everything(other) == [b"o" * 22]
     assert everything(store) == [b"r" * 22]
 
@@ -90,7 +91,7 @@ def test_many_reports_come_in_the_order_of_the_hashes(store):
     store.insert([Row(n.to_bytes(32, "big"), n.to_bytes(22, "big")) for n in numbers])
     assert [int.from_bytes(text, "big") for text in everything(store)] == sorted(numbers)
     again = store.insert([Row(n.to_bytes(32, "big"), n.to_bytes(22, "big")) for n in numbers])
-    assert again == [Outcome.STORED] * 11_000
+    assert again == [None] * 11_000
     assert store.count() == 11_000
 
 
@@ -115,8 +116,8 @@ def test_two_collectors_on_one_database(store, database):
     assert len(outcomes["a"]) == len(outcomes["b"]) == rounds * size
     kept = everything(store)
     for a, b, text in zip(outcomes["a"], outcomes["b"], kept, strict=True):
-        assert {a, b} == set(Outcome)
-        assert text == (b"a" if a is Outcome.STORED else b"b") * 22
+        assert {a, b} == {None, Reason.TOKEN_USED}
+        assert text == (b"a" if a is None else b"b") * 22
 
 
 def test_two_collectors_start_at_once(database):

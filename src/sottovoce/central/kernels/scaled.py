@@ -76,10 +76,11 @@ def predict(rows, w, places, count, m):  # type: ignore[no-untyped-def]
 def add_terms(rows, places, count, step, ticks_per_unit, factor, buffer, total):  # type: ignore[no-untyped-def]
     """Add step[k] times row places[k], k < count, in whole ticks, to ``total``."""
     scale, constant = rows.scale, rows.constant
-    constants = np.int64(0)
     for k in range(count):
         factor[k] = shortened(step[k] * scale[places[k]] * ticks_per_unit, factor)
-        constants += whole_ticks(step[k] * constant * ticks_per_unit)
     add_block(rows.X, places, count, factor, buffer, total)
     if constant > 0.0:
+        constants = np.int64(0)
+        for k in range(count):
+            constants += whole_ticks(step[k] * constant * ticks_per_unit)
         total[total.shape[0] - 1] += constants

@@ -37,17 +37,14 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.parallel import Team
-from sottovoce.central.rows import Rows
+from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import SteppedPlan, Steps
+from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.losses import Loss
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Streams
+from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
 
@@ -71,17 +68,13 @@ class AcceleratedPlan(SteppedPlan):
         "a grid, no subsampling"
     )
     in_order = True
+    averaged = 0.6
 
     n_passes: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
-
-    @property
-    def event(self) -> Event:
-        """The scales and the passes; the passes count as one Gaussian, whatever their number."""
-        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
@@ -115,6 +108,14 @@ class AcceleratedPlan(SteppedPlan):
         most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
 
+    def steps_for(self, scales: Scales) -> int:
+        """Return the number of passes."""
+        return self.passes_for(scales.eigenvalue)
+
+    def multiplier_for(self, scales: Scales) -> float:
+        """Return the noise of a pass divided by its sensitivity."""
+        return math.sqrt(self.steps_for(scales) * self.n_models) / self.mu_steps
+
     def damping(self, eigenvalue: float) -> float:
         """Return the share of the way to -l'(m) that a step goes; 0 means exact coordinate steps."""
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
@@ -130,30 +131,38 @@ class AcceleratedPlan(SteppedPlan):
             first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         return _rule(self.loss)[0] * first_step
 
-    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
-        """Return the passes that follow from the released scales."""
-        n_passes, clip = self.passes_for(scales.eigenvalue), self.clip_for(scales)
-        return _Passes(
-            rows=rows, streams=streams, team=team, n_steps=n_passes, n_iterates=n_passes,
-            unit=self.alpha_scaled * self.n_samples, plan=self, eigenvalue=scales.eigenvalue, clip=clip,
-            mechanism=sum_mechanism(self.adjacency, clip, self._noise_multiplier(n_passes)),
-        )  # fmt: skip
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        """Return the released values, and the passes that follow from them, for the receipt."""
+        passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
+        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
-        n_passes = self.passes_for(scales.eigenvalue)
-        passes = RepeatedEvent(GaussianEvent(self._noise_multiplier(n_passes)), n_passes * self.n_models)
-        return self.with_counts(compose(*self.scale_events, passes)), self.chosen(scales)
+        spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
+        return self.with_counts(compose(*self.scale_events, *spent)), self.chosen(scales)
 
-    def _noise_multiplier(self, n_passes: int) -> float:
-        return math.sqrt(n_passes * self.n_models) / self.mu_steps
+    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+        """Do the passes for one target; yield v after each."""
+        rows, mechanism = fit.rows, sums.mechanism
+        ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
+        a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
+        v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
 
-    def chosen(self, scales: Scales) -> dict[str, object]:
-        """Return the released values, and the passes that follow from them, for the receipt."""
-        n_passes = self.passes_for(scales.eigenvalue)
-        multiplier = self._noise_multiplier(n_passes)
-        return {**super().chosen(scales), "passes": n_passes, "noise multiplier of a pass": multiplier}
+        def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
+                passes.accelerated_pass(
+                    block, y, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss, lo,
+                    hi, total,
+                )  # fmt: skip
+
+            return rows.total(fit.team, add, y, a, a_before)
+
+        for step in range(self.steps_for(scales)):
+            momentum = step / (step + 3.0)
+            v, v_before = v + momentum * (v - v_before), v
+            v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
+            yield v
 
 
 def _rule(loss: Loss) -> tuple[float, float]:
@@ -161,46 +170,3 @@ def _rule(loss: Loss) -> tuple[float, float]:
     if not math.isfinite(loss.lipschitz):
         return 0.25, 10.0
     return (0.5, 10.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Passes(Steps):
-    """The passes of one fit."""
-
-    averaged = 0.6
-
-    plan: AcceleratedPlan
-    eigenvalue: float
-    clip: float
-    mechanism: GridGaussian
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The passes of all models."""
-        return (RepeatedEvent(self.mechanism.event, self.n_steps * self.plan.n_models),)
-
-    def iterates(self, y: Vector) -> Iterator[Vector]:
-        """Do the passes for one target; yield v after each."""
-        rows = self.rows
-        a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
-        v, v_before = np.zeros(rows.n_weights), np.zeros(rows.n_weights)
-        for step in range(self.n_steps):
-            momentum = step / (step + 3.0)
-            v, v_before = v + momentum * (v - v_before), v
-            sums = self._one_pass(y, a, a_before, momentum, rows.weights(v / self.unit))
-            v = v + self.mechanism.release(sums, self.noise)[0]
-            yield v
-
-    def _one_pass(self, y: Vector, a: Vector, a_before: Vector, momentum: float, w: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the sum of the clipped terms of all rows, in ticks; the dual variables move."""
-        ratio, damping = self.eigenvalue / self.plan.alpha_scaled, self.plan.damping(self.eigenvalue)
-        ticks_per_unit, loss = 1.0 / self.mechanism.tick, self.plan.loss
-
-        def one_range(
-            rows: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, sums: NDArray[np.int64]
-        ) -> None:
-            passes.accelerated_pass(
-                rows, y, a, a_before, momentum, w, ratio, damping, self.clip, ticks_per_unit, loss, lo, hi, sums
-            )
-
-        return self.rows.total(self.team, one_range, y, a, a_before)

@@ -22,7 +22,6 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -38,12 +37,11 @@ from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Report, Solution, one_vs_rest
+from sottovoce.central.plan import Fit, Plan, Report, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["TICKS", "DenseScores", "FrankWolfePlan"]
 
@@ -126,24 +124,22 @@ class FrankWolfePlan(Plan):
         width = 2.0 * self.adjacency.sum_factor * TICKS * ROUNDING_SLACK
         return ExponentialMechanism(self.selection_range, width)
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target as planned."""
-        noise, mechanism = streams.generator(Purpose.NOISE), self.selection()
-        kind = SparseScores if sp.issparse(rows.raw) else DenseScores
+        mechanism = self.selection()
+        kind = SparseScores if sp.issparse(fit.rows.raw) else DenseScores
 
-        def train(y: Vector, report: Report) -> Vector:
-            scores = kind(rows, y, self.loss, self.clip, TICKS, team)
+        def train_one(y: Vector, report: Report) -> Vector:
+            scores = kind(fit.rows, y, self.loss, self.clip, TICKS, fit.team)
             taken = np.zeros(self.n_weights, np.int64)
             for step in range(self.n_steps):
-                column, sign = scores.select(mechanism, noise)
+                column, sign = scores.select(mechanism, fit.noise)
                 taken[column] += sign
                 scores.move(column, sign * self.radius / self.n_steps)
                 report(step + 1)
             return np.asarray(taken * (self.radius / self.n_steps))
 
-        weights = one_vs_rest(targets, self.n_steps, progress, train)
+        weights = fit.each_model(self.n_steps, train_one)
         return Solution(weights, self.n_steps, RepeatedEvent(mechanism.event, self.n_steps * self.n_models), {})
 
 

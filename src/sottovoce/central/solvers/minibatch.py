@@ -27,15 +27,12 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.kernels import passes
-from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
-from sottovoce.central.sampled_plan import AddTerms, SampledPlan, SampledSteps
+from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import Steps
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.randomness import Streams
 
 __all__ = ["MinibatchPlan"]
 
@@ -53,6 +50,7 @@ class MinibatchPlan(SampledPlan):
         "mini-batch DP-SCD with secret dual variables: adaptive composition of Poisson-subsampled Gaussian "
         "mechanisms on a grid"
     )
+    averaged = 0.4
 
     def __post_init__(self) -> None:
         if self.adjacency is Adjacency.REPLACE_ONE:
@@ -97,44 +95,29 @@ class MinibatchPlan(SampledPlan):
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
-        """Return the steps that follow from the released scales."""
-        return _Steps(
-            rows=rows, streams=streams, team=team, n_steps=self.n_steps, n_iterates=self.n_steps,
-            unit=self.alpha_scaled * self.n_samples, plan=self, scales=scales,
-        )  # fmt: skip
+    def clip_for(self, scales: Scales) -> float:
+        """Return C_0, the step that a row takes from zero."""
+        return scales.label * self.unit / (self.unit + 1.0 + self._shared(scales))
 
+    def share_of_clip(self, step: int) -> float:
+        """Return C_t / C_0, which falls evenly."""
+        last = _rule(self.loss)[2]
+        return last + (1.0 - last) * (1.0 - step / self.n_steps)
 
-@dataclass(frozen=True, kw_only=True)
-class _Steps(SampledSteps):
-    """Coordinate steps on the duals, which are remembered."""
-
-    averaged = 0.4
-
-    scales: Scales
-
-    @property
-    def _shared(self) -> float:
-        """What the other rows of a batch add to the aggregation constant."""
-        return (self.plan.expected_size - 1.0) * self.scales.eigenvalue
-
-    def clip(self, step: int) -> float:
-        """Return C_t, which falls from the step that a row takes from zero."""
-        last = _rule(self.plan.loss)[2]
-        first_clip = self.scales.label * self.unit / (self.unit + 1.0 + self._shared)
-        return first_clip * (last + (1.0 - last) * (1.0 - step / self.n_steps))
-
-    def kernel(self, y: Vector) -> AddTerms:
+    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
         """Return the kernel that makes the terms for one target, with the duals of the rows."""
-        rows, loss, a = self.rows.kernel, self.plan.loss, np.zeros(self.rows.n_samples)
-        ratio, ratio_norm = self._shared / self.unit, 1.0 / self.unit
-        return lambda w, clip, ticks, batch, lo, hi, sums: passes.batch_pass(
-            rows, y, a, w, ratio, ratio_norm, clip, ticks, loss, batch, lo, hi, sums
+        duals, ratio, ratio_norm = np.zeros(rows.n_samples), self._shared(scales) / self.unit, 1.0 / self.unit
+        return lambda w, clip, ticks, batch, lo, hi, total: passes.batch_pass(
+            rows.kernel, y, duals, w, ratio, ratio_norm, clip, ticks, self.loss, batch, lo, hi, total
         )
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         """Return v after a step."""
         return point + noisy
+
+    def _shared(self, scales: Scales) -> float:
+        """Return what the other rows of a batch add to the aggregation constant."""
+        return (self.expected_size - 1.0) * scales.eigenvalue
 
 
 def _rule(loss: Loss) -> tuple[float, float, float]:

@@ -22,7 +22,6 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -32,9 +31,7 @@ import numpy as np
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Report, Solution, most_rows, one_vs_rest
-from sottovoce.central.rows import Rows
+from sottovoce.central.plan import Fit, Plan, Report, Solution, most_rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss, SmoothedHinge
 from sottovoce.privacy.accounting import PLDAccountant
@@ -42,7 +39,6 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["ObjectivePlan"]
 
@@ -175,28 +171,26 @@ class ObjectivePlan(Plan):
             "Gaussian linear term, plus Gaussian noise on a grid for the distance from the exact minimiser"
         )
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target as planned."""
-        most = most_rows(self.n_samples, self.adjacency)
-        if rows.n_samples > most:
+        n_rows, most = fit.rows.n_samples, most_rows(self.n_samples, self.adjacency)
+        if n_rows > most:
             raise DataError(
-                f"X has {rows.n_samples} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
+                f"X has {n_rows} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
                 "not be bounded. Raise n_public."
             )
-        mechanism, noise = self.output_mechanism, streams.generator(Purpose.NOISE)  # refuses before noise
-        reachable = rows.within_reach()
+        mechanism, noise = self.output_mechanism, fit.noise  # refuses before noise
+        reachable = fit.rows.within_reach()
 
-        def train(y: Vector, report: Report) -> Vector:
+        def train_one(y: Vector, report: Report) -> Vector:
             linear = self.linear_std * noise.standard_normal(self.n_weights)
-            objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, team)
+            objective = PerturbedObjective(reachable, y, self.trained_loss, self.total_penalty, linear, fit.team)
             point = minimise(objective, self.gradient_tolerance)
             released, _ = mechanism.release(to_ticks(point, mechanism.tick), noise)
             report(1)
             return released
 
-        return Solution(one_vs_rest(targets, 1, progress, train), 1, self.event, {})
+        return Solution(fit.each_model(1, train_one), 1, self.event, {})
 
 
 def _event(curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:

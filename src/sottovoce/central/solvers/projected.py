@@ -19,11 +19,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress
+from sottovoce.central.plan import Fit
 from sottovoce.central.rows import Rows
 from sottovoce.central.without_noise import GapPlan
-from sottovoce.randomness import Streams
 
 __all__ = ["ProjectedGradientPlan", "project_on_ball"]
 
@@ -64,33 +62,31 @@ class ProjectedGradientPlan(GapPlan):
         """Return the plan in plain words and numbers; there is no L2 penalty."""
         return {name: value for name, value in super().summary().items() if name != "alpha"}
 
-    def train(
-        self, rows: Rows, y: Vector, streams: Streams, team: Team, progress: Progress
-    ) -> tuple[Vector, int, float]:
+    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the steps done and the gap that was reached."""
 
         def objective(m: Vector) -> float:
             return float(np.mean(self.loss.value(y, m)))
 
         def slopes(m: Vector) -> Vector:
-            gradient: Vector = _transposed(rows, self.loss.derivative(y, m))
-            gradient /= rows.n_samples
+            gradient: Vector = _transposed(fit.rows, self.loss.derivative(y, m))
+            gradient /= fit.rows.n_samples
             return gradient
 
         w = ahead = np.zeros(self.n_weights)
-        m = m_ahead = np.zeros(rows.n_samples)
+        m = m_ahead = np.zeros(fit.rows.n_samples)
         value, momentum, gap = objective(m), 1.0, math.inf
         curvature = 1e-3 * self.loss.smoothness  # doubled where it is too small for a step
         for step in range(self.max_iter):
             here = slopes(m)
             gap = (float(here @ w) + self.radius * float(np.abs(here).max())) / max(abs(value), 1e-300)
-            progress(step + 1, self.max_iter)
+            fit.progress(step + 1, self.max_iter)
             if gap <= self.tol:
                 return w, step, gap
             g, value_ahead = slopes(m_ahead), objective(m_ahead)
             while True:
                 moved = project_on_ball(ahead - g / curvature, self.radius)
-                m_moved = rows.margins(moved, team)
+                m_moved = fit.rows.margins(moved, fit.team)
                 change = moved - ahead
                 model = value_ahead + float(g @ change) + 0.5 * curvature * float(change @ change)
                 new = objective(m_moved)

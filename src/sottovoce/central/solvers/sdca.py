@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sottovoce._numerics import Vector
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress
+from sottovoce.central.plan import Fit
 from sottovoce.central.rows import Rows
 from sottovoce.central.without_noise import GapPlan
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose
 
 __all__ = ["NonPrivatePlan"]
 
@@ -37,11 +37,9 @@ class NonPrivatePlan(GapPlan):
     gap = "duality gap / objective"
     least_gap = 0.0
 
-    def train(
-        self, rows: Rows, y: Vector, streams: Streams, team: Team, progress: Progress
-    ) -> tuple[Vector, int, float]:
+    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the epochs done and the gap that was reached."""
-        order = streams.generator(Purpose.SHUFFLING)
+        rows, order = fit.rows, fit.streams.generator(Purpose.SHUFFLING)
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)
         w = np.zeros(rows.n_weights)
@@ -57,8 +55,8 @@ class NonPrivatePlan(GapPlan):
             visit(everyone)
             epoch += 1
             if epoch % _CHECK_EVERY == 0 or epoch == self.max_iter:
-                gap = self._relative_gap(rows, y, a, w, team)
-                progress(epoch, self.max_iter)
+                gap = self._relative_gap(rows, y, a, w, fit.team)
+                fit.progress(epoch, self.max_iter)
                 if gap <= self.tol:
                     break
             moved = np.flatnonzero(a != before)

@@ -16,7 +16,6 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -26,16 +25,14 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, sequential
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress, Report, Solution, one_vs_rest
+from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.rows import Rows
-from sottovoce.central.sampled_plan import AddTerms, SampledPlan, SampledSteps
+from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import Steps
 from sottovoce.central.without_noise import UnprotectedPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose
 
 __all__ = ["PlainSGDPlan", "SGDPlan"]
 
@@ -51,6 +48,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     solver = "sgd"
     mechanism = "DP-SGD: adaptive composition of Poisson-subsampled Gaussian mechanisms on a grid"
     proof = "docs/privacy/dp_sgd.md"
+    averaged = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,38 +100,15 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
-        """Return the steps that follow from the released scales."""
-        return _Steps(
-            rows=rows, streams=streams, team=team, n_steps=self.n_steps, n_iterates=self.n_steps, unit=1.0, plan=self,
-            bound=self.clip_for(scales), rate=self.rate,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Steps(SampledSteps):
-    """Gradient steps of one length."""
-
-    averaged = 0.5
-
-    bound: float
-    rate: float
-
-    def clip(self, step: int) -> float:
-        """Return C."""
-        return self.bound
-
-    def kernel(self, y: Vector) -> AddTerms:
+    def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
         """Return the kernel that makes the terms for one target."""
-        rows, loss = self.rows.kernel, self.plan.loss
-        return lambda w, clip, ticks, batch, lo, hi, sums: gradient.batch_gradient(
-            rows, y, w, clip, ticks, loss, batch, lo, hi, sums
+        return lambda w, clip, ticks, batch, lo, hi, total: gradient.batch_gradient(
+            rows.kernel, y, w, clip, ticks, self.loss, batch, lo, hi, total
         )
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         """Return w after a step."""
-        shrunk = 1.0 + self.rate * self.plan.alpha_scaled
-        return (point - (self.rate / self.plan.expected_size) * noisy) / shrunk
+        return (point - (self.rate / self.expected_size) * noisy) / (1.0 + self.rate * self.alpha_scaled)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,23 +138,21 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
         """First learning rate."""
         return self.safe_rate if self.learning_rate is None else self.learning_rate
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target; the second half of the steps is averaged."""
-        shuffling = streams.generator(Purpose.SHUFFLING)
+        shuffling = fit.streams.generator(Purpose.SHUFFLING)
 
-        def train(y: Vector, report: Report) -> Vector:
+        def train_one(y: Vector, report: Report) -> Vector:
             w, average = np.zeros(self.n_weights), np.zeros(self.n_weights)
             done = before = 0
             for epoch in range(self._epochs):
                 if epoch == self._epochs // 2:
                     average[:], before = 0.0, done
                 done = sequential.sgd_epoch(
-                    rows.kernel, y, w, self.alpha_scaled, self.rate, done, self._size, self.loss,
-                    shuffling.permutation(rows.n_samples), average,
+                    fit.rows.kernel, y, w, self.alpha_scaled, self.rate, done, self._size, self.loss,
+                    shuffling.permutation(fit.rows.n_samples), average,
                 )  # fmt: skip
                 report(epoch + 1)
             return average / (done - before)
 
-        return Solution(one_vs_rest(targets, self._epochs, progress, train), self._epochs, self.event, {})
+        return Solution(fit.each_model(self._epochs, train_one), self._epochs, self.event, {})

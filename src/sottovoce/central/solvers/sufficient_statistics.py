@@ -20,7 +20,7 @@ References
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,16 +29,13 @@ import numpy as np
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import number
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import LeastSquares, Progress, Solution, most_rows
-from sottovoce.central.rows import Rows
+from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.scales import gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
 
@@ -92,11 +89,6 @@ class SufficientStatisticsPlan(ScaledPlan):
         return self.clip_labels
 
     @property
-    def event(self) -> Event:
-        """The scale of the labels, and one Gaussian."""
-        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
-
-    @property
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return (*self.scale_releases, "X'X, X'y and y'y of the scaled rows and clipped labels, noisy")
@@ -127,26 +119,23 @@ class SufficientStatisticsPlan(ScaledPlan):
         multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
         return multiple * scale
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
-        noise = streams.generator(Purpose.NOISE)
-        scales = self.release_scales(rows, targets, noise)
+        scales = self.release_scales(fit)
         clip = self._label_clip_for(scales)
-        labels = np.clip((targets[0] - scales.location) / clip, -1.0, 1.0)
+        labels = np.clip((fit.targets[0] - scales.location) / clip, -1.0, 1.0)
         mechanism = self.gram_mechanism()
-        moments, event = release_moments(gram(rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, noise)
+        moments, event = release_moments(gram(fit.rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, fit.noise)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
-        progress(1, 1)
+        fit.progress(1, 1)
         return Solution(
             clip * weights[None, :],
             1,
             compose(*scales.events, event),
             self._chosen(scales, penalty / self.n_samples),
             offset=scales.location,
-            least_squares=self._least_squares(moments, rows.constant, clip),
+            least_squares=self._least_squares(moments, fit.rows.constant, clip),
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:

@@ -12,7 +12,7 @@ from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Reason as WireReason
 from sottovoce.local.wire import Rejection, parse
 
-__all__ = ["Intake"]
+__all__ = ["check"]
 
 _REASONS: Final = {
     WireReason.LENGTH: Reason.MALFORMED,
@@ -23,29 +23,13 @@ _REASONS: Final = {
 }
 
 
-class Intake:
-    """Checks claims against a protocol.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    token_key : TokenKey or None
-        None accepts every text that has the form of a token.
-    """
-
-    def __init__(self, protocol: Protocol, token_key: TokenKey | None) -> None:
-        self._protocol = protocol
-        self._token_key = token_key
-
-    def check(self, claim: Claim) -> Row | Reason:
-        """Return the row to store, or why there is none."""
-        token = claim.token
-        if not isinstance(token, str) or not is_token(token):
-            return Reason.BAD_TOKEN
-        if self._token_key is not None and not self._token_key.knows(token):
-            return Reason.UNKNOWN_TOKEN
-        # the seed must be the one of the token: nobody can look for a seed that moves the model their way
-        report = parse(claim.report, self._protocol, token=token.encode("ascii"))
-        if isinstance(report, Rejection):
-            return _REASONS[report.reason]
-        return Row(token_hash(token), claim.report)
+def check(claim: Claim, protocol: Protocol, token_key: TokenKey | None) -> Row | Reason:
+    """Return the row to store, or why there is none; without a key every text that has the form of a token is one."""
+    token = claim.token
+    if not isinstance(token, str) or not is_token(token):
+        return Reason.BAD_TOKEN
+    if token_key is not None and not token_key.knows(token):
+        return Reason.UNKNOWN_TOKEN
+    # the seed must be the one of the token: nobody can look for a seed that moves the model their way
+    report = parse(claim.report, protocol, token=token.encode("ascii"))
+    return _REASONS[report.reason] if isinstance(report, Rejection) else Row(token_hash(token), claim.report)

@@ -24,12 +24,12 @@ from sottovoce.local.collector._discretion import Discretion
 from sottovoce.local.collector._forms import Claim, Posted, read_json, read_octets
 from sottovoce.local.collector._openapi import DOCUMENT
 from sottovoce.local.collector._rate import RateLimit
-from sottovoce.local.collector.intake import Intake
+from sottovoce.local.collector.intake import check
 from sottovoce.local.collector.limits import Limits
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.collector.writer import BusyError, GroupWriter
+from sottovoce.local.collector.writer import GroupWriter
 from sottovoce.local.protocol import Protocol
 
 __all__ = ["TOKEN_HEADER", "make_app"]
@@ -38,7 +38,6 @@ TOKEN_HEADER: Final = "Sottovoce-Token"
 _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told to be malformed, not too large
 _MAX_DISCARDED: Final = 1_048_576
 _PING_SECONDS: Final = 5.0
-_REASONS: Final = {Outcome.STORED: None, Outcome.TOKEN_USED: Reason.TOKEN_USED}
 
 
 def make_app(
@@ -72,7 +71,7 @@ def make_app(
     """
     if static is not None and not static.is_dir():
         raise ParameterError(f"static {static}: there is no such folder.")
-    service = _Service(protocol, store, Intake(protocol, token_key), limits or Limits())
+    service = _Service(protocol, store, token_key, limits or Limits())
     requests: list[Route | Mount] = [
         Route("/openapi.json", _describe),
         _route("/protocol", "GET", service.get_protocol),
@@ -114,10 +113,10 @@ async def _tell(_: Request, error: Exception) -> Response:
 class _Service:
     """The answers to each kind of request."""
 
-    def __init__(self, protocol: Protocol, store: ReportStore, intake: Intake, limits: Limits) -> None:
+    def __init__(self, protocol: Protocol, store: ReportStore, token_key: TokenKey | None, limits: Limits) -> None:
         self._protocol = protocol
         self._store = store
-        self._intake = intake
+        self._token_key = token_key
         self._limits = limits
         self._rate = RateLimit(limits.max_rate)
         self._writer = GroupWriter(store, max_waiting=limits.max_waiting)
@@ -170,20 +169,21 @@ class _Service:
             return self._refuse(posted)
         if not self._rate.admit(len(posted.claims)):
             return self._refuse(Reason.TOO_FAST)
-        checked = [self._intake.check(claim) if isinstance(claim, Claim) else claim for claim in posted.claims]
+        checked = [self._check(claim) for claim in posted.claims]
         outcomes = await self._write([row for row in checked if isinstance(row, Row)])
         if isinstance(outcomes, Reason):
             return self._refuse(outcomes)
-        results: list[Reason | None] = []
         each = iter(outcomes)
-        for entry in checked:
-            reason = entry if isinstance(entry, Reason) else _REASONS[next(each)]
+        results = [entry if isinstance(entry, Reason) else next(each) for entry in checked]
+        for reason in results:
             if reason is not None:
                 self._writer.count_refused(reason)
-            results.append(reason)
         if posted.is_batch:
             return _answers.batch(results)
         return _answers.accepted() if results[0] is None else _answers.refused(results[0])
+
+    def _check(self, claim: Claim | Reason) -> Row | Reason:
+        return claim if isinstance(claim, Reason) else check(claim, self._protocol, self._token_key)
 
     async def _read(self, request: Request) -> Posted | Reason:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -223,12 +223,9 @@ class _Service:
             return []
         try:
             async with asyncio.timeout(self._limits.write_seconds):
-                outcomes = await self._writer.write(rows)
-        except BusyError:
-            return Reason.BUSY
+                return await self._writer.write(rows)
         except TimeoutError:
             return Reason.UNAVAILABLE
-        return Reason.UNAVAILABLE if outcomes is None else outcomes
 
     def _refuse(self, reason: Reason) -> Response:
         self._writer.count_refused(reason)

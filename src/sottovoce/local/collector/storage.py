@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -16,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sottovoce._database import WRITES, make_private_file, open_engine, parse_address
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.local.collector._tables import METADATA, PROTOCOLS, REFUSALS, REPORTS, SCHEMA, SCHEMA_VERSION
+from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.text import ProtocolText
 
 __all__ = ["Outcome", "ReportStore", "Row"]
@@ -34,11 +34,7 @@ class Row(NamedTuple):
     report: bytes
 
 
-class Outcome(Enum):
-    """What became of a row."""
-
-    STORED = "stored"  # now, or the same report before
-    TOKEN_USED = "token-used"  # another report of this token is stored
+Outcome = Reason | None  # of a row: None where the report is stored, now or the same one before
 
 
 class ReportStore:
@@ -113,7 +109,7 @@ class ReportStore:
                 kept.update((key, part.get(key)) for key in old[start : start + _LOOKED_UP])
         if None in kept.values():
             raise StorageError("somebody deleted a report while it was looked up. Send the reports again.")
-        return [Outcome.STORED if kept[row.token_hash] == row.report else Outcome.TOKEN_USED for row in rows]
+        return [None if kept[row.token_hash] == row.report else Reason.TOKEN_USED for row in rows]
 
     def add_refusals(self, counts: Mapping[str, int]) -> None:
         """Add to the numbers of refused reports, by reason."""

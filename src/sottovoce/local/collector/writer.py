@@ -11,22 +11,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 
-__all__ = ["BusyError", "GroupWriter"]
+__all__ = ["GroupWriter"]
 
 _log = logging.getLogger(__name__)
 
 _COUNTS_EVERY: Final = 1.0  # seconds between two writes of the refusal counts
 
 
-class BusyError(Exception):
-    """Too many reports wait to be written; try again soon."""
-
-
 class _Submission(NamedTuple):
     rows: Sequence[Row]
-    future: asyncio.Future[list[Outcome] | None]
+    future: asyncio.Future[list[Outcome] | Reason]
 
 
 class GroupWriter:
@@ -73,18 +70,12 @@ class GroupWriter:
         """Whether reports are being written."""
         return self._thread.is_alive() and not self._closing
 
-    async def write(self, rows: Sequence[Row]) -> list[Outcome] | None:
-        """Return what became of the rows once they are on the disk; None if they could not be written.
-
-        Raises
-        ------
-        BusyError
-            If too many wait already; none of these rows is taken then.
-        """
+    async def write(self, rows: Sequence[Row]) -> list[Outcome] | Reason:
+        """Return what became of the rows once they are on the disk, or why none of them could be written."""
         submission = _Submission(rows, self._loop.create_future())
         with self._changed:
             if self._closing or self._n_waiting + len(rows) > self._max_waiting:
-                raise BusyError
+                return Reason.BUSY
             self._waiting.append(submission)
             self._n_waiting += len(rows)
             self._changed.notify()
@@ -133,13 +124,13 @@ class GroupWriter:
         return group
 
     def _write(self, group: list[_Submission]) -> None:
-        outcomes: list[Outcome] | None
+        outcomes: list[Outcome] | Reason
         try:
             outcomes = self._store.insert([row for submission in group for row in submission.rows])
         except Exception as error:
             # the class alone: a message of a database may quote what was to be stored
             _log.error("reports could not be written: %s", type(error).__name__)
-            outcomes = None
+            outcomes = Reason.UNAVAILABLE
         with suppress(RuntimeError):  # the event loop is gone, and nobody waits any more
             self._loop.call_soon_threadsafe(_resolve, group, outcomes)
 
@@ -156,11 +147,11 @@ class GroupWriter:
                 self._refused.update(counts)
 
 
-def _resolve(group: list[_Submission], outcomes: list[Outcome] | None) -> None:
+def _resolve(group: list[_Submission], outcomes: list[Outcome] | Reason) -> None:
     """Tell each submission, in the event loop, what became of its rows."""
     start = 0
     for submission in group:
         end = start + len(submission.rows)
         if not submission.future.done():  # the request may have given up
-            submission.future.set_result(None if outcomes is None else outcomes[start:end])
+            submission.future.set_result(outcomes if isinstance(outcomes, Reason) else outcomes[start:end])
         start = end

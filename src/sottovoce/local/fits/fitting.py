@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import digest
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.ball import minimise_in_ball
 from sottovoce.local.fits.degree import DEGREES, choose_degree
 from sottovoce.local.fits.held_out import Fit, folds_of, quality
@@ -67,9 +66,7 @@ def layout_of(protocol: Protocol) -> Layout:
     return Layout(protocol.d, protocol.d - 1, free, protocol.intercept or None)
 
 
-def fit_model(
-    protocol: Protocol, moments: Moments, constants: CapConstants, request: FitRequest, kept: Kept | None
-) -> LocalModel:
+def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: Kept | None) -> LocalModel:
     """Return the model that was asked for; see `Aggregator.fit`."""
     least_squares = isinstance(request.loss, str) and request.loss in (LEAST_SQUARES, "squared")
     regression = protocol.task == "regression"
@@ -80,10 +77,10 @@ def fit_model(
     if not isinstance(request.shuffled, bool):
         raise ParameterError(f"shuffled must be True or False; got {request.shuffled!r}.")
     degree = _given_degree(request.degree)
-    A1, A2 = constants.A[:2]
+    A = protocol.constants.A
     second = None if request.public_rows is None else _public_second(protocol, request.public_rows)
-    estimate = moments.estimate(A1, A2)
-    folds: Folds = folds_of(moments, A1, A2) if moments.n_folds > 1 and (moments.count > 0).all() else []
+    estimate = moments.estimate(*A[:2])
+    folds: Folds = folds_of(moments, *A[:2]) if moments.n_folds > 1 and (moments.count > 0).all() else []
     if second is not None:
         estimate = estimate.with_second(second)
         folds = [(rest.with_second(second), held.with_second(second)) for rest, held in folds]
@@ -102,7 +99,7 @@ def fit_model(
         mixture = loss.mixture(number("radius", request.radius, above=0.0))
         if degree is None:
             better = choose_degree(
-                estimate.edge, estimate.n, layout.n_used, constants.A, mixture,
+                estimate.edge, estimate.n, layout.n_used, A, mixture,
                 with_reports=kept is not None and second is None,
             )  # fmt: skip
             degree = 0 if first_only else better
@@ -110,7 +107,7 @@ def fit_model(
         fit = _in_ball(surrogate, mixture.radius, layout)
         w = fit(estimate, folds)
         if degree == 3:
-            w = _refined(w, mixture, layout, constants, kept)
+            w = _refined(w, mixture, layout, A, kept)
     return LocalModel(
         protocol=protocol,
         weights=w,
@@ -118,7 +115,7 @@ def fit_model(
         degree=degree,
         n_reports=estimate.n,
         guarantee_=_receipt(protocol, estimate.n, request, np.asarray(w, dtype=np.float64)),
-        quality_=quality(fit, folds, constants.A, surrogate) if folds and not first_only else None,
+        quality_=quality(fit, folds, A, surrogate) if folds and not first_only else None,
     )
 
 
@@ -174,12 +171,14 @@ def _in_ball(coefficients: Array, radius: float, layout: Layout) -> Fit:
     return fit
 
 
-def _refined(w: Array, mixture: AbsoluteMixture, layout: Layout, constants: CapConstants, kept: Kept | None) -> Array:
+def _refined(
+    w: Array, mixture: AbsoluteMixture, layout: Layout, A: tuple[float, float, float, float], kept: Kept | None
+) -> Array:
     """Return the minimiser of the surrogate of fourth degree that is found from w."""
     if kept is None:
         raise ParameterError("degree 3 needs the reports themselves: make the Aggregator with keep_reports=True.")
     used = layout.n_used
-    objective = quartic_objective(ReportVectors(*kept, layout.d, used), mixture.surrogate(4), constants.A)
+    objective = quartic_objective(ReportVectors(*kept, layout.d, used), mixture.surrogate(4), A)
     w[:used] = minimise_quartic(objective, w[:used], mixture.radius)
     return w
 

@@ -23,7 +23,7 @@ from scipy.special import expit
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.cap import constants, planned_edge
+from sottovoce.local.cap import planned_edge
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.moments import MomentEstimate
 from sottovoce.local.fits.ridge import first_moment_only, ridge
@@ -124,7 +124,7 @@ def predict_accuracy_range(
     protocol = _protocol_for(n, d, epsilon, protocol)
     rows = tuple(_one_population(protocol, n, spread, draws) for spread in LOGIT_SPREADS)
     both = protocol if protocol.degree else Protocol(epsilon=protocol.epsilon, n_features=protocol.n_columns)
-    edge = planned_edge(n, both.d, _noise(both)[1])
+    edge = planned_edge(n, both.d, both.constants.v2)
     return AccuracyRange(n, protocol.n_columns, protocol.epsilon, edge, protocol.degree, rows)
 
 
@@ -185,7 +185,7 @@ def _one_population(protocol: Protocol, n: int, spread: float, draws: int) -> Pr
     p = expit(spread * (X @ u) / (X @ u).std())
     Z = protocol.complete(X)
     m, S = Z.T @ (2.0 * p - 1.0) / len(Z), Z.T @ Z / len(Z)
-    v1, v2 = _noise(protocol)
+    v1, v2 = protocol.constants.v1, protocol.constants.v2
     layout = layout_of(protocol)
 
     def accuracy(w: Array) -> float:
@@ -217,8 +217,3 @@ def _features(d: int) -> tuple[Array, Array]:
     X = rng.standard_normal((min(max(_PEOPLE, 10 * d), _MOST_ENTRIES // d), d)) * np.sqrt(sizes)
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
     return X, rng.choice([-1.0, 1.0], d) / math.sqrt(d)
-
-
-def _noise(protocol: Protocol) -> tuple[float, float]:
-    c = constants(protocol.epsilon, protocol.K, protocol.m, protocol.b)
-    return c.v1, c.v2

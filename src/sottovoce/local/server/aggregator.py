@@ -19,7 +19,7 @@ from scipy.special import chdtrc
 from sottovoce._files import whole_file
 from sottovoce._validation import whole_number
 from sottovoce.exceptions import MessageError, ParameterError
-from sottovoce.local.cap import CapConstants, constants
+from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.fitting import FitRequest, fit_model
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Moments
@@ -135,7 +135,7 @@ class Aggregator:
     @property
     def constants(self) -> CapConstants:
         """The constants of the mechanism."""
-        return constants(self.protocol.epsilon, self.protocol.K, self.protocol.m, self.protocol.b)
+        return self.protocol.constants
 
     def add(self, reports: bytes | bytearray | memoryview | Iterable[bytes]) -> int:
         """Add reports, and return how many were accepted.
@@ -247,7 +247,7 @@ class Aggregator:
         """
         request = FitRequest(loss, degree, radius, alpha, public_rows, shuffled, delta)
         kept = self._reports() if self.keep_reports else None
-        return fit_model(self.protocol, self.moments, self.constants, request, kept)
+        return fit_model(self.protocol, self.moments, request, kept)
 
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.

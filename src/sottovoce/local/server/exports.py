@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sottovoce._files import whole_file
 from sottovoce.exceptions import DataError, ParameterError, TableError
 from sottovoce.local.protocol import Protocol
-from sottovoce.local.wire import REPORT_BYTES, parse_many
+from sottovoce.local.wire import REPORT_BYTES, pack_many, parse_many
 
 __all__ = ["SUFFIXES", "read_reports", "refuse_repeated", "write_reports"]
 
@@ -20,7 +20,6 @@ SUFFIXES: Final = (".parquet", ".reports")
 
 _KEY: Final = b"sottovoce.protocol"
 _AT_ONCE: Final = 100_000
-_ROW: Final = np.dtype([("magic", "S4"), ("id", "V8"), ("seed", "<u8"), ("index", "<u2")])
 
 
 def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> int:
@@ -44,8 +43,7 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
     _check_suffix(path)
     count = 0
     with whole_file(path) as file:
-        write = file.write if path.suffix == ".reports" else None
-        writer = None if write else _parquet_writer(file, protocol)
+        writer = None if path.suffix == ".reports" else _parquet_writer(file, protocol)
         for piece in pieces:
             seeds, indices, rejected = parse_many(piece, protocol)
             if rejected:
@@ -133,10 +131,7 @@ def _parquet(path: Path, protocol: Protocol) -> Iterator[bytes]:
             for batch in table.iter_batches(_AT_ONCE, columns=["seed", "index"]):
                 if batch["seed"].null_count or batch["index"].null_count:
                     raise TableError(f"{path}: the file is damaged: a report is missing. Take an intact copy.")
-                rows = np.zeros(batch.num_rows, _ROW)
-                rows["magic"], rows["id"] = b"LDP1", np.frombuffer(protocol.id, "V8")
-                rows["seed"], rows["index"] = batch["seed"].to_numpy(), batch["index"].to_numpy()
-                yield rows.tobytes()
+                yield pack_many(protocol, batch["seed"].to_numpy(), batch["index"].to_numpy())
     except TableError:
         raise
     except (pa.ArrowException, KeyError, ValueError) as error:  # a damaged file can also repeat or mangle a name

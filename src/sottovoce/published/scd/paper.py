@@ -19,7 +19,6 @@ References
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.clipped_sums import clipped_mechanism
+from sottovoce.central.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Progress, Solution
+from sottovoce.central.plan import Fit, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import moments_noise
 from sottovoce.exceptions import PrivacyWarning
@@ -39,7 +37,6 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.published.scd.shuffled import ShuffledPlan
-from sottovoce.randomness import Streams
 
 __all__ = ["PaperPlan"]
 
@@ -96,23 +93,19 @@ class PaperPlan(ShuffledPlan):
         factor = self.adjacency.sum_factor
         return clipped_mechanism(math.sqrt(2.0) * factor * self.clip, self.clip, self.noise_multiplier / factor)
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target as published."""
         warnings.warn(
             f"solver='paper-scd' reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the "
             f"receipt states epsilon={self.promised_epsilon:.3g}. Use solver='scd' for a model that keeps its budget.",
             PrivacyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        whole = replace(rows, divisor=np.ones(rows.n_samples))
-        return super().solve(whole, targets, streams, team, progress)
+        rows = replace(fit.rows, divisor=np.ones(fit.rows.n_samples))
+        return super().train(replace(fit, rows=rows))
 
-    def moves(
-        self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float
-    ) -> NDArray[np.int64]:
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
         """Return how far the duals of a batch and v go, in ticks."""
         ratio, before = self.size / (self.alpha_scaled * self.n_samples), a[batch]
         total = np.zeros(self.n_weights, np.int64)

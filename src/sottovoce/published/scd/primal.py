@@ -28,20 +28,17 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, passes
-from sottovoce.central.parallel import Team
+from sottovoce.central.plan import Fit
 from sottovoce.central.rows import Rows, norm_bounds
 from sottovoce.central.scaled_plan import Scales
-from sottovoce.central.stepped_plan import Steps
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose
 
 __all__ = ["PrimalPlan"]
 
@@ -70,6 +67,7 @@ class PrimalPlan(FirstOrderPlan):
         "grid, no subsampling"
     )
     proof = "docs/privacy/comparison_solvers.md"
+    averaged = 0.5
 
     block_size: int | None = None
     epochs: int | None = None
@@ -135,52 +133,38 @@ class PrimalPlan(FirstOrderPlan):
             "noise multiplier of a step": self.noise_multiplier,
         }
 
-    def steps(self, rows: Rows, scales: Scales, streams: Streams, team: Team) -> Steps:
-        """Return the steps that follow from the released scales."""
-        clip = self.clip_for(scales)
-        return _Steps(
-            rows=rows, streams=streams, team=team, n_steps=self.n_steps, n_iterates=self.n_epochs, unit=1.0, plan=self,
-            blocks=_blocks_of(rows, self.size), clip=clip,
-            mechanism=sum_mechanism(self.adjacency, clip, self.noise_multiplier),
-        )  # fmt: skip
+    def steps_for(self, scales: Scales) -> int:
+        """Return the number of steps."""
+        return self.n_steps
 
+    def points_for(self, scales: Scales) -> int:
+        """Return the number of epochs: the weights after each may enter the average."""
+        return self.n_epochs
 
-@dataclass(frozen=True, kw_only=True)
-class _Steps(Steps):
-    """Steps on one block after the other, in an order of its own in each epoch."""
+    def multiplier_for(self, scales: Scales) -> float:
+        """Return the noise of a step divided by its sensitivity."""
+        return self.noise_multiplier
 
-    averaged = 0.5
+    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+        """Do the epochs for one target, each in an order of its own; yield the weights after each."""
+        shuffling, blocks = fit.streams.generator(Purpose.SHUFFLING), _blocks_of(fit.rows, self.size)
+        clip, per_unit = sums.clip, sums.ticks_per_unit
+        m, w = np.zeros(len(y)), np.zeros(self.n_weights)
 
-    plan: PrimalPlan
-    blocks: list[tuple[slice, Rows]]
-    clip: float
-    mechanism: GridGaussian
+        def sum_of(rows: Rows) -> Ticks:
+            return fit.team.total(
+                lambda lo, hi, total: gradient.gradient(rows.kernel, y, m, clip, per_unit, self.loss, lo, hi, total),
+                rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
+            )  # fmt: skip
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """The steps of all models."""
-        return (RepeatedEvent(self.mechanism.event, self.n_steps * self.plan.n_models),)
-
-    def iterates(self, y: Vector) -> Iterator[Vector]:
-        """Do the epochs for one target; yield the weights after each."""
-        plan, shuffling = self.plan, self.streams.generator(Purpose.SHUFFLING)
-        m, w = np.zeros(len(y)), np.zeros(self.rows.n_weights)
-        for _ in range(self.n_iterates):
-            for place in shuffling.permutation(len(self.blocks)):
-                where, block = self.blocks[place]
-                noisy, _ = self.mechanism.release(self._sum(block, y, m), self.noise)
-                after = (w[where] - (plan.rate / plan.n_samples) * noisy) / (1.0 + plan.rate * plan.alpha_scaled)
-                m += block.margins(after - w[where], self.team)
+        for _ in range(self.n_epochs):
+            for place in shuffling.permutation(len(blocks)):
+                where, block = blocks[place]
+                noisy, _ = sums.mechanism.release(sum_of(block), fit.noise)
+                after = (w[where] - (self.rate / self.n_samples) * noisy) / (1.0 + self.rate * self.alpha_scaled)
+                m += block.margins(after - w[where], fit.team)
                 w[where] = after
             yield w
-
-    def _sum(self, block: Rows, y: Vector, m: Vector) -> NDArray[np.int64]:
-        """Return the sum of the clipped partial gradients of one block, in ticks."""
-        loss, ticks_per_unit = self.plan.loss, 1.0 / self.mechanism.tick
-        return self.team.total(
-            lambda lo, hi, sums: gradient.gradient(block.kernel, y, m, self.clip, ticks_per_unit, loss, lo, hi, sums),
-            block.n_samples, block.work, np.zeros(block.n_weights, np.int64),
-        )  # fmt: skip
 
 
 def _blocks_of(rows: Rows, size: int) -> list[tuple[slice, Rows]]:

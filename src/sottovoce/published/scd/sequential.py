@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.clipped_sums import clipped_mechanism
+from sottovoce.central.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.central.kernels import sequential
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
@@ -89,9 +89,7 @@ class SequentialPlan(ShuffledPlan):
             "noise multiplier of a batch": self.noise_multiplier,
         }
 
-    def moves(
-        self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float
-    ) -> NDArray[np.int64]:
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
         """Return how far the duals of a batch and v go, in ticks; each step sees those before it."""
         moves = np.zeros(len(batch) + self.n_weights, np.int64)
         sequential.sequential_batch(

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +9,14 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
-from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Progress, Report, Solution, one_vs_rest
+from sottovoce.central.clipped_sums import Ticks
+from sottovoce.central.plan import Fit, Plan, Report, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose
 
 __all__ = ["ShuffledPlan"]
 
@@ -66,31 +65,27 @@ class ShuffledPlan(Plan):
         """Return the mechanism that releases (a, v) of a batch, in ticks; it follows from public facts."""
 
     @abstractmethod
-    def moves(
-        self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float
-    ) -> NDArray[np.int64]:
+    def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
         """Return how far the duals of a batch and v go, in ticks."""
 
-    def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
-    ) -> Solution:
+    def train(self, fit: Fit) -> Solution:
         """Train one model for each target as planned; the model is the last w."""
-        noise, shuffling = streams.generator(Purpose.NOISE), streams.generator(Purpose.SHUFFLING)
+        rows, shuffling = fit.rows, fit.streams.generator(Purpose.SHUFFLING)
         mechanism, alpha_n = self.batch_mechanism(), self.alpha_scaled * self.n_samples
 
-        def train(y: Vector, report: Report) -> Vector:
+        def train_one(y: Vector, report: Report) -> Vector:
             a, v = np.zeros(rows.n_samples), np.zeros(self.n_weights)
             for epoch in range(self.epochs):
                 order = shuffling.permutation(rows.n_samples)
                 for lo in range(0, rows.n_samples, self.size):
                     batch = order[lo : lo + self.size]
                     before = a[batch]
-                    noisy, _ = mechanism.release(self.moves(rows, y, a, v / alpha_n, batch, mechanism.tick), noise)
+                    noisy, _ = mechanism.release(self.moves(rows, y, a, v / alpha_n, batch, mechanism.tick), fit.noise)
                     a[batch] = before + noisy[: len(batch)]
                     v = v + noisy[len(batch) :]
                 report(epoch + 1)
             return v / alpha_n
 
-        weights = one_vs_rest(targets, self.epochs, progress, train)
+        weights = fit.each_model(self.epochs, train_one)
         event = RepeatedEvent(mechanism.event, self.epochs * self.n_models)
         return Solution(weights, self.epochs * math.ceil(rows.n_samples / self.size), event, {})

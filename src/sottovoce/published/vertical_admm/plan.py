@@ -17,9 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.base import Loss
@@ -37,8 +35,6 @@ from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
 
 __all__ = ["PublishedPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

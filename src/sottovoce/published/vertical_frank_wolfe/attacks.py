@@ -10,7 +10,7 @@ Statements: ``docs/privacy/published_vertical_frank_wolfe.md``.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from sottovoce._validation import number, whole_number
@@ -18,8 +18,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 
 __all__ = ["identify_entry", "least_error", "success_at_most"]
-
-Vector = NDArray[np.float64]
 
 
 def identify_entry(releases: ArrayLike, others: ArrayLike, person: int, candidates: ArrayLike, sketch: Sketch) -> float:

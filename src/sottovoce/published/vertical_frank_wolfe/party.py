@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import Event
@@ -29,8 +29,6 @@ __all__ = [
     "selection_epsilon",
     "start_event",
 ]
-
-Vector = NDArray[np.float64]
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
 
@@ -127,13 +125,11 @@ class PublishedBallStartHandler(Handler[PublishedBallStart]):
     request = PublishedBallStart
 
     def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStart) -> Event:
-        """Check the numbers."""
         self._bound = check_ball(facts, request)
         within("column_noise", request.column_noise, *NOISES)
         return start_event(request, facts.n_rows)
 
     def run(self, desk: Desk, request: PublishedBallStart) -> Done:
-        """Make the worker."""
         desk.training.worker = PublishedBallWorker(desk.table, self._bound, request, desk.noise())
         return Done()
 
@@ -144,12 +140,10 @@ class PublishedBallStepHandler(Step[PublishedBallStep]):
     request, worker = PublishedBallStep, PublishedBallWorker
 
     def plan(self, facts: PartyFacts, training: Training, request: PublishedBallStep) -> None:
-        """Ask the worker."""
         super().plan(facts, training, request)
         reason = training.open(PublishedBallWorker, request).why_not(request)
         if reason:
             raise RefusalError(reason)
 
     def run(self, desk: Desk, request: PublishedBallStep) -> PublishedBallReply:
-        """Take it."""
         return desk.training.open(PublishedBallWorker, request).step(request)

@@ -32,12 +32,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
-from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, compose
 from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep
@@ -59,8 +57,6 @@ from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 from sottovoce.vertical.wire import Done
 
 __all__ = ["PublishedBallPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +102,7 @@ class PublishedBallPlan(PrivateBallPlan):
             fewest = min(self.n_columns(name) for name in self.facts.names)
             remedy = f"The smallest party has {fewest} columns."
             whole_number("sampled_columns", self.sampled_columns, at_least=1, at_most=fewest, remedy=remedy)
-        if self.sketch_rows is not None and isinstance(self.loss, Logistic):
+        if self.sketch_rows is not None and self.loss.is_classification:
             raise ParameterError(
                 "sketch_rows is for squared loss: logistic loss needs the prediction of every record, so columns are "
                 "shared raw."
@@ -128,7 +124,7 @@ class PublishedBallPlan(PrivateBallPlan):
     @cached_property
     def public_sketch(self) -> Sketch | None:
         """J; None for raw columns."""
-        if isinstance(self.loss, Logistic):
+        if self.loss.is_classification:
             return None
         rows = self.sketch_rows
         if rows is None:

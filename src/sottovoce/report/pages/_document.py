@@ -9,7 +9,7 @@ from typing import Final
 from sottovoce.report.pages._markup import Markup, element, join
 from sottovoce.report.pages.style import content_security_policy, style_sheet
 
-__all__ = ["document", "fact_table", "listed", "section", "table"]
+__all__ = ["document", "fact_table", "figure", "listed", "section", "table"]
 
 _LONG: Final = 12  # rows; a table of more may be cut between two pages, a shorter one is kept whole
 
@@ -56,9 +56,15 @@ def document(
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
-def section(name: str, heading: str, *content: Markup) -> Markup:
-    """Return a section with a heading of the second rank."""
-    return element("section", element("h2", heading, id=name), *content, aria_labelledby=name)
+def section(name: str, heading: str, *content: str) -> Markup:
+    """Return a section with a heading of the second rank; what is no markup is a paragraph."""
+    parts = (part if isinstance(part, Markup) else element("p", part) for part in content)
+    return element("section", element("h2", heading, id=name), *parts, aria_labelledby=name)
+
+
+def figure(drawing: Markup, caption: str) -> Markup:
+    """Return a drawing with its caption."""
+    return element("figure", drawing, element("figcaption", caption))
 
 
 def listed(items: Sequence[str], none: str) -> Markup:

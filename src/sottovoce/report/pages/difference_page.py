@@ -10,7 +10,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._words import rounded_up
 from sottovoce.report.difference import Difference, diff_receipts
 from sottovoce.report.pages._document import document, section, table
-from sottovoce.report.pages._markup import Markup, element
+from sottovoce.report.pages._markup import element
 from sottovoce.report.reading import fingerprint
 
 __all__ = ["difference_page"]
@@ -64,7 +64,7 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
             "Cost of the events",
             table("Epsilon at each delta, accounted anew", ("delta", *names), curve, figures=2)
             if curve
-            else element("p", "Not compared: the promises are about different things."),
+            else "Not compared: the promises are about different things.",
         ),
         section(
             "items", "Releases, assumptions, exceptions", _changes("One has, the other has not", found.items, names)
@@ -83,12 +83,9 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
     )
 
 
-def _changes(caption: str, changes: Sequence[Difference], names: tuple[str, str]) -> Markup:
+def _changes(caption: str, changes: Sequence[Difference], names: tuple[str, str]) -> str:
     if not changes:
-        return element("p", "No difference.")
-    rows = [(change.entry, _shown(change.before), _shown(change.after)) for change in changes]
+        return "No difference."
+    shown = (["(none)" if value is None else value for value in (one.before, one.after)] for one in changes)
+    rows = [(change.entry, *values) for change, values in zip(changes, shown, strict=True)]
     return table(caption, ("entry", *names), rows)
-
-
-def _shown(value: str | None) -> str:
-    return "(none)" if value is None else value

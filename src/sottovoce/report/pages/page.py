@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
@@ -15,7 +15,7 @@ from sottovoce.report._words import digits, flat_parameters, one_in, percent, ro
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.model_card import CARD_FIELDS, check_model_card
 from sottovoce.report.noise import noise_lines, public_size
-from sottovoce.report.pages._document import document, fact_table, listed, section, table
+from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element, join
 from sottovoce.report.pages.figures import detection_figure, privacy_figure
 from sottovoce.report.reading import fingerprint
@@ -112,16 +112,10 @@ def _verdict(guarantee: Guarantee, verdict: Verdict) -> Markup:
 
 def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
     if curve is None or not math.isfinite(guarantee.epsilon):
-        return section(
-            "meaning",
-            "What this means",
-            element(
-                "p",
-                "There is no bound on what an attacker can learn about any person in the data from what was released."
-                if curve is None
-                else "At the delta of this receipt there is no bound. The annex shows those at other values of delta.",
-            ),
-        )
+        words = "There is no bound on what an attacker can learn about any person in the data from what was released."
+        if curve is not None:
+            words = "At the delta of this receipt there is no bound. The annex shows those at other values of delta."
+        return section("meaning", "What this means", words)
     whose, that, found = _questions(guarantee.adjacency)
     promise = element(
         "p",
@@ -147,12 +141,9 @@ def _meaning(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         "meaning",
         "What this means",
         promise,
-        element(
-            "p",
-            "The table holds for every attacker, also one who knows all the rest of the data, the program and all that "
-            "was released, as long as the noise cannot be predicted."
-            + (" Whoever knows the seed of this run can predict it: against them nothing holds." * guarantee.seeded),
-        ),
+        "The table holds for every attacker, also one who knows all the rest of the data, the program and all that "
+        "was released, as long as the noise cannot be predicted."
+        + (" Whoever knows the seed of this run can predict it: against them nothing holds." * guarantee.seeded),
         table(
             "What an attacker can learn about the unit of protection",
             ("Attack", "without the release", "with it, at most"),
@@ -182,18 +173,15 @@ def _power(epsilon: float) -> float:
 
 
 def _covered(guarantee: Guarantee) -> Markup:
+    taken = element("h3", "Taken as public, or as true")
     if not math.isfinite(guarantee.epsilon):
         return section(
             "covered",
             "What was released",
-            element("p", "The receipt promises nothing about this:"),
+            "The receipt promises nothing about this:",
             listed(guarantee.releases, "nothing"),
             fact_table("How it was made", [("Mechanism", guarantee.mechanism), ("About", guarantee.unit)]),
-            *(
-                [element("h3", "Taken as public, or as true"), listed(guarantee.assumptions, "")]
-                if guarantee.assumptions
-                else []
-            ),
+            *((taken, listed(guarantee.assumptions, "")) if guarantee.assumptions else ()),
         )
     return section(
         "covered",
@@ -209,10 +197,10 @@ def _covered(guarantee: Guarantee) -> Markup:
             ],
         ),
         element("h3", "Released, and covered by the statement"),
-        element("p", "The statement holds for anybody who sees all of this:"),
+        "The statement holds for anybody who sees all of this:",
         listed(guarantee.releases, "nothing"),
-        element("h3", "Taken as public, or as true"),
-        element("p", "The statement rests on these facts. Nothing in the receipt can prove them: confirm each."),
+        taken,
+        "The statement rests on these facts. Nothing in the receipt can prove them: confirm each.",
         listed(guarantee.assumptions, "nothing"),
     )
 
@@ -229,7 +217,7 @@ def _belongs(guarantee: Guarantee) -> Markup:
             "This receipt is of version 1 of its format. It does not say to which model, schema, day and ledger it "
             "belongs: ask its author."
         )
-        return section("belongs", "What this receipt belongs to", element("p", words))
+        return section("belongs", "What this receipt belongs to", words)
     named = [(name[0].upper() + name[1:], text) for name, text in guarantee.ties()]
     rows = [("Made on", f"{guarantee.day or 'a day that is not named'} (UTC)"), *named]
     words = (
@@ -237,27 +225,22 @@ def _belongs(guarantee: Guarantee) -> Markup:
         "where there is one, is in the annex: confirm its bounds and categories. A signature is worth what is known "
         "of the key."
     )
-    return section(
-        "belongs", "What this receipt belongs to", element("p", words), fact_table("Model, schema, day, ledger", rows)
-    )
+    return section("belongs", "What this receipt belongs to", words, fact_table("Model, schema, day, ledger", rows))
 
 
 def _schema(text: str) -> Markup:
     return section(
         "schema",
         "The schema of the table",
-        element("p", "Bounds and categories that were taken as public, as the training read them:"),
+        "Bounds and categories that were taken as public, as the training read them:",
         element("pre", element("code", text)),
     )
 
 
 def _card(card: Mapping[str, str | list[str]] | None) -> Markup:
     if not card:
-        return section(
-            "model-card",
-            "Model card",
-            element("p", "No model card was given: purpose, data and contact are not stated here.", class_="soft"),
-        )
+        words = "No model card was given: purpose, data and contact are not stated here."
+        return section("model-card", "Model card", element("p", words, class_="soft"))
     rows = [(CARD_FIELDS[name], value if isinstance(value, str) else listed(value, "")) for name, value in card.items()]
     return section("model-card", "Model card", fact_table("Stated by the author, not checked.", rows))
 
@@ -268,26 +251,16 @@ def _decision(guarantee: Guarantee) -> Markup:
         for choice in ("approved", "approved on conditions", "refused")
     )
     rows = [("Decision", choices), *((name, "") for name in ("Conditions", "Name and role", "Date", "Signature"))]
-    return section(
-        "decision",
-        "Decision",
-        element(
-            "p",
-            "About the receipt with the fingerprint ",
-            element("code", fingerprint(guarantee)),
-            " (SHA-256 of its JSON file).",
-        ),
-        fact_table("For the signature", rows, class_="decision"),
-    )
+    code = element("code", fingerprint(guarantee))
+    about = element("p", "About the receipt with the fingerprint ", code, " (SHA-256 of its JSON file).")
+    return section("decision", "Decision", about, fact_table("For the signature", rows, class_="decision"))
 
 
 def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
     if curve is None:
-        return section("curve", "The privacy curve", element("p", "There is none: no finite epsilon holds."))
+        return section("curve", "The privacy curve", "There is none: no finite epsilon holds.")
     if curve.points[-1] == (0.0, 0.0):
-        return section(
-            "curve", "The privacy curve", element("p", "Epsilon is 0 at every delta: nothing depends on the data.")
-        )
+        return section("curve", "The privacy curve", "Epsilon is 0 at every delta: nothing depends on the data.")
     spent = guarantee.epsilon_at(guarantee.delta)
     promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
     deltas = sorted({*_DELTAS, guarantee.delta} - {0.0}, reverse=True)
@@ -296,30 +269,20 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
     return section(
         "curve",
         "The privacy curve",
-        element(
-            "p",
-            "An event keeps to many pairs (epsilon, delta) at once; the receipt promises one of them. The curve is "
-            "accounted anew from the event of this receipt, and so are all figures on this page. At delta = "
-            f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(spent, 6)}; promised is "
-            f"{rounded_up(guarantee.epsilon, 6)}.",
-        ),
-        element(
-            "figure",
+        "An event keeps to many pairs (epsilon, delta) at once; the receipt promises one of them. The curve is "
+        "accounted anew from the event of this receipt, and so are all figures on this page. At delta = "
+        f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(spent, 6)}; promised is "
+        f"{rounded_up(guarantee.epsilon, 6)}.",
+        figure(
             privacy_figure(curve, promised),
-            element(
-                "figcaption", "Delta against epsilon, on a logarithmic axis. Lower and further left is more private."
-            ),
+            "Delta against epsilon, on a logarithmic axis. Lower and further left is more private.",
         ),
         table("Epsilon at other values of delta", ("delta", "epsilon"), rows, figures=1, class_="narrow"),
         element("h3", "The best detector"),
-        element(
-            "figure",
+        figure(
             detection_figure(curve),
-            element(
-                "figcaption",
-                "A detector decides from everything released which of two neighbouring tables is the true one. None "
-                "can be above the curve; the dashed line is pure chance. The dot is at 1 % wrongly accused.",
-            ),
+            "A detector decides from everything released which of two neighbouring tables is the true one. None "
+            "can be above the curve; the dashed line is pure chance. The dot is at 1 % wrongly accused.",
         ),
         table(
             "What it finds, by the share that it wrongly accuses",
@@ -335,7 +298,7 @@ def _noise(guarantee: Guarantee) -> Markup:
     lines = noise_lines(guarantee)
     size = public_size(guarantee)
     if not lines:
-        return section("noise", "Noise against signal", element("p", "Nothing was released."))
+        return section("noise", "Noise against signal", "Nothing was released.")
     with_share = size is not None and any(line.share for line in lines)
     heads = ("Release", "how often", "noise", *(("of what all rows can sum to",) if with_share else ()))
     rows = [(line.release, line.times, line.noise, *((line.share,) if with_share else ())) for line in lines]
@@ -352,7 +315,7 @@ def _noise(guarantee: Guarantee) -> Markup:
     return section(
         "noise",
         "Noise against signal",
-        element("p", explained + " All figures follow from the event and from public parameters."),
+        explained + " All figures follow from the event and from public parameters.",
         table("Standard deviation of the noise, by kind of release", heads, rows, figures=1 if with_share else 0),
     )
 
@@ -371,7 +334,7 @@ def _accounting(guarantee: Guarantee) -> Markup:
             ],
         ),
         element("h3", "The event"),
-        element("p", "What the mechanisms did, as they recorded it; this is what is accounted."),
+        "What the mechanisms did, as they recorded it; this is what is accounted.",
         element("ul", _event(guarantee.event), class_="events"),
     )
 
@@ -388,11 +351,10 @@ def _event(event: Event) -> Markup:
             head = f"the best of a random, secret number of runs ({law}, never 0, mean {digits(event.mean)})"
             inner = (event.event,)
         case _:
-            facts = {key: value for key, value in event.to_dict().items() if key != "kind"}
-            exact = ", ".join(f"{key} = {value}" for key, value in facts.items())
-            return element(
-                "li", describe(event), element("br"), element("code", f"{event.kind}: {exact}" if facts else event.kind)
-            )
+            _, *facts = event.to_dict().items()
+            exact = ", ".join(f"{key} = {value}" for key, value in facts)
+            code = element("code", f"{event.kind}: {exact}" if facts else event.kind)
+            return element("li", describe(event), element("br"), code)
     return element("li", f"{head}:", element("ul", *map(_event, inner)))
 
 
@@ -401,8 +363,8 @@ def _parameters(guarantee: Guarantee) -> Markup:
     return section(
         "parameters",
         "Parameters of the run",
-        element("p", "Public: the plan, and what its rules made of the noisy releases."),
-        fact_table("Parameters", rows) if rows else element("p", "None are recorded."),
+        "Public: the plan, and what its rules made of the noisy releases.",
+        fact_table("Parameters", rows) if rows else "None are recorded.",
     )
 
 
@@ -413,40 +375,38 @@ print(receipt.epsilon_at(receipt.delta), "is at most", receipt.epsilon)"""
 
 
 def _verification(guarantee: Guarantee) -> Markup:
-    steps: Sequence[Markup] = (
-        element(
-            "li",
+    def step(*words: str) -> Markup:
+        """Return words and code by turns as one step."""
+        return element("li", *(element("code", word) if place % 2 else word for place, word in enumerate(words)))
+
+    steps = (
+        step(
             "Install sottovoce (this receipt was made by version ",
-            element("code", guarantee.version),
+            guarantee.version,
             "; later versions read it) and run ",
-            element("code", "sottovoce receipt verify receipt.html"),
+            "sottovoce receipt verify receipt.html",
             ". It reads the data in this page, accounts the event again, and makes the page again to compare.",
         ),
         element("li", "Or in Python:", element("pre", element("code", _PYTHON))),
-        element(
-            "li",
+        step(
             "Compare the fingerprint on paper with that of the file: ",
-            element("code", "sha256sum model.receipt.json"),
+            "sha256sum model.receipt.json",
             " (of a signed file: the command above, which also prints it).",
         ),
-        element(
-            "li",
+        step(
             "Compare with the model: ",
-            element("code", "sottovoce receipt verify model.receipt.json --model model.json"),
+            "sottovoce receipt verify model.receipt.json --model model.json",
             ". Check a signature: ",
-            element("code", "--public-key officer.key.pub"),
+            "--public-key officer.key.pub",
             ".",
         ),
-        element("li", "Read the proof that is named above, and the code that it is about."),
+        step("Read the proof that is named above, and the code that it is about."),
     )
     return section(
         "verify",
         "How to verify",
         element("ol", *steps),
-        element(
-            "p",
-            "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
-            "of a file so that it holds together is caught by a signature alone. No file can show that the public "
-            "facts were public, that the noise was random, or what else was released about the same people.",
-        ),
+        "The command plans the run again and compares event and words with its own. But a forger who rewrites all "
+        "of a file so that it holds together is caught by a signature alone. No file can show that the public "
+        "facts were public, that the noise was random, or what else was released about the same people.",
     )

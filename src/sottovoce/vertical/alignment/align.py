@@ -169,24 +169,24 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     n_common = len(places[0])
     if n_common == 0:
         raise _nobody(held)
-    report = AlignmentReport(
-        method, n_common, tuple(PartyCounts(*party.counts, len(party.rows) - n_common) for party in held), bytes_sent
+    counts = tuple(
+        PartyCounts(party.name, party.n_rows, party.missing, party.repeated, len(party.rows) - n_common)
+        for party in held
     )
     rows = {party.name: party.rows[place] for party, place in zip(held, places, strict=True)}
-    return Alignment(rows, report)
+    return Alignment(rows, AlignmentReport(method, n_common, counts, bytes_sent))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Held:
     """The identifiers that one party can align by: present and not repeated."""
 
-    counts: tuple[str, int, int, int]  # name, rows, missing, repeated
+    name: str
+    n_rows: int
+    missing: int
+    repeated: int
     texts: Any  # Arrow array of large strings
     rows: npt.NDArray[np.int64]  # of the same length
-
-    @property
-    def name(self) -> str:
-        return self.counts[0]
 
 
 def _check_parties(identifiers: object) -> None:
@@ -214,7 +214,7 @@ def _hold(name: str, given: object, duplicates: str) -> _Held:
             f"identifiers[{name!r}]: {repeated:,} rows share {int((uses > 1).sum()):,} identifier(s), and a person has "
             'one row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
         )
-    return _Held((name, len(texts), int(texts.null_count), repeated), texts.take(rows), rows)
+    return _Held(name, len(texts), int(texts.null_count), repeated, texts.take(rows), rows)
 
 
 def _places(held: list[_Held]) -> list[npt.NDArray[np.int64]]:
@@ -252,7 +252,7 @@ def _places_by_psi(held: list[_Held], bytes_sent: dict[tuple[str, str], int]) ->
 
 
 def _nobody(held: list[_Held]) -> DataError:
-    usable = ", ".join(f"{party.name!r} {len(party.rows):,} of {party.counts[1]:,} rows" for party in held)
+    usable = ", ".join(f"{party.name!r} {len(party.rows):,} of {party.n_rows:,} rows" for party in held)
     return DataError(
         f"nobody is in common: no identifier is held by all {len(held)} parties (usable: {usable}). Check that the "
         "parties write identifiers alike: leading zeros, case and spaces count."

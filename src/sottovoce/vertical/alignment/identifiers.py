@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -110,9 +111,8 @@ def _from_objects(name: str, values: Any) -> Any:
     # neither numpy.array nor astype: they make one type of [1, "a"] or [True, 2], and numbers of dates
     objects = np.fromiter(values, dtype=object, count=len(values))
     if pd.api.types.infer_dtype(objects, skipna=True) in _ARROW_READS_WHOLE:
-        with suppress(
-            UnicodeError, OverflowError, pa.ArrowException
-        ):  # the slow way tells the row, or knows the number
+        # the slow way tells the row, or knows the number
+        with suppress(UnicodeError, OverflowError, pa.ArrowException):
             return pa.array(objects, from_pandas=True)
     return _one_by_one(name, objects)
 
@@ -151,12 +151,12 @@ def _text(name: str, row: int, value: Any) -> str | None:
 def _texts(name: str, column: Any) -> Any:
     """Return an Arrow array as text, null where missing."""
     kind = column.type
-    if pa.types.is_dictionary(kind):
+    if types.is_dictionary(kind):
         words = column.dictionary
         return _texts(name, (_texts(name, words) if _is_text(words.type) else words).take(column.indices))
-    if pa.types.is_floating(kind):
+    if types.is_floating(kind):
         return _texts_of_floats(name, column, {16: 11, 32: 24, 64: 53}[kind.bit_width])
-    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+    if types.is_integer(kind) or types.is_null(kind):
         return column.cast(_TEXT)
     if _is_text(kind) or _is_binary(kind):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -187,11 +187,9 @@ def _not_whole(name: str, row: int, bits: int) -> DataError:
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def _is_binary(kind: Any) -> bool:
-    tests = (
-        pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary
-    )  # fmt: skip
+    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
     return any(test(kind) for test in tests)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.privacy.calibration import gaussian_mu, gaussian_mu_beside
 from sottovoce.privacy.events import Event, NothingReleased, compose
@@ -15,8 +15,6 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.plan import VerticalPlan
 
 __all__ = ["LabelsOncePlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
@@ -32,8 +32,6 @@ __all__ = [
     "ask_scores",
     "read_public_facts",
 ]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,9 +56,7 @@ class _PenalisedEstimator(VerticalEstimator):
         text="""Strength of the penalty. ``"auto"`` is 1 / n_samples, scikit-learn's C = 1.""",
     )
     l1_ratio: float = parameter(
-        "float, in [0, 1]",
-        default=0.0,
-        text="Without noise: R(w) = (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1.",
+        "float, in [0, 1]", default=0.0, text="Without noise: R(w) = (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1."
     )
     coef_bounds: tuple[float, float] | None = parameter(
         "(low, high) or None", default=None, text="Without noise: bounds of every coefficient, low <= 0 <= high."

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term, VerticalPlan, ask_scores
@@ -19,8 +20,6 @@ from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.protocols.exact.plan import alone
 
 __all__ = ["Predicting", "Vector"]
-
-Vector = NDArray[np.float64]
 
 
 class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
@@ -33,7 +32,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
     local_part_: Part | None
 
     @abstractmethod
-    def _weigh(self, scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[Vector, float]:
+    def _weigh(self, scores: Vector, y: NDArray[Any]) -> tuple[Vector, float]:
         """Return the weights of some columns of scores, and a constant, that fit labels best."""
 
     @abstractmethod

@@ -47,9 +47,7 @@ class _BallEstimator(VerticalEstimator):
         text="Bound on the l1 norm of the coefficients, in the unit of y divided by that of the columns.",
     )
     radius_shares: Mapping[str, float] | None = parameter(
-        "dict or None",
-        default=None,
-        text="""By party, for ``"local"`` and ``"product"``; None for equal shares.""",
+        "dict or None", default=None, text="""By party, for ``"local"`` and ``"product"``; None for equal shares."""
     )
     label_share: float = parameter(
         "float, in (0, 1)",
@@ -84,7 +82,7 @@ class _BallEstimator(VerticalEstimator):
     fit_intercept: bool = parameter(
         "bool",
         default=True,
-        text="""A column of the label holder's ``data_bound`` at the label holder. Its weight counts in the norm.""",
+        text="""A column at the label holder, of the value of its ``data_bound``. Its weight counts in the norm.""",
     )
     max_iter: int = parameter("int", default=1000, text="Rounds at most, without noise.")
     tol: float = parameter(

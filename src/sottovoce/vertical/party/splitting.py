@@ -45,45 +45,15 @@ def split_columns(
     >>> split_columns(np.ones((4, 5)), [3, 2])
     InProcessParties([Party('party1', 4 rows, 3 features), Party('party2', 4 rows, 2 features)])
     """
-    if not hasattr(X, "shape") or len(X.shape) != 2:
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise ParameterError("X must be a table; got rows of different lengths.") from None
-        if X.ndim != 2:
-            raise ParameterError(f"X must be a table; got an array of shape {X.shape}.")
-    width = X.shape[1]
-    named = list(X.columns) if hasattr(X, "columns") else None
-    listed: Any = columns
-    if isinstance(listed, np.ndarray):
-        listed = listed.tolist()
-    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence, np.ndarray)):
-        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
-    if isinstance(columns, Mapping):
-        for given in columns.values():
-            if not isinstance(given, Iterable):
-                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
-        places = {name: [_place(column, named, width) for column in given] for name, given in columns.items()}
-    else:
-        sizes = [whole_number("columns", size, at_least=1) for size in columns]
-        if sum(sizes) != width:
-            raise ParameterError(
-                f"columns must add up to the {width} columns of X; got {sizes!r}, {sum(sizes)} in all."
-            )
-        ends = [0, *accumulate(sizes)]
-        places = {f"party{m + 1}": list(range(ends[m], ends[m + 1])) for m in range(len(sizes))}
-    every = [place for given in places.values() for place in given]
-    if len(set(every)) != len(every):
-        raise ParameterError("columns gives a column of X to more than one party, or twice to one.")
+    table = _table(X)
+    names = list(table.columns) if hasattr(table, "columns") else None
+    places = _places(columns, names, table.shape[1])
     for fact, values in facts.items():
         if not isinstance(values, Mapping):
             raise ParameterError(f"{fact} must be a dict by party; got {type(values).__name__}.")
         unknown = set(values) - set(places)
         if unknown:
             raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
-    table = X
-    if sp.issparse(X):
-        table = sp.csc_array(cast("Any", X))
     return InProcessParties(
         [
             Party(
@@ -96,9 +66,45 @@ def split_columns(
     )
 
 
-def _place(column: Any, named: list[Any] | None, width: int) -> int:
-    if named is not None and column in named:
-        return named.index(column)
+def _table(X: Any) -> Any:
+    if hasattr(X, "shape") and len(X.shape) == 2:
+        return sp.csc_array(cast("Any", X)) if sp.issparse(X) else X
+    try:
+        table = np.asarray(X)
+    except ValueError:
+        raise ParameterError("X must be a table; got rows of different lengths.") from None
+    if table.ndim != 2:
+        raise ParameterError(f"X must be a table; got an array of shape {table.shape}.")
+    return table
+
+
+def _places(columns: Any, names: list[Any] | None, width: int) -> dict[str, list[int]]:
+    """Return the numbers of each party's columns."""
+    listed = columns.tolist() if isinstance(columns, np.ndarray) else columns
+    if isinstance(listed, str) or not isinstance(listed, (Mapping, Sequence)):
+        raise ParameterError(f"columns must be a list of numbers of columns, or a dict by party; got {columns!r}.")
+    if isinstance(columns, Mapping):
+        for given in columns.values():
+            if not isinstance(given, Iterable):
+                raise ParameterError(f"columns must list each party's columns; got {given!r}.")
+        places = {name: [_place(column, names, width) for column in given] for name, given in columns.items()}
+    else:
+        sizes = [whole_number("columns", size, at_least=1) for size in columns]
+        if sum(sizes) != width:
+            raise ParameterError(
+                f"columns must add up to the {width} columns of X; got {sizes!r}, {sum(sizes)} in all."
+            )
+        ends = [0, *accumulate(sizes)]
+        places = {f"party{m + 1}": list(range(ends[m], ends[m + 1])) for m in range(len(sizes))}
+    every = [place for given in places.values() for place in given]
+    if len(set(every)) != len(every):
+        raise ParameterError("columns gives a column of X to more than one party, or twice to one.")
+    return places
+
+
+def _place(column: Any, names: list[Any] | None, width: int) -> int:
+    if names is not None and column in names:
+        return names.index(column)
     if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < width:
         return int(column)
     raise ParameterError(f"columns names {column!r}, which X does not have.")

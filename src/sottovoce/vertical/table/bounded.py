@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PIECE", "bounded_pieces"]
+from sottovoce._numerics import PIECE
 
-PIECE = 8192  # rows that are in double precision at a time
+__all__ = ["bounded_pieces"]
 
 
 def bounded_pieces(table: Any, data_norm: float) -> Iterator[tuple[slice, NDArray[np.float64]]]:

@@ -10,15 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sottovoce._numerics import PIECE, Vector
 from sottovoce.vertical.table.kernels import back_single, times_single
 
 __all__ = ["Columns"]
-
-_PIECE = 8192  # rows
-
-Vector = NDArray[np.float64]
 
 
 class Columns:
@@ -63,7 +59,7 @@ class Columns:
             out[-1] = v.sum()
         return out
 
-    def gram(self, weights: Vector | None = None) -> NDArray[np.float64]:
+    def gram(self, weights: Vector | None = None) -> Vector:
         """Return D'WD for a diagonal W of non-negative ``weights`` (1 where None)."""
         out = np.zeros((self.n_columns, self.n_columns))
         d = self.n_features
@@ -81,7 +77,7 @@ class Columns:
             out[d] = out[:, d] = self.back(ones)
         return out
 
-    def features_gram(self) -> NDArray[np.float64]:
+    def features_gram(self) -> Vector:
         """Return F F' of the features without the column of ones, one line and column a row of the table."""
         if self._sparse:
             table = self._double()
@@ -102,7 +98,7 @@ class Columns:
             out[-1] = self.n_rows
         return out
 
-    def dense_by_column(self) -> NDArray[np.float64]:
+    def dense_by_column(self) -> Vector:
         """Return the whole table in double precision, column by column in memory."""
         table = self.table.toarray() if self._sparse else self.table
         if self.intercept:
@@ -113,7 +109,7 @@ class Columns:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
         return self.table.astype(np.float64, copy=False)
 
-    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        for lo in range(0, self.n_rows, _PIECE):
-            place = slice(lo, min(lo + _PIECE, self.n_rows))
+    def _pieces(self) -> Iterator[tuple[slice, Vector]]:
+        for lo in range(0, self.n_rows, PIECE):
+            place = slice(lo, min(lo + PIECE, self.n_rows))
             yield place, np.asarray(self.table[place], dtype=np.float64)

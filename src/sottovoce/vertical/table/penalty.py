@@ -8,11 +8,10 @@ Penalties here belong to the *sum* of losses; estimators multiply their ``alpha`
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
 
 __all__ = ["Penalty"]
-
-Vector = NDArray[np.float64]
 
 
 class Penalty(NamedTuple):

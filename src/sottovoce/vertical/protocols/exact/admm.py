@@ -29,7 +29,6 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
@@ -41,8 +40,6 @@ from sottovoce.vertical.wire import Done
 __all__ = ["FORMS", "AdmmWorker", "admm"]
 
 FORMS: Final = ("sharing", "proximal", "printed")
-
-Vector = NDArray[np.float64]
 
 
 class AdmmWorker:

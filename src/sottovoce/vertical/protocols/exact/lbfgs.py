@@ -22,8 +22,8 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.protocols.exact.messages import (
@@ -39,8 +39,6 @@ from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.wire import Done
 
 __all__ = ["LbfgsWorker", "ProductTable", "lbfgs"]
-
-Vector = NDArray[np.float64]
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain

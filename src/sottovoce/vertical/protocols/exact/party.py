@@ -51,7 +51,6 @@ class SpectrumHandler(Unprotected[Spectrum]):
     request = Spectrum
 
     def run(self, desk: Desk, request: Spectrum) -> SpectrumReply:
-        """Return those of the Gram matrix."""
         values = eigvalsh(desk.columns(intercept=desk.training.intercept).gram())
         return SpectrumReply(float(max(values[0], 0.0)), float(values[-1]))
 
@@ -62,17 +61,14 @@ class AdmmStartHandler(Unprotected[AdmmStart]):
     request = AdmmStart
 
     def needs(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Answer | None:
-        """Return the leave for ADMM without noise."""
         return EXACT if training.make_worker is None else None
 
     def plan(self, facts: PartyFacts, training: Training, request: AdmmStart) -> Event:
-        """Check the parameters."""
         if not (request.rho > 0.0 and request.proximal >= 0.0 and 0.0 < request.relaxation < 2.0):
             raise RefusalError("ADMM needs rho > 0, a proximal weight >= 0 and a relaxation in (0, 2)")
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: AdmmStart) -> Done:
-        """Make the worker."""
         make = desk.training.make_worker or (lambda problem, start, desk: AdmmWorker(problem, start))
         desk.training.worker = make(subproblem(desk), request, desk)
         return Done()
@@ -84,7 +80,6 @@ class AdmmStepHandler(Step[AdmmStep]):
     request, worker, by_row = AdmmStep, AdmmWorker, "shift"
 
     def run(self, desk: Desk, request: AdmmStep) -> AdmmReply:
-        """Take it."""
         return desk.training.open(AdmmWorker, request).step(request)
 
 
@@ -94,13 +89,11 @@ class LbfgsStartHandler(Unprotected[LbfgsStart]):
     request = LbfgsStart
 
     def plan(self, facts: PartyFacts, training: Training, request: LbfgsStart) -> Event:
-        """Check the penalty."""
         if not training.penalty.is_quadratic:
             raise RefusalError("L-BFGS needs a quadratic penalty; use ADMM")
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: LbfgsStart) -> Done:
-        """Make the worker."""
         desk.training.worker = LbfgsWorker(subproblem(desk), request)
         return Done()
 
@@ -111,13 +104,11 @@ class LbfgsGradientHandler(Step[LbfgsGradient]):
     request, worker, by_row = LbfgsGradient, LbfgsWorker, "slopes"
 
     def plan(self, facts: PartyFacts, training: Training, request: LbfgsGradient) -> None:
-        """Check the curvature too: none, one for all rows, or one for each."""
         super().plan(facts, training, request)
         if len(request.curvature) > 1:
             facts.one_a_row(request, "curvature")
 
     def run(self, desk: Desk, request: LbfgsGradient) -> LbfgsProducts:
-        """Return the inner products."""
         return desk.training.open(LbfgsWorker, request).gradient(request)
 
 
@@ -127,7 +118,6 @@ class LbfgsDirectionHandler(Step[LbfgsDirection]):
     request, worker = LbfgsDirection, LbfgsWorker
 
     def run(self, desk: Desk, request: LbfgsDirection) -> LbfgsScores:
-        """Return the scores along it."""
         return desk.training.open(LbfgsWorker, request).direction(request)
 
 
@@ -137,5 +127,4 @@ class LbfgsMoveHandler(Step[LbfgsMove]):
     request, worker = LbfgsMove, LbfgsWorker
 
     def run(self, desk: Desk, request: LbfgsMove) -> Done:
-        """Take it."""
         return desk.training.open(LbfgsWorker, request).move(request)

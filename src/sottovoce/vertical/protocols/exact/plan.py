@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, NonPrivateEvent
@@ -23,8 +21,6 @@ from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
 __all__ = ["ExactPlan", "alone", "automatic_rho", "prepare", "train_alone"]
-
-Vector = NDArray[np.float64]
 
 # of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
 _RHO: Final = 0.4

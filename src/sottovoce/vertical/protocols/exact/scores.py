@@ -9,15 +9,13 @@ needs k above its smoothness (Assumption 1.2 of the paper), so that each problem
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses.base import Loss, SmoothLoss
 from sottovoce.vertical.table.kernels import proximal_points
 
 __all__ = ["ScoreProblem"]
-
-Vector = NDArray[np.float64]
 
 _NEWTON = 60
 

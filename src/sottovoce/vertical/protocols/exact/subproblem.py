@@ -12,16 +12,14 @@ matrix, or on the columns themselves where there are more of them than rows.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from sottovoce._numerics import Vector
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.kernels import descend_columns, descend_gram
 from sottovoce.vertical.table.penalty import Penalty
 
 __all__ = ["Subproblem"]
-
-Vector = NDArray[np.float64]
 
 _TOLERANCE = 1e-12  # of the largest coefficient, on the change of a sweep
 _SWEEPS = 10_000
@@ -44,13 +42,13 @@ class Subproblem:
         if columns.intercept:
             self.l2[-1] = 0.0
         self.wide = columns.n_features > columns.n_rows
-        self._gram: NDArray[np.float64] | None = None
+        self._gram: Vector | None = None
         self._rho: float | Vector = 0.0
         self._factor: _Cholesky | _Woodbury | None = None
-        self._by_column: tuple[NDArray[np.float64], Vector] | None = None
+        self._by_column: tuple[Vector, Vector] | None = None
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Vector:
         """D'D."""
         if self._gram is None:
             self._gram = self.columns.gram()
@@ -100,7 +98,7 @@ class Subproblem:
             self._rho = rho
         return self._factor.solve(v)
 
-    def _row_gram(self) -> NDArray[np.float64]:
+    def _row_gram(self) -> Vector:
         if self._gram is None:
             self._gram = self.columns.features_gram()
         return self._gram
@@ -109,7 +107,7 @@ class Subproblem:
 class _Cholesky:
     """Factor of ``matrix`` + diag(``l2``)."""
 
-    def __init__(self, matrix: NDArray[np.float64], l2: Vector) -> None:
+    def __init__(self, matrix: Vector, l2: Vector) -> None:
         matrix[np.diag_indices(len(matrix))] += l2
         self._factor = cho_factor(matrix, lower=True, overwrite_a=True)
 
@@ -121,7 +119,7 @@ class _Cholesky:
 class _Woodbury:
     """Inverse of l2 I + F' rho F through the rows' Gram matrix, bordered by the free intercept."""
 
-    def __init__(self, columns: Columns, gram: NDArray[np.float64], l2: float, rho: "float | Vector") -> None:
+    def __init__(self, columns: Columns, gram: Vector, l2: float, rho: "float | Vector") -> None:
         self._features = Columns(columns.table)
         self._l2 = l2
         matrix = gram.copy()

@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
@@ -27,8 +26,6 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
 __all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
-
-Vector = NDArray[np.float64]
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -185,7 +182,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
         The label holder uses its own labels at its own party: what it chooses there is charged for them too.
         """
         gain = 1.0 if self.response is None or name == self.facts.label_holder else self.response.gain
-        if isinstance(self.loss, Logistic):
+        if self.loss.is_classification:
             return 0.5 + 0.5 / gain
         bound = 1.0 if self.residual_bound is None else self.residual_bound / self.label_unit
         # a released label is always at one of its ends: to clip the whole would lose what predictions add

@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.exceptions import MessageError
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
@@ -25,8 +24,6 @@ __all__ = ["ColumnRelease", "bounded_column"]
 
 _FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
 _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

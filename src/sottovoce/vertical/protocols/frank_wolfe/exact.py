@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import PartyError
 from sottovoce.losses import Loss, Squared
@@ -36,8 +36,6 @@ from sottovoce.vertical.wire import Done
 __all__ = ["AGGREGATIONS", "ExactBallPlan"]
 
 AGGREGATIONS = ("local", "product", "global")
-
-Vector = NDArray[np.float64]
 
 
 @dataclass

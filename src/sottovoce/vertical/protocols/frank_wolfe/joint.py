@@ -22,11 +22,10 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
-from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
@@ -47,8 +46,6 @@ from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
 from sottovoce.vertical.wire import Done
 
 __all__ = ["JointBallPlan"]
-
-Vector = NDArray[np.float64]
 
 _MOST: Final = {"product": 6, "global": 12}
 _SCORES: Final = 0.05  # of what is not for columns, for the scores of choices
@@ -86,7 +83,7 @@ class JointBallPlan(PrivateBallPlan):
         number("sharing_share", self.sharing_share, above=0.0, below=1.0)
         if self.sketch is not None:
             choice("sketch", self.sketch, KINDS)
-            if isinstance(self.loss, Logistic):
+            if self.loss.is_classification:
                 raise ParameterError(
                     "sketch is for squared loss, whose slopes are linear in the predictions: logistic loss needs the "
                     "prediction of every record. Use sketch=None, which shares raw columns, or aggregation='local'."
@@ -180,7 +177,7 @@ class JointBallPlan(PrivateBallPlan):
     def slope_bound(self, name: str) -> float:
         """Return the bound on a record's slope: wider where the predictions of the others are noisy."""
         exact = super().slope_bound(name)
-        if isinstance(self.loss, Logistic) or not self.n_shared:
+        if self.loss.is_classification or not self.n_shared:
             return exact
         steps = [self.ball(other) / self.n_steps for other in self.facts.names]
         length = (

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError, PartyError
 from sottovoce.privacy.calibration import bounded_range, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, compose
@@ -28,8 +26,6 @@ from sottovoce.vertical.protocols.frank_wolfe.places import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 
 __all__ = ["LocalBallPlan"]
-
-Vector = NDArray[np.float64]
 
 _MOST: Final = 16
 

@@ -92,14 +92,12 @@ class TrainOnBallHandler(Handler[TrainOnBall]):
     request = TrainOnBall
 
     def plan(self, facts: PartyFacts, training: Training, request: TrainOnBall) -> Event:
-        """Check the mechanisms."""
         self._bound = check_ball(facts, request)
         within("unit", request.unit)
         check_mechanisms(request, facts.n_rows)
         return train_event(request)
 
     def run(self, desk: Desk, request: TrainOnBall) -> Chosen:
-        """Take the steps and keep the model that they make."""
         with team() as threads:
             places, weights = choose_alone(desk.table, self._bound, request, desk.noise(), threads)
         _keep_columns(desk, request.model, request.unit * weights)
@@ -112,7 +110,6 @@ class BallStartHandler(Handler[BallStart]):
     request = BallStart
 
     def plan(self, facts: PartyFacts, training: Training, request: BallStart) -> Event:
-        """Check the mechanisms."""
         self._bound = check_ball(facts, request)
         if request.score_noise != math.inf:
             within("score_noise", request.score_noise, *NOISES)
@@ -121,7 +118,6 @@ class BallStartHandler(Handler[BallStart]):
         return start_event(request)
 
     def run(self, desk: Desk, request: BallStart) -> Done:
-        """Make the worker."""
         desk.training.worker = BallSteps(desk.table, self._bound, request, desk.noise())
         return Done()
 
@@ -132,7 +128,6 @@ class _BallStep(Step[Any]):
     worker = BallSteps
 
     def plan(self, facts: PartyFacts, training: Training, request: Any) -> None:
-        """Ask the worker."""
         super().plan(facts, training, request)
         place, column = getattr(request, "place", None), getattr(request, "column", None)
         reason = training.open(BallSteps, request).why_not(place=place, column=column)
@@ -146,7 +141,6 @@ class BallSelectHandler(_BallStep):
     request, by_row = BallSelect, "others"
 
     def run(self, desk: Desk, request: BallSelect) -> BallChoice:
-        """Choose."""
         return BallChoice(*desk.training.open(BallSteps, request).select(request.others))
 
 
@@ -156,7 +150,6 @@ class BallStepHandler(_BallStep):
     request = BallStep
 
     def run(self, desk: Desk, request: BallStep) -> Done:
-        """Take it."""
         desk.training.open(BallSteps, request).step(request.place)
         return Done()
 
@@ -167,7 +160,6 @@ class ShareColumnHandler(_BallStep):
     request = ShareColumn
 
     def run(self, desk: Desk, request: ShareColumn) -> SharedColumn:
-        """Release it."""
         worker = desk.training.open(BallSteps, request)
         return SharedColumn(worker.share(request.column), worker.column_noise)
 
@@ -178,12 +170,10 @@ class BallVertexHandler(Unprotected[BallVertex]):
     request = BallVertex
 
     def plan(self, facts: PartyFacts, training: Training, request: BallVertex) -> Event:
-        """Check the numbers of rows."""
         facts.one_a_row(request, "slopes")
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: BallVertex) -> BallChoice:
-        """Name it, with its score."""
         gradient = desk.columns(intercept=request.intercept != 0.0).back(request.slopes)
         gradient[desk.facts.n_features :] *= request.intercept
         column = int(np.argmax(np.abs(gradient)))
@@ -197,14 +187,12 @@ class KeepWeightsHandler(Uncharged[KeepWeights]):
     request = KeepWeights
 
     def needs(self, facts: PartyFacts, training: Training, request: KeepWeights) -> Answer | None:
-        """Return the leave for weights that the party did not train."""
         self._weights, self._own = _checked(facts, request), None
         if isinstance(training.worker, BallSteps):
             self._own = _own_weights(self._weights, training.worker.weights, facts.data_bound)
         return FOREIGN_WEIGHTS if self._own is None else None
 
     def run(self, desk: Desk, request: KeepWeights) -> Done:
-        """Keep them."""
         if self._own is not None:
             _keep_columns(desk, request.model, self._own)
         else:

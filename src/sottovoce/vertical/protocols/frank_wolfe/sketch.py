@@ -20,6 +20,7 @@ from scipy.linalg import eigvalsh
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, whole_number
 
 __all__ = ["KINDS", "Sketch"]
@@ -29,8 +30,6 @@ _NONZEROS: Final = 4  # so that entries are 1/2
 _PIECE: Final = 1024  # people whose columns of a Gaussian J are in memory at a time
 _KEPT: Final = 2**23  # entries of a Gaussian J that are kept, 64 MB; a larger one is drawn anew for each use
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

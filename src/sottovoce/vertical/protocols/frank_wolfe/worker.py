@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
@@ -40,8 +39,6 @@ __all__ = [
 _WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
 
 _LARGEST_SENT: Final = 1e100
-
-Vector = NDArray[np.float64]
 
 
 def cut(sent: Vector) -> Vector:

@@ -18,7 +18,6 @@ class DescribeHandler(Uncharged[Describe]):
     request = Describe
 
     def run(self, desk: Desk, request: Describe) -> Description:
-        """Return what the party declares."""
         facts = desk.facts
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
         return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound)
@@ -30,7 +29,6 @@ class AffordHandler(Uncharged[Afford]):
     request = Afford
 
     def run(self, desk: Desk, request: Afford) -> Done:
-        """Refuse what it does not cover."""
         try:
             event = event_from_dict(json.loads(request.event))
         except (ValueError, RecursionError):
@@ -47,12 +45,10 @@ class PrepareHandler(Handler[Prepare]):
     request = Prepare
 
     def plan(self, facts: PartyFacts, training: Training, request: Prepare) -> None:
-        """Check the penalty."""
         if not (request.l2 >= 0.0 and request.l1 >= 0.0 and request.low <= 0.0 <= request.high):
             raise RefusalError("a penalty needs l2 >= 0, l1 >= 0 and low <= 0 <= high")
 
     def run(self, desk: Desk, request: Prepare) -> Done:
-        """Begin anew."""
         penalty = Penalty(request.l2, request.l1, request.low, request.high)
         desk.begin(Training(penalty, bool(request.intercept)))
         return Done()
@@ -64,7 +60,6 @@ class KeepHandler(Uncharged[Keep]):
     request = Keep
 
     def run(self, desk: Desk, request: Keep) -> Done:
-        """Keep what the worker's ``x`` is."""
         x = getattr(desk.training.worker, "x", None)
         if x is None:
             raise RefusalError("there is no training whose coefficients could be kept")
@@ -79,6 +74,5 @@ class CloseHandler(Uncharged[Close]):
     request = Close
 
     def run(self, desk: Desk, request: Close) -> Done:
-        """Forget it."""
         desk.end()
         return Done()

@@ -1,23 +1,20 @@
 """The party's side: a private model of its own columns on labels that are no secret."""
 
-import math
-
 import numpy as np
 
 from sottovoce.central.parallel import team
+from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import make_rows
-from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, within
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 
 __all__ = ["TrainOnLabelsHandler"]
 
 _LEAST_TRUTH = 1e-10  # 1 - 2 p of labels that are flipped with probability p
-_LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Squared())}
 
 
 class _Trained:
@@ -33,18 +30,16 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
     request = TrainOnLabels
 
     def plan(self, facts: PartyFacts, training: Training, request: TrainOnLabels) -> Event:
-        """Make the plan of `ReleasedLabelsPlan` from the party's declared bounds."""
         self._data_norm = facts.row_bound
         facts.one_a_row(request, "labels")
-        if request.loss not in _LOSSES:
+        if request.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {request.loss!r}")
         within("alpha", request.alpha)
         within("mu", request.mu, SMALLEST_MU, LARGEST_MU)
         within("flip_probability", request.flip_probability, 0.0, 0.5 * (1.0 - _LEAST_TRUTH))
         if request.label_bound != 0.0:
             within("label_bound", request.label_bound)
-        self._plan = ReleasedLabelsPlan(
-            loss=_LOSSES[request.loss],
+        self._plan = TRAININGS[request.loss](
             n_samples=facts.n_rows,
             n_features=facts.n_features,
             alpha=request.alpha,
@@ -57,13 +52,11 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         return self._plan.event
 
     def run(self, desk: Desk, request: TrainOnLabels) -> Trained:
-        """Train, and hold the coefficients until they are kept."""
-        plan, constant = self._plan, self._plan.intercept
+        plan, unit = self._plan, RowUnit(self._data_norm, self._plan.intercept)
         with team() as threads:
-            rows = make_rows(desk.table, data_norm=self._data_norm, constant=constant, names=None, team=threads)
+            rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
             solution = plan.solve(rows, request.labels, Streams(desk.seed), threads)
-        whole = math.sqrt(1.0 + constant**2)
-        weights = solution.weights[0]
-        x = np.append(weights[:-1] / (self._data_norm * whole), weights[-1] * constant / whole)
+        coef, intercept = unit.to_user(solution.weights)
+        x = np.append(coef[0], intercept[0])
         desk.training.worker, desk.training.intercept = _Trained(x), True
         return Trained(event_text(solution.event))

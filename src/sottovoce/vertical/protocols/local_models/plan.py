@@ -23,11 +23,11 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.losses import Logistic, Loss, Squared
+from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.charges import check_affordable, check_spent, require_row_bounds, split_mu
@@ -38,11 +38,11 @@ from sottovoce.vertical.protocols.exact.plan import alone, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.protocols.local_models.squared_on_labels import SquaredOnLabelsPlan
+from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 from sottovoce.vertical.wire import Done
 
 __all__ = ["LocalModelsPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,18 +75,14 @@ class LocalModelsPlan(LabelsOncePlan):
         for name, plan in self.party_plans.items():  # refuses wrong shares and plans before anything is spent
             magnitude(f"alpha / data_norm**2 of party {name!r}", plan.alpha)
 
-    @property
-    def party_loss(self) -> Loss:
-        """Loss of the other parties' models: it must be linear in the label, so that flips can be undone."""
-        return Logistic() if isinstance(self.loss, Logistic) else Squared()
-
     @cached_property
     def party_plans(self) -> dict[str, ReleasedLabelsPlan]:
         """The frozen plan of each other party's training."""
+        # their loss is linear in the label, so that flips can be undone
+        kind = TRAININGS.get(self.loss.name, SquaredOnLabelsPlan)
         mus = split_mu(self.mu_beside_labels, self.facts.others, self.budget_shares)
         return {
-            name: ReleasedLabelsPlan(
-                loss=self.party_loss,
+            name: kind(
                 n_samples=self.facts.n_samples,
                 n_features=self.facts.descriptions[name].n_features,
                 alpha=self.alpha / self.facts.descriptions[name].data_norm ** 2,

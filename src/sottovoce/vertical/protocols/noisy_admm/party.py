@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 
+from sottovoce._numerics import PIECE, ROUNDING_SLACK
 from sottovoce._validation import magnitude, number
-from sottovoce.central.plan import ROUNDING_SLACK
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
-from sottovoce.vertical.table.bounded import PIECE, bounded_pieces
+from sottovoce.vertical.table.bounded import bounded_pieces
 from sottovoce.vertical.wire import Done, Vector
 
 __all__ = ["NoisyAdmmWorker", "NoisyStartHandler", "NoisyStepHandler", "ScoreRelease", "score_release"]
@@ -269,7 +269,6 @@ class NoisyStartHandler(Uncharged[NoisyStart]):
     request = NoisyStart
 
     def plan(self, facts: PartyFacts, training: Training, request: NoisyStart) -> None:
-        """Make the release of one message from the party's declared bounds."""
         if not (training.penalty.is_quadratic and training.penalty.l2 > 0.0):
             raise RefusalError("noisy ADMM needs a quadratic penalty")
         self._row_bound = facts.row_bound
@@ -280,7 +279,6 @@ class NoisyStartHandler(Uncharged[NoisyStart]):
         release.mechanism  # noqa: B018
 
     def run(self, desk: Desk, request: NoisyStart) -> Done:
-        """Make the worker."""
         training = desk.training
         training.noise = desk.noise()
         training.worker = NoisyAdmmWorker(
@@ -295,7 +293,6 @@ class NoisyStepHandler(Handler[NoisyStep]):
     request = NoisyStep
 
     def plan(self, facts: PartyFacts, training: Training, request: NoisyStep) -> Event | None:
-        """Charge a message."""
         worker = training.open(NoisyAdmmWorker, request)
         facts.one_a_row(request, "shift")
         if worker.why_not:
@@ -303,6 +300,5 @@ class NoisyStepHandler(Handler[NoisyStep]):
         return worker.release.event if request.release else None
 
     def run(self, desk: Desk, request: NoisyStep) -> NoisyScores:
-        """Take it."""
         assert desk.training.noise is not None
         return desk.training.open(NoisyAdmmWorker, request).step(request, desk.training.noise)

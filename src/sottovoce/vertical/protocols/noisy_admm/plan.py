@@ -29,8 +29,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
@@ -55,8 +55,6 @@ from sottovoce.vertical.protocols.noisy_admm.party import ScoreRelease, score_re
 from sottovoce.vertical.wire import Done
 
 __all__ = ["NoisyAdmmPlan"]
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.plan import ROUNDING_SLACK
+from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
@@ -112,12 +112,10 @@ class SendFeaturesHandler(Handler[SendFeatures]):
     request = SendFeatures
 
     def plan(self, facts: PartyFacts, training: Training, request: SendFeatures) -> Event:
-        """Make the release from the party's declared bounds."""
         self._row_bound = facts.row_bound
         self._release = FeatureRelease(within("mu", request.mu, SMALLEST_MU, LARGEST_MU), facts.nonnegative)
         self._release.check()
         return self._release.event
 
     def run(self, desk: Desk, request: SendFeatures) -> Features:
-        """Release."""
         return self._release.release(desk.table, self._row_bound, desk.noise())

@@ -30,9 +30,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses.base import Loss
@@ -57,8 +57,6 @@ from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFea
 from sottovoce.vertical.wire import Done
 
 __all__ = ["HeldCoefficients", "NoisyFeaturesPlan"]
-
-Vector = NDArray[np.float64]
 
 _FOLDS: Final = 5
 
@@ -268,7 +266,7 @@ class _Kept:
         return np.asarray(self._weights * self._loss.curvature(y, m))
 
 
-def _table(name: str, entries: Vector, n_rows: int, n_columns: int) -> NDArray[np.float64]:
+def _table(name: str, entries: Vector, n_rows: int, n_columns: int) -> Vector:
     if len(entries) != n_rows * n_columns:
         raise PartyError(f"party {name!r} sent {len(entries)} numbers for a table of {n_rows} x {n_columns}.")
     return entries.reshape(n_rows, n_columns)

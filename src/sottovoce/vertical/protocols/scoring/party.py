@@ -24,7 +24,6 @@ class ScoreHandler(Uncharged[Score]):
     request = Score
 
     def run(self, desk: Desk, request: Score) -> Scores:
-        """Return one number a row."""
         part = desk.part(request.model)
         return Scores(desk.columns().times(part.coef) + part.intercept)
 
@@ -35,7 +34,6 @@ class ShowFeaturesHandler(Uncharged[ShowFeatures]):
     request = ShowFeatures
 
     def run(self, desk: Desk, request: ShowFeatures) -> ShownFeatures:
-        """Return them row by row."""
         return ShownFeatures(_dense(desk.table))
 
 
@@ -45,13 +43,11 @@ class ShowColumnHandler(Unprotected[ShowColumn]):
     request = ShowColumn
 
     def plan(self, facts: PartyFacts, training: Training, request: ShowColumn) -> Event:
-        """Refuse a column that is not there."""
         if request.column >= facts.n_features:
             raise RefusalError(f"it has no column {request.column}")
         return super().plan(facts, training, request)
 
     def run(self, desk: Desk, request: ShowColumn) -> ShownColumn:
-        """Return its entries."""
         return ShownColumn(_dense(desk.table[:, [request.column]]))
 
 

@@ -1,6 +1,6 @@
 r"""The privacy loss of exponential mechanisms beside Gaussian releases and randomised responses, in any order.
 
-Let V_k be the profile of k adaptively chosen e-bounded-range mechanisms (`sottovoce.privacy.bounded_range_profile`),
+Let V_k be the profile of k adaptively chosen e-bounded-range mechanisms (`sottovoce.privacy.profiles.bounded_range`),
 and L the privacy loss of all Gaussian releases and responses together, whose law does not depend on the data. Then the
 whole, in whatever order and with everything before in sight, has
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sottovoce.privacy.bounded_range_profile import BoundedRangeProfile
+from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile
 
 __all__ = ["mixed_delta"]
 

@@ -1,0 +1,1 @@
+"""The privacy curves of single mechanisms, as accountants need them: one file each."""

@@ -1,0 +1,69 @@
+"""The public facts of a run: checked once, shown by every plan; and the unit in which solvers see rows."""
+
+import math
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+
+from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.parallel import Team
+from sottovoce.central.row_unit import RowUnit
+from sottovoce.central.rows import make_rows
+from sottovoce.estimators._solvers import SOLVERS, make_plan
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Squared
+from sottovoce.privacy.adjacency import Adjacency
+
+FACTS = {
+    "loss": Logistic(), "n_samples": 1000, "n_features": 5, "n_models": 2, "alpha": 1e-3, "constant": 0.2,
+    "epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ZERO_OUT, "label_bound": None,
+}  # fmt: skip
+
+
+def facts(**changed):
+    return TrainingFacts(**{**FACTS, **changed})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_samples", 0), ("n_samples", 2**53 + 1), ("n_samples", 10.0), ("n_features", 0), ("n_models", 0),
+        ("alpha", -1e-9), ("alpha", math.nan), ("constant", -0.1), ("constant", math.inf), ("epsilon", 0.0),
+        ("epsilon", math.nan), ("delta", 1.0), ("delta", None), ("label_bound", 0.0), ("label_bound", math.nan),
+    ],
+)  # fmt: skip
+def test_facts_that_make_no_sense_are_refused(name, value):
+    with pytest.raises(ParameterError, match=name):
+        facts(**{name: value})
+
+
+def test_they_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        facts().epsilon = 2.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_a_plan_shows_its_facts(solver, epsilon):
+    given = facts(epsilon=epsilon, loss=Squared() if solver == "adassp" else Logistic(), label_bound=2.0)
+    plan = make_plan(solver, given, tol=1e-3, max_iter=10)
+    for field in fields(TrainingFacts):
+        assert getattr(plan, "intercept" if field.name == "constant" else field.name) == getattr(given, field.name)
+    assert (plan.n_weights, plan.is_private) == (6, epsilon == 1.0)
+    assert plan.alpha_scaled == 1e-3 / (1.0 + 0.2**2)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.5])
+def test_weights_and_coefficients_predict_the_same(constant):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (20, 3))
+    unit, team = RowUnit(2.0, constant), Team(1, None)
+    rows = make_rows(X, data_norm=2.0, constant=constant, names=None, team=team)
+    weights = rng.normal(size=(2, rows.n_weights))
+    coef, intercept = unit.to_user(weights)
+    for line in range(2):
+        np.testing.assert_allclose(rows.margins(weights[line], team), X @ coef[line] + intercept[line], rtol=1e-12)
+    assert rows.constant == unit.entry
+    assert (rows.scale == unit.scale).all()
+    assert (rows.divisor <= 1.0).all()
