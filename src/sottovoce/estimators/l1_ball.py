@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, whole_number
@@ -96,7 +96,7 @@ class DPBallEstimator(DPLinearEstimator):
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
         return make_bounded_rows(X, data_bound=self._entry(), constant=plan.intercept, names=names, team=threads)
 
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()
         coef = weights[:, : plan.n_features] * (unit / self._entry())
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))

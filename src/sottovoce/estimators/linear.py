@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
@@ -61,7 +61,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     )
     verbose: int = parameter("int", default=0, text="1 shows a progress bar on stderr.")
 
-    coef_: NDArray[np.float64] = attribute("ndarray")
+    coef_: Vector = attribute("ndarray")
     intercept_: Any = attribute("float or ndarray")
     n_iter_: int = attribute("int")
 
@@ -82,7 +82,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
 
     @abstractmethod
-    def _targets(self, labels: Any) -> list[NDArray[np.float64]]:
+    def _targets(self, labels: Any) -> list[Vector]:
         """Return what each binary model is trained on."""
 
     # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
@@ -104,7 +104,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows: ...
 
     @abstractmethod
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
 
     # --- the same for all
@@ -192,7 +192,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
-    def _train(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, run: Run[Plan]) -> Solution:
+    def _train(self, X: Any, targets: list[Vector], plan: Plan, run: Run[Plan]) -> Solution:
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
@@ -259,7 +259,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         given = "n_public" if self.n_public is not None else "n_samples"
         return f"{given} = {n_samples}, n_features = {n_features} and their names"
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> Vector:
         """Return the score of each row by each binary model."""
         check_is_fitted(self)
         weights = np.atleast_2d(self.coef_).T

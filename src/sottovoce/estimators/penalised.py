@@ -2,9 +2,7 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import magnitude
 from sottovoce.central.facts import TrainingFacts
@@ -98,5 +96,5 @@ class DPPenalisedEstimator(DPLinearEstimator):
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
         return make_rows(X, data_norm=self._norm(), constant=plan.intercept, names=names, team=threads)
 
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         return RowUnit(self._norm(), plan.intercept).to_user(weights)

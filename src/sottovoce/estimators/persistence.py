@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
+from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.lasso import DPLasso
@@ -219,7 +219,7 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             )
 
 
-def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Vector:
     values = np.array(decode(fitted[name]), dtype=np.float64)
     if values.shape != shape:
         raise ModelFormatError(f"{name} has the shape {values.shape} instead of {shape}: damaged file.")
