@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,13 @@ from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.reading import check_public_sizes, public_size
+from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.randomness import Streams
-
-if TYPE_CHECKING:
-    from sottovoce.estimators.search.plan import SearchPlan
 
 __all__ = ["NOT_COVERED", "PlanT", "PrivateEstimator", "Run"]
 
@@ -35,9 +33,7 @@ NOT_COVERED: Final = (
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
-
-
-PlanT = TypeVar("PlanT", Plan, "SearchPlan")
+PlanT = TypeVar("PlanT", Plan, SearchPlan)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -29,8 +30,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         fine. None reads the list from y, with a warning, and the receipt says so.""",
     )
 
-    coef_: NDArray[np.float64] = attribute("ndarray of shape (1, n_features) or (n_classes, n_features)")
-    intercept_: NDArray[np.float64] = attribute("ndarray of shape (1,) or (n_classes,)")
+    coef_: Vector = attribute("ndarray of shape (1, n_features) or (n_classes, n_features)")
+    intercept_: Vector = attribute("ndarray of shape (1,) or (n_classes,)")
     classes_: NDArray[Any] = attribute("ndarray of shape (n_classes,)")
 
     def public_classes(self) -> NDArray[Any] | None:
@@ -79,7 +80,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         labels: NDArray[Any] = y
         return labels
 
-    def _targets(self, labels: NDArray[Any]) -> list[NDArray[np.float64]]:
+    def _targets(self, labels: NDArray[Any]) -> list[Vector]:
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [np.where(labels == name, 1.0, -1.0) for name in positive]
 
@@ -94,7 +95,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             )
         return tuple(lines)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Vector:
         """Return the score of each row: (n_samples,) for two classes, else (n_samples, n_classes).
 
         Parameters
@@ -132,7 +133,7 @@ class LogisticClassifier(DPLinearClassifier):
     def _make_loss(self) -> Loss:
         return Logistic()
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class (columns in the order of ``classes_``).
 
         With more than two classes the one-vs-rest probabilities are scaled to sum to one.
@@ -153,7 +154,7 @@ class LogisticClassifier(DPLinearClassifier):
         total = each.sum(axis=1, keepdims=True)
         return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithm of `predict_proba`.
 
         Parameters

@@ -1,10 +1,10 @@
 """The estimators on the l1 ball: bounds on entries in place of norms, a radius in place of a penalty."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude, whole_number
@@ -53,6 +53,15 @@ class DPBallEstimator(DPLinearEstimator):
 
     n_iter_: int = attribute(text="Steps of each model; follows from public facts.")
 
+    _bound: ClassVar = ("data_bound", "entries beyond were clipped to it")
+
+    def _entry(self) -> float:
+        return magnitude(
+            "data_bound", self.data_bound,
+            remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
+            "Larger entries are clipped to it.",
+        )  # fmt: skip
+
     def _target_unit(self) -> float:
         """Return what a label of size 1 means in the unit of y."""
         return 1.0
@@ -61,11 +70,7 @@ class DPBallEstimator(DPLinearEstimator):
         return 0.0, 1.0 if self.fit_intercept else 0.0
 
     def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        bound = magnitude(
-            "data_bound", self.data_bound,
-            remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
-            "Larger entries are clipped to it.",
-        )  # fmt: skip
+        bound = self._entry()
         radius = magnitude(
             "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
@@ -85,19 +90,13 @@ class DPBallEstimator(DPLinearEstimator):
                 "offer. Convert the table once with its method to_npy, and give the memory map that it returns."
             )
 
-    def _bound_assumption(self) -> str:
-        return f"data_bound = {encode(self.data_bound)} (entries beyond were clipped to it)"
-
     def _penalty(self, plan: Plan) -> dict[str, object]:
         return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
 
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
-        assert self.data_bound is not None
-        bound = float(self.data_bound)
-        return make_bounded_rows(X, data_bound=bound, constant=plan.intercept, names=names, team=threads)
+        return make_bounded_rows(X, data_bound=self._entry(), constant=plan.intercept, names=names, team=threads)
 
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        assert self.data_bound is not None
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()
-        coef = weights[:, : plan.n_features] * (unit / float(self.data_bound))
+        coef = weights[:, : plan.n_features] * (unit / self._entry())
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))

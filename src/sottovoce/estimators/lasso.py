@@ -1,8 +1,6 @@
 """Private lasso."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce._parameters import estimator
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
@@ -53,5 +51,5 @@ class DPLasso(DPBallEstimator, DPLinearRegressor):
     def _label_bound(self) -> float:
         return 1.0
 
-    def _targets(self, labels: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def _targets(self, labels: Vector) -> list[Vector]:
         return [target / self._target_unit() for target in super()._targets(labels)]

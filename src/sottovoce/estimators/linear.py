@@ -5,15 +5,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
@@ -60,7 +61,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     )
     verbose: int = parameter("int", default=0, text="1 shows a progress bar on stderr.")
 
-    coef_: NDArray[np.float64] = attribute("ndarray")
+    coef_: Vector = attribute("ndarray")
     intercept_: Any = attribute("float or ndarray")
     n_iter_: int = attribute("int")
 
@@ -81,10 +82,12 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
 
     @abstractmethod
-    def _targets(self, labels: Any) -> list[NDArray[np.float64]]:
+    def _targets(self, labels: Any) -> list[Vector]:
         """Return what each binary model is trained on."""
 
-    # --- how the weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
+    # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
+
+    _bound: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
 
     @abstractmethod
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
@@ -94,10 +97,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
 
     @abstractmethod
-    def _bound_assumption(self) -> str:
-        """Return what the receipt says of the public bound on the rows."""
-
-    @abstractmethod
     def _penalty(self, plan: Plan) -> dict[str, object]:
         """Return what the receipt says of the penalty or constraint."""
 
@@ -105,7 +104,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows: ...
 
     @abstractmethod
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
 
     # --- the same for all
@@ -193,7 +192,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
-    def _train(self, X: Any, targets: list[NDArray[np.float64]], plan: Plan, run: Run[Plan]) -> Solution:
+    def _train(self, X: Any, targets: list[Vector], plan: Plan, run: Run[Plan]) -> Solution:
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
@@ -214,17 +213,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     ) -> Guarantee:
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
-        Parameters
-        ----------
-        plan : Plan
-        solution : Solution
-            Its event and what rules chose are told; the weights are not looked at.
-        seeded : bool
-        steps : sequence of str
-            Fitted steps before the model in its pipeline.
-        charge : Charge or None
+        Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
+        ones before the model in its pipeline.
         """
-        private = math.isfinite(plan.epsilon)
+        private, (bound, beyond) = math.isfinite(plan.epsilon), self._bound
         return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
@@ -235,7 +227,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             event=solution.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                self._bound_assumption(),
+                f"{bound} = {encode(getattr(self, bound))} ({beyond})",
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
                 *plan.assumptions,
@@ -267,7 +259,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         given = "n_public" if self.n_public is not None else "n_samples"
         return f"{given} = {n_samples}, n_features = {n_features} and their names"
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> Vector:
         """Return the score of each row by each binary model."""
         check_is_fitted(self)
         weights = np.atleast_2d(self.coef_).T

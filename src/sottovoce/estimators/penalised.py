@@ -1,12 +1,9 @@
 """The estimators with an L2 penalty: a bound on the norm of a row, and a choice of solvers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
@@ -66,12 +63,17 @@ class DPPenalisedEstimator(DPLinearEstimator):
         text="Passes over the data of each model; follows from public facts and noisy releases only."
     )
 
-    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        magnitude(
+    _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
+
+    def _norm(self) -> float:
+        return magnitude(
             "data_norm", self.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it.",
         )  # fmt: skip
+
+    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
+        self._norm()
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=remedy)
@@ -84,9 +86,6 @@ class DPPenalisedEstimator(DPLinearEstimator):
     def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
         return make_plan(self.solver, facts, self.solver_options, tol=tol, max_iter=max_iter)
 
-    def _bound_assumption(self) -> str:
-        return f"data_norm = {encode(self.data_norm)} (longer rows were shortened to it)"
-
     def _penalty(self, plan: Plan) -> dict[str, object]:
         return {
             "alpha": plan.alpha,
@@ -95,9 +94,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
         }
 
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
-        assert self.data_norm is not None
-        return make_rows(X, data_norm=float(self.data_norm), constant=plan.intercept, names=names, team=threads)
+        return make_rows(X, data_norm=self._norm(), constant=plan.intercept, names=names, team=threads)
 
-    def _unscaled(self, plan: Plan, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        assert self.data_norm is not None
-        return RowUnit(float(self.data_norm), plan.intercept).to_user(weights)
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        return RowUnit(self._norm(), plan.intercept).to_user(weights)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import write_whole
+from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.lasso import DPLasso
@@ -26,11 +26,11 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceErro
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema
 
-__all__ = ["load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
+__all__ = ["ESTIMATORS", "load_model", "model_from_json", "model_to_json", "save_model", "tied_to_schema"]
 
 _FORMAT: Final = "sottovoce-model"
 _VERSION: Final = 1
-_ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
+ESTIMATORS: Final[dict[str, type[DPLinearEstimator]]] = {
     kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
 }
 
@@ -96,9 +96,9 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
 
 def model_to_json(estimator: DPLinearEstimator, *, schema: Schema | None = None) -> str:
     """Return a trained model as the text of a JSON file; see `save_model`."""
-    kind = _ESTIMATORS.get(type(estimator).__name__)
+    kind = ESTIMATORS.get(type(estimator).__name__)
     if type(estimator) is not kind:
-        raise ParameterError(f"only {', '.join(_ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
+        raise ParameterError(f"only {', '.join(ESTIMATORS)} can be stored as a model; got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     if hasattr(estimator, "classes_") and estimator.classes_.dtype.kind not in "UiufbO":
         raise ParameterError(
@@ -144,10 +144,10 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
         raise ModelFormatError(f"this is no model file: it is not JSON ({error}).") from None
     _check_format(content)
     try:
-        kind = _ESTIMATORS.get(content["estimator"])
+        kind = ESTIMATORS.get(content["estimator"])
         if kind is None:
             raise ModelFormatError(
-                f"the model is a {content['estimator']!r}; this version of sottovoce knows {', '.join(_ESTIMATORS)}. "
+                f"the model is a {content['estimator']!r}; this version of sottovoce knows {', '.join(ESTIMATORS)}. "
                 "Update sottovoce."
             )
         estimator = kind(**_decode_parameters(kind, content["parameters"]))
@@ -219,7 +219,7 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             )
 
 
-def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Vector:
     values = np.array(decode(fitted[name]), dtype=np.float64)
     if values.shape != shape:
         raise ModelFormatError(f"{name} has the shape {values.shape} instead of {shape}: damaged file.")

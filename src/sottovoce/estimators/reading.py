@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sottovoce._numerics import PIECE, Vector
 from sottovoce._validation import refuse_masked
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import DataError, ParameterError
@@ -31,7 +32,6 @@ __all__ = [
     "refuse_copy_of_map",
 ]
 
-_ROWS: Final = 8192  # multiplied at a time
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 
 
@@ -135,11 +135,11 @@ def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:
     validate_data(estimator, header, reset=reset, ensure_min_samples=0)
 
 
-def products(X: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def products(X: NDArray[Any], weights: Vector) -> Vector:
     """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix."""
     out = np.empty((len(X), weights.shape[1]))
-    for lo in range(0, len(X), _ROWS):
-        np.matmul(X[lo : lo + _ROWS], weights, out=out[lo : lo + _ROWS])
+    for lo in range(0, len(X), PIECE):
+        np.matmul(X[lo : lo + PIECE], weights, out=out[lo : lo + PIECE])
     return out
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds
@@ -27,7 +27,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         text="Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.",
     )
 
-    coef_: NDArray[np.float64] = attribute("ndarray of shape (n_features,)")
+    coef_: Vector = attribute("ndarray of shape (n_features,)")
     intercept_: float = attribute("float")
 
     def _make_loss(self) -> Loss:
@@ -52,7 +52,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         """Return what a receipt says of the bounds on the labels."""
         return (f"label_bounds = {tuple(encode(self.label_bounds))} (labels beyond were clipped to them)",)
 
-    def read_labels(self, y: Any) -> NDArray[np.float64]:
+    def read_labels(self, y: Any) -> Vector:
         """Return the labels as doubles, those outside the bounds clipped to them; NaN and infinity are refused.
 
         A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
@@ -70,14 +70,14 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             )
         return np.clip(values, *self.label_range())
 
-    def _targets(self, labels: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def _targets(self, labels: Vector) -> list[Vector]:
         return [labels - self._middle()]
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         coef, intercept = self._unscaled(plan, solution.weights)
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Vector:
         """Predict the label of each row.
 
         Parameters

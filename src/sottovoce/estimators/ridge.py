@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import number
 from sottovoce.central.plan import Plan, Solution
@@ -61,12 +61,12 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         text=options_text('``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'),
     )
 
-    least_squares_: NDArray[np.float64] | None = attribute(
+    least_squares_: Vector | None = attribute(
         "ndarray of shape (n_features + 1,) or (n_features,), or None",
         """Unpenalised coefficients, corrected for the noise, the intercept last (where there is one); zeros where the
         noise hides them. None for other solvers than ``"adassp"``.""",
     )
-    standard_errors_: NDArray[np.float64] | None = attribute(
+    standard_errors_: Vector | None = attribute(
         "ndarray of the same shape, or None",
         "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
     )
@@ -82,7 +82,7 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
                 np.column_stack([coef, intercept]) if self.fit_intercept else coef
             )
 
-    def confidence_intervals(self, level: float = 0.95) -> NDArray[np.float64]:
+    def confidence_intervals(self, level: float = 0.95) -> Vector:
         r"""Return confidence intervals for the coefficients of the linear model, noise included.
 
         The target is beta and b of y = x'beta + b + e with E[e | x] = 0 and equal variances: the unpenalised

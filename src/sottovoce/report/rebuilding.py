@@ -19,9 +19,9 @@ import numpy as np
 from sottovoce._plain_data import canonical_text, decode
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.persistence import ESTIMATORS
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.estimators.ties import decode_classes
@@ -32,9 +32,6 @@ from sottovoce.privacy.guarantee import Guarantee
 
 __all__ = ["NO_RUN", "made_again", "releases"]
 
-_CENTRAL: Final[dict[str, type[DPLinearEstimator]]] = {
-    kind.__name__: kind for kind in (DPRidge, DPLogisticRegression, DPLinearSVC, DPLasso, DPSparseLogisticRegression)
-}
 _TUPLES: Final = ("label_bounds", "coef_bounds")
 _STEPS: Final = "fitted before it in a pipeline"
 # what a vertical training tells of itself without any rule behind it
@@ -78,7 +75,7 @@ def made_again(receipt: Guarantee) -> Guarantee:
 def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     if "search" in parameters:
         return _search(receipt, parameters)
-    if parameters.get("estimator") in _CENTRAL:
+    if parameters.get("estimator") in ESTIMATORS:
         return _central(receipt, parameters)
     if "described" in parameters:
         return _vertical(receipt, parameters)
@@ -96,7 +93,7 @@ def _central(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
 
 
 def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEstimator:
-    estimator = _CENTRAL[parameters["estimator"]](**{**_arguments(parameters), **changed})
+    estimator = ESTIMATORS[parameters["estimator"]](**{**_arguments(parameters), **changed})
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(parameters["classes"])
         given = estimator.public_classes()

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
 from sottovoce.privacy.adjacency import Adjacency
@@ -39,6 +39,8 @@ class SearchPlan:
     n_features : int
     """
 
+    is_private: ClassVar[bool] = True  # there is no search without noise
+
     epsilon: float
     delta: float
     adjacency: Adjacency
@@ -63,11 +65,6 @@ class SearchPlan:
     def event_of(self, trial: Event) -> Event:
         """Return the event of a search whose trials cost ``trial``."""
         return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
-
-    @property
-    def is_private(self) -> bool:
-        """True: there is no search without noise."""
-        return True
 
     def settle(self) -> None:
         """Compute the noise, or refuse a budget that none can meet."""

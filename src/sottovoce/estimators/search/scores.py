@@ -8,9 +8,9 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude
 from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.parallel import team
@@ -54,9 +54,7 @@ def scoring_for(
     return name, 2.0 * math.log(n_classes)
 
 
-def row_losses(
-    name: str, bound: float, model: DPLinearEstimator, X: Any, y: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vector:
     """Return the loss of each row, within [0, ``bound``] whatever the row is.
 
     Parameters
@@ -92,7 +90,7 @@ def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussi
 
 
 def release_sum(
-    losses: NDArray[np.float64],
+    losses: Vector,
     bound: float,
     *,
     adjacency: Adjacency,
@@ -117,12 +115,12 @@ def release_sum(
     return float(noisy[0]), event
 
 
-def _margins(model: DPLinearEstimator, X: Any) -> NDArray[np.float64]:
+def _margins(model: DPLinearEstimator, X: Any) -> Vector:
     """Return the margin of each row for each weight vector, shape (n, k)."""
     n = X.shape[0]
     rows = Rows(X, np.ones(n), np.ones(n), 0.0)
     with team() as threads:
         columns = [rows.margins(w, threads) for w in np.atleast_2d(model.coef_)]
     with np.errstate(invalid="ignore", over="ignore"):
-        out: NDArray[np.float64] = np.column_stack(columns) + np.atleast_1d(model.intercept_)
+        out: Vector = np.column_stack(columns) + np.atleast_1d(model.intercept_)
     return out

@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
@@ -264,7 +265,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
             self.guarantee_ = best.guarantee_ = replace(receipt, model=model_digest(best))
         return self
 
-    def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, NDArray[np.float64]]:
+    def _read(self, X: Any, y: Any) -> tuple[DPLinearEstimator, Any, Any, Vector]:
         """Return the estimator with its public class list, X, y, and y as numbers for the scores."""
         prototype: DPLinearEstimator = clone(self.estimator)
         X, y = read_rows(prototype, X, y)
@@ -304,21 +305,21 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         return predicted
 
     @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Vector:
         """Return the scores of the best model; see its ``decision_function``."""
-        scores: NDArray[np.float64] = self._best().decision_function(X)
+        scores: Vector = self._best().decision_function(X)
         return scores
 
     @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Vector:
         """Return the probabilities of the best model; see its ``predict_proba``."""
-        probabilities: NDArray[np.float64] = self._best().predict_proba(X)
+        probabilities: Vector = self._best().predict_proba(X)
         return probabilities
 
     @available_if(_best_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithms of `predict_proba`."""
-        logarithms: NDArray[np.float64] = self._best().predict_log_proba(X)
+        logarithms: Vector = self._best().predict_log_proba(X)
         return logarithms
 
     def score(self, X: Any, y: Any) -> float:
@@ -347,18 +348,8 @@ def search_receipt(
 ) -> Guarantee:
     """Return the receipt of a search.
 
-    Parameters
-    ----------
-    plan : SearchPlan
-    best : DPLinearEstimator
-        With the arguments of the best trial and the parameters that the user gave.
-    trial : Guarantee
-        Receipt of the best trial alone.
-    event : Event
-    seeded : bool
-    steps : sequence of str
-        Fitted steps before the search in its pipeline.
-    charge : Charge or None
+    ``best`` has the arguments of the best trial and what the user gave; ``trial`` is the receipt of that trial alone;
+    ``steps`` are the fitted ones before the search in its pipeline.
     """
     return make_receipt(
         epsilon=plan.epsilon,
@@ -403,7 +394,7 @@ def _best_of(
     trials: Sequence[_Trial],
     plan: SearchPlan,
     train: tuple[Any, Any],
-    scored: tuple[Any, NDArray[np.float64]],
+    scored: tuple[Any, Vector],
     noise: np.random.Generator,
 ) -> tuple[float, dict[str, Any], DPLinearEstimator]:
     """Run the trials and return the best one with its score; what the others were leaves this function in no way."""
