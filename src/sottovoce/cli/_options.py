@@ -108,7 +108,7 @@ def argument(metavar: str | None, text: str) -> Any:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with an option for each field of its groups: the parameters that are dataclasses."""
     hints = get_type_hints(command, include_extras=True)
-    del hints["return"]
+    hints.pop("return", None)
 
     @wraps(command)
     def run(**given: Any) -> None:
