@@ -222,8 +222,8 @@ class Moments:
     def to_bytes(self) -> bytes:
         """Return the sums as bytes.
 
-        The format: `Sealed` with the name ``SVMOMENT``; in the header ``d``, ``n_folds``, ``identity`` (hexadecimal)
-        and ``count``; the sums ``first`` and ``second`` as little-endian doubles in C order.
+        The format: `sottovoce.local.stored.Sealed` with the name ``SVMOMENT``; in the header ``d``, ``n_folds``,
+        ``identity`` (hexadecimal) and ``count``; the sums ``first`` and ``second`` as little-endian doubles in C order.
         """
         fields = {"d": self.d, "n_folds": self.n_folds, "identity": self.identity.hex(), "count": self.count.tolist()}
         return _FORMAT.to_bytes(fields, self.first.astype("<f8").tobytes() + self.second.astype("<f8").tobytes())

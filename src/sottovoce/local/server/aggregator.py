@@ -252,9 +252,10 @@ class Aggregator:
     def to_bytes(self) -> bytes:
         """Return everything that was added up as bytes.
 
-        The format: `Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its canonical text), ``rejected``,
-        ``index_counts``, ``kept`` (number of kept reports, or null) and ``moments`` (length of what follows); the sums
-        as `Moments.to_bytes` writes them; the seeds of the kept reports as u64 and their indices as u16, little-endian.
+        The format: `sottovoce.local.stored.Sealed` with the name ``SVREPSUM``; in the header ``protocol`` (its
+        canonical text), ``rejected``, ``index_counts``, ``kept`` (number of kept reports, or null) and ``moments``
+        (length of what follows); the sums as `Moments.to_bytes` writes them; the seeds of the kept reports as u64 and
+        their indices as u16, little-endian.
         """
         sums = self.moments.to_bytes()
         seeds, indices = self._reports()
