@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce._validation import bounds, choice, number, whole_number
+from sottovoce._validation import bounds, choice, filled_text, number, truth, whole_number
 from sottovoce.exceptions import ParameterError
 
 LIMITS = [{}, {"above": 0.0}, {"at_least": 0.0}, {"below": 1.0}, {"at_most": 1.0}, {"above": 0.0, "at_most": 1.0}]
@@ -159,3 +159,16 @@ def test_bounds_that_are_good(value):
 def test_bounds_that_are_bad(value, message):
     with pytest.raises(ParameterError, match=message):
         bounds("label_bounds", value, remedy="Give both.")
+
+
+def test_truth_values_and_texts():
+    assert truth("private", False) is False
+    assert filled_text("unit", " a row") == " a row"
+    for value in (1, None, "True", np.True_):
+        with pytest.raises(ParameterError, match="private must be True or False; got"):
+            truth("private", value)
+    for value in ("", "  ", None, 3):
+        with pytest.raises(ParameterError, match="unit must be a string that is not empty; got"):
+            filled_text("unit", value)
+    with pytest.raises(ParameterError, match="who must be a string that is not empty, or None; got"):
+        filled_text("who", "", or_none=True)

@@ -378,12 +378,11 @@ class _Tap(ABC):
         self._streams = 0
         self._inside = 0  # a mechanism: what it draws itself is no draw past it
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Do not note what is drawn in here."""
+    def honest(self, release: Callable[..., Any], *given: Any) -> Any:
+        """Return what a mechanism gives out; what it draws itself is not noted."""
         self._inside += 1
         try:
-            yield
+            return release(*given)
         finally:
             self._inside -= 1
 
@@ -569,36 +568,23 @@ def _replacements(tap: _Tap) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     one_batch, in_sequence = passes.batch_pass, sequential.sequential_batch
 
     def released(self: GridGaussian, ticks: NDArray[np.int64], noise: Any) -> Any:
-        def honest() -> Vector:
-            with tap.inside():
-                return gaussian(self, ticks, noise)[0]
-
-        return tap.gaussian(self, ticks, honest), self.event
+        return tap.gaussian(self, ticks, lambda: tap.honest(gaussian, self, ticks, noise)[0]), self.event
 
     def selected(self: ExponentialMechanism, scores: NDArray[np.int64], noise: Any) -> Any:
-        def honest() -> int:
-            with tap.inside():
-                return select(self, scores, noise)[0]
-
-        return tap.selection(self, scores, honest), self.event
+        return tap.selection(self, scores, lambda: tap.honest(select, self, scores, noise)[0]), self.event
 
     def selected_among_sparse(self: SparseScores, mechanism: ExponentialMechanism, noise: Any) -> tuple[int, int]:
         sums = self.sums()
 
         def honest() -> int:
-            with tap.inside():
-                column, sign = sparse(self, mechanism, noise)
-            return column if sign > 0 else column + len(sums)
+            column, sign = tap.honest(sparse, self, mechanism, noise)
+            return int(column if sign > 0 else column + len(sums))
 
         place = tap.selection(mechanism, np.concatenate([-sums, sums]), honest)
         return place % len(sums), 1 if place < len(sums) else -1
 
     def answered(self: RandomizedResponse, labels: Vector, generator: Any) -> Any:
-        def honest() -> Vector:
-            with tap.inside():
-                return response(self, labels, generator)[0]
-
-        return tap.response(self, labels, honest), self.event
+        return tap.response(self, labels, lambda: tap.honest(response, self, labels, generator)[0]), self.event
 
     def stream(self: Streams, purpose: Purpose) -> np.random.Generator:
         if purpose not in self._streams:

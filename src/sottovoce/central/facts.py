@@ -24,7 +24,7 @@ class TrainingFacts:
     n_models : int
         Binary models trained on the same rows (one-vs-rest); each gets an equal part of the budget.
     alpha : float
-        L2 penalty for rows in units of ``data_norm``, the intercept's column included.
+        L2 penalty for rows in units of ``data_norm``, the intercept's column included; 0 for none.
     constant : float
         Value of the intercept's column in units of ``data_norm``; 0 for none.
     epsilon, delta : float

@@ -197,7 +197,7 @@ class Plan(ABC):
             "n_samples": self.n_samples,
             "n_features": self.n_features,
             "n_models": self.n_models,
-            "alpha": self.alpha,
+            **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,

@@ -108,7 +108,7 @@ def argument(metavar: str | None, text: str) -> Any:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with an option for each field of its groups: the parameters that are dataclasses."""
     hints = get_type_hints(command, include_extras=True)
-    del hints["return"]
+    hints.pop("return", None)
 
     @wraps(command)
     def run(**given: Any) -> None:
@@ -127,7 +127,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _flat(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for name, kind in hints.items():
         if is_dataclass(kind):
-            yield from _flat(get_type_hints(kind), {field.name: field.default for field in fields(kind)})
+            yield from _flat(
+                get_type_hints(kind, include_extras=True), {field.name: field.default for field in fields(kind)}
+            )
         else:
             yield name, kind, defaults[name]
 

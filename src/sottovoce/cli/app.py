@@ -14,7 +14,7 @@ import typer
 from sottovoce.cli._lazy import LazyGroup
 from sottovoce.exceptions import SottovoceError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "as_options", "main"]
 
 
 class _Commands(LazyGroup):
@@ -33,7 +33,7 @@ class _Commands(LazyGroup):
                 return super().invoke(ctx)
             except SottovoceError as error:
                 text = "\n".join((f"error: {error}", *getattr(error, "__notes__", ())))
-                typer.echo(_ARGUMENT.sub(_as_option, text), err=True)
+                typer.echo(as_options(text), err=True)
                 raise typer.Exit(2) from None
             except OSError as error:
                 if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is no error
@@ -47,6 +47,11 @@ class _Commands(LazyGroup):
 _ARGUMENT = re.compile(
     r"\b(another_run|delimiter|duplicates|format|header|overwrite|same_unit|target)=(True|False|\"(\.\.\.|[\w-]+)\")"
 )
+
+
+def as_options(text: str) -> str:
+    """Return a message with the options of the command line in place of the arguments of Python."""
+    return _ARGUMENT.sub(_as_option, text)
 
 
 def _as_option(found: re.Match[str]) -> str:

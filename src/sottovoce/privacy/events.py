@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import AccountingError, ParameterError
-from sottovoce.privacy.trials import TrialCount
+from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
 
 __all__ = [
     "KINDS",
@@ -80,7 +80,7 @@ class Event:
 
     def describe(self) -> str:
         """Return the event in words, one line a release."""
-        return self.words.format(**vars(self))
+        return self.words.format(**vars(self)) if self.words else repr(self)
 
 
 def _plain(value: Any) -> object:
@@ -311,7 +311,7 @@ class RepeatAndSelectEvent(Event):
     """
 
     event: Annotated[Event, _Rule(_event, event_from_dict)]
-    mean: Annotated[float, _Rule(partial(number, at_least=1.0))]
+    mean: Annotated[float, _Rule(partial(number, at_least=1.0, at_most=MOST_TRIALS))]
     shape: Annotated[float, _Rule(partial(number, at_least=0.0, infinite=True))]
     kind: ClassVar[str] = "repeat-and-select"
 

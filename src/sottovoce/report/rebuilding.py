@@ -178,7 +178,7 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
 
 
 def _local(parameters: Mapping[str, Any]) -> Guarantee:
-    from sottovoce.local.fits.fitting import local_receipt
+    from sottovoce.local.fits.receipts import local_receipt
 
     if not re.fullmatch("[0-9a-f]{16}", parameters["protocol"]):
         raise ParameterError(f"protocol must be 16 hexadecimal digits; got {parameters['protocol']!r}.")

@@ -431,6 +431,31 @@ def test_static_files(store, tmp_path):
         make_app(PROTOCOL, store, static=tmp_path / "missing")
 
 
+def test_other_paths_and_other_methods_are_told_in_json(client):
+    for method, path, status, detail in (
+        ("GET", "/nothing", 404, "Not Found"),
+        ("PUT", "/reports", 405, "Method Not Allowed"),
+        ("POST", "/stats", 405, "Method Not Allowed"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.json()) == (status, {"detail": detail})
+    assert client.request("HEAD", "/health").status_code == 405
+    assert (
+        client.get("/docs").status_code == client.get("/redoc").status_code == 404
+    )  # they load scripts from elsewhere
+    assert client.get("/protocol/", follow_redirects=False).headers["location"].endswith("/protocol")
+
+
+def test_the_description_lists_every_path(client):
+    described = client.get("/openapi.json").json()
+    assert described["openapi"] == "3.1.0"
+    methods = {path: list(answers) for path, answers in described["paths"].items()}
+    gets = {path: ["get"] for path in ("/protocol", "/health", "/ready", "/stats")}
+    assert methods == {**gets, "/reports": ["post"]}
+    for path, (method,) in methods.items():
+        assert client.request(method, path).status_code == (415 if method == "post" else 200)
+
+
 def test_the_description_lists_every_reason(client):
     answers = client.get("/openapi.json").json()["paths"]["/reports"]["post"]["responses"]
     listed = {name for answer in answers.values() for name in answer["content"]["application/json"].get("examples", {})}

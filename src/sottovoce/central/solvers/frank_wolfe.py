@@ -115,10 +115,6 @@ class FrankWolfePlan(Plan):
             "clip of a row's slope": self.clip,
         }
 
-    def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; there is no L2 penalty."""
-        return {name: value for name, value in super().summary().items() if name != "alpha"}
-
     def selection(self) -> ExponentialMechanism:
         """Return the mechanism of one step: both signs are candidates, so a row moves them 2 c apart."""
         width = 2.0 * self.adjacency.sum_factor * TICKS * ROUNDING_SLACK

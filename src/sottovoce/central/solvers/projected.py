@@ -58,10 +58,6 @@ class ProjectedGradientPlan(GapPlan):
         """Return the ball and the tolerance."""
         return {"radius of the l1 ball (scaled)": self.radius, "tol": self.tol, "max_iter": self.max_iter}
 
-    def summary(self) -> dict[str, object]:
-        """Return the plan in plain words and numbers; there is no L2 penalty."""
-        return {name: value for name, value in super().summary().items() if name != "alpha"}
-
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the steps done and the gap that was reached."""
 

@@ -17,28 +17,19 @@ from sottovoce.local.fits.held_out import Fit, folds_of, quality
 from sottovoce.local.fits.model import LocalModel
 from sottovoce.local.fits.moments import Folds, MomentEstimate, Moments
 from sottovoce.local.fits.quartic import ReportVectors, minimise_quartic, quartic_objective
+from sottovoce.local.fits.receipts import local_receipt
 from sottovoce.local.fits.ridge import Layout, default_alpha, first_moment_only, mean_only, ridge, ridge_by_folds
 from sottovoce.local.fits.surrogate import AbsoluteMixture, margin_loss
 from sottovoce.local.protocol import Protocol
-from sottovoce.privacy.events import PureEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
-from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.shuffling import shuffled_epsilon
 
-__all__ = ["FitRequest", "fit_model", "layout_of", "local_receipt"]
+__all__ = ["FitRequest", "fit_model", "layout_of"]
 
 Array = NDArray[np.float64]
 Kept = tuple[NDArray[np.uint64], NDArray[np.uint16]]
 
 LEAST_SQUARES: Final = "least squares"
 _FACTORS: Final = (0.1, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the default penalty, for held-out reports to choose from
-_NOT_COVERED: Final = (
-    "that a person took part, when, and from which address",
-    "a second report of the same person with fresh coins: k of them cost k times epsilon",
-    "the device itself: its operating system, its random bytes, its timing",
-    "the quality of the model: people who send forged reports can move it",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,62 +208,4 @@ def _receipt(protocol: Protocol, n: int, request: FitRequest, weights: Array | N
         public_rows=request.public_rows is not None,
         shuffled_delta=None if request.delta is None else float(request.delta),
         model=None if weights is None else digest(weights.tolist()),
-    )
-
-
-def local_receipt(
-    protocol_id: str,
-    mechanism: str,
-    epsilon: float,
-    n: int,
-    *,
-    public_rows: bool,
-    shuffled_delta: float | None,
-    model: str | None = None,
-) -> Guarantee:
-    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters."""
-    parameters: dict[str, object] = {
-        "protocol": protocol_id,
-        "n_reports": n,
-        "mechanism": mechanism,
-        "epsilon of a report": epsilon,
-        "public rows were given": public_rows,
-        "noise from": "each person's own device",
-    }
-    assumptions = [
-        "each person's device followed the protocol and sent one report",
-        "the protocol is public: features, bounds, classes, sizes",
-    ]
-    if public_rows:
-        assumptions.append("the rows that were given as public are public")
-    if shuffled_delta is not None:
-        # nothing is spent at this delta, so there is no saying it twice: another one costs nothing either
-        refuse_large_delta(shuffled_delta, n, None, acceptable=False)
-        warn_of_large_delta(shuffled_delta, n)
-        central = shuffled_epsilon(epsilon, n, shuffled_delta)
-        parameters["central epsilon, if a trusted shuffler mixed the reports"] = central
-        parameters["at delta"] = shuffled_delta
-        assumptions.append(
-            "for the central epsilon only: a trusted shuffler mixed the reports before anybody saw them, and nothing "
-            "in a report or beside it, its seed included, tells whose it is"
-        )
-    return make_receipt(
-        epsilon=epsilon,
-        delta=0.0,
-        adjacency="replace-one",
-        unit="one report of one person: the whole record, label included",
-        mechanism="cap report: an index among candidates that a seed defines, drawn on the person's own device",
-        releases=(
-            "the report itself, to whoever collects it and to anybody who sees it on the way",
-            "all sums, models, estimates and choices that are made from reports",
-        ),
-        event=PureEvent(epsilon),
-        assumptions=assumptions,
-        not_covered=_NOT_COVERED,
-        preprocessing=False,
-        parameters=parameters,
-        seeded=False,
-        accountant="pure local differential privacy",
-        proof="docs/privacy/local_reports.md",
-        model=model,
     )

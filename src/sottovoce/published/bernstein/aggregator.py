@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce._plain_data import digest
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError, SottovoceWarning
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.local.fits.receipts import device_receipt
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
-from sottovoce.privacy.receipts import make_receipt
 from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
 from sottovoce.published.bernstein.oracle import Oracle
 from sottovoce.published.bernstein.protocol import LOSSES, BernsteinProtocol
@@ -211,10 +210,9 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = N
         f"The paper claims epsilon = {protocol.epsilon:g} for this noise; one report really costs {true:.6g} at the "
         f"same delta{', more than claimed' if true > protocol.epsilon else ''}."
     )
-    return make_receipt(
+    return device_receipt(
         epsilon=protocol.epsilon if protocol.noise == "tight" else true,
         delta=protocol.delta,
-        adjacency=Adjacency.REPLACE_ONE,
         unit="one person's record (x, y), label included, in the local model: against everybody, the server included",
         mechanism=(
             f"Bernstein reports (Wang, Smith, Xu 2019), {protocol.noise} noise: {protocol.n_copies} copies of (x, y), "
@@ -226,16 +224,9 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = N
             "every parameter of the protocol is public and was chosen without looking at the data",
             "a device makes one report, from random bytes of its operating system, and only ever sends that one",
         ),
-        not_covered=(
-            *((claimed,) if protocol.noise == "printed" else ()),
-            "that a person took part, when, and from which address",
-            "a second report of the same person with fresh coins: k of them cost k of these events, composed",
-            "the device itself: its operating system, its random bytes, its timing",
-            "the quality of the model: people who send forged reports can move it",
-        ),
-        preprocessing=False,
+        not_covered=(claimed,) if protocol.noise == "printed" else (),
+        second_report="k of them cost k of these events, composed",
         parameters={
-            "noise from": "each person's own device",
             "protocol": protocol.id.hex(),
             "loss": protocol.loss,
             "n_features": protocol.n_features,
@@ -248,7 +239,6 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = N
             "noise of the other copies": protocol.other_std,
             "reports": n_reports,
         },
-        seeded=False,
         accountant="exact Gaussian differential privacy",
         proof=_PROOF,
         model=model,

@@ -36,6 +36,7 @@ def _options_text() -> str:
     return "; ".join(listed) + "."
 
 
+# First among the bases of an estimator: the parameters that it declares again then go before those of its own base.
 @estimator
 class _PenalisedEstimator(VerticalEstimator):
     """Base of all three: a penalty, solvers without noise, mechanisms with noise."""
@@ -45,11 +46,7 @@ class _PenalisedEstimator(VerticalEstimator):
         default="local-models",
         text=_mechanism_text(),
     )
-    mechanism_options: Mapping[str, Any] | None = parameter(
-        "dict or None",
-        default=None,
-        text=_options_text(),
-    )
+    mechanism_options: Mapping[str, Any] | None = parameter("dict or None", default=None, text=_options_text())
     alpha: float | str = parameter(
         'float, > 0, or "auto"',
         default="auto",

@@ -29,6 +29,7 @@ __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 MECHANISMS: Final = ("frank-wolfe", "paper")
 
 
+# First among the bases of an estimator: the parameters that it declares again then go before those of its own base.
 @estimator
 class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""

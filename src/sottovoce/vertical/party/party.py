@@ -71,7 +71,7 @@ class Party:
     dataset : str or None
         Name of the data set in the ledger, created with ``adjacency="replace-one"``: the people of this table.
     answers : set of str or None
-        What the owner allows a coordinator to ask, by the names of ``docs/privacy/parties.md``. None allows the
+        What the owner allows a coordinator to ask, by the names of ``docs/messages.md``. None allows the
         private mechanisms where there is a budget, and everything where there is none. For scoring alone:
         ``answers={"score"}``.
 

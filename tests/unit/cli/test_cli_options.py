@@ -1,0 +1,90 @@
+"""Options are declared once, reach a command in groups, and stand in messages for the arguments of Python."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sottovoce.cli import _options, app
+from sottovoce.cli._options import ForceOption, argument, flag, option, refuse_fields, require, with_groups
+from sottovoce.cli.app import as_options
+from sottovoce.exceptions import ParameterError
+
+
+@dataclass(frozen=True)
+class Inner:
+    n_steps: int = option("--n-steps", "How many.", default=3)
+    name: list[str] = option("--name", default=[])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    path: Path = argument("PATH", "Where.")
+    inner: Inner
+    fast: bool = flag("--fast", "No waiting.", "Speed")
+
+
+def run(*arguments):
+    seen = []
+
+    @with_groups
+    def command(
+        *, scale: float = option("--scale", default=_options.REQUIRED), given: Outer, force: ForceOption = False
+    ):
+        """Do it."""
+        seen.append((scale, given, force))
+
+    alone = typer.Typer()
+    alone.command()(command)
+    result = CliRunner().invoke(alone, arguments)
+    return result, seen
+
+
+def test_groups_reach_the_command_as_objects():
+    result, seen = run("here", "--scale", "2", "--n-steps", "5", "--name", "a", "--name", "b", "--fast")
+    assert result.exit_code == 0
+    assert seen == [(2.0, Outer(path=Path("here"), inner=Inner(5, ["a", "b"]), fast=True), False)]
+    _, seen = run("here", "--scale", "2", "--force")
+    assert seen == [(2.0, Outer(path=Path("here"), inner=Inner(3, []), fast=False), True)]
+
+
+def test_options_of_groups_are_checked_and_shown_like_others():
+    assert "--scale" in run("here")[0].output
+    assert run("here", "--scale", "2", "--n-steps", "x")[0].exit_code == 2
+    shown = run("--help")[0].output
+    assert all(text in shown for text in ("How many.", "No waiting.", "Speed", "Where.", "Do it.", "--force"))
+
+
+def test_what_was_given_is_refused_by_the_name_of_its_option():
+    with pytest.raises(ParameterError, match=r"^--n-steps is not for this\.$"):
+        refuse_fields("is not for this", Inner(3, []), "name", "n_steps")
+    refuse_fields("is not for this", Inner(3, []), "name")
+    assert require("--name", 0, "give it.") == 0
+    with pytest.raises(ParameterError, match=r"^--name is missing: give it\.$"):
+        require("--name", None, "give it.")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("give overwrite=True to replace it.", "give --force to replace it."),
+        ("give header=False, or header = false in [table].", "give --no-header, or header = false in [table]."),
+        ('give delimiter="...".', "give --delimiter."),
+        ('format="csv" or format="libsvm"', "--format csv or --format libsvm"),
+        ('use duplicates="drop"', "use --duplicates drop"),
+        ("same_unit=True, another_run=True", "--same-unit, --another-run"),
+        ('write type = "ignore", adjacency="zero-out"', 'write type = "ignore", adjacency="zero-out"'),
+    ],
+)
+def test_messages_name_options(said, shown):
+    assert as_options(said) == shown
+
+
+def test_an_error_of_the_library_is_shown_with_options(tmp_path):
+    table = tmp_path / "table.unknown"
+    table.write_text("a\n1\n")
+    result = CliRunner().invoke(app, ["schema", str(table)])
+    assert result.exit_code == 2
+    assert "Give --format csv, --format parquet or --format libsvm." in result.output
