@@ -1,0 +1,71 @@
+"""A fit is planned once, from public facts, before a value of the data is read."""
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.ledger import Ledger
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1.0, 1.0, (60, 3))
+Y = np.where(X[:, 0] > 0, "yes", "no")
+PUBLIC = {"epsilon": 1.0, "delta": 1e-5}
+CLASSES = {"classes": ["no", "yes"]}
+MODELS = {
+    "ridge": (sv.DPRidge(**PUBLIC, data_norm=2.0, label_bounds=(-1.0, 1.0)), X[:, 0]),
+    "lasso": (sv.DPLasso(**PUBLIC, data_bound=1.0, radius=1.0, label_bounds=(-1.0, 1.0)), X[:, 0]),
+    "classifier": (sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, **CLASSES), Y),
+    "sparse": (sv.DPSparseLogisticRegression(**PUBLIC, data_bound=1.0, radius=1.0, **CLASSES), Y),
+    "without noise": (sv.DPLinearSVC(epsilon=np.inf, data_norm=2.0, **CLASSES), Y),
+    "search": (sv.DPSearchCV(sv.DPLinearSVC(data_norm=2.0, **CLASSES), {"alpha": [1e-3]}, **PUBLIC, n_iter=2), Y),
+}
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The public facts that the model of a test was planned for."""
+
+    def watch(model):
+        seen, plan_for = [], type(model).plan_for
+
+        def watched(self, *facts):
+            seen.append(facts)
+            return plan_for(self, *facts)
+
+        monkeypatch.setattr(type(model), "plan_for", watched)
+        return seen
+
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("name", "charged"),
+    [*((name, False) for name in MODELS), *((name, True) for name in MODELS if "noise" not in name)],
+)
+def test_a_fit_is_planned_once(name, charged, planned, tmp_path):
+    model, y = MODELS[name]
+    charged = charged and model.epsilon < np.inf  # no ledger has a budget for a fit without noise
+    ledger = Ledger(f"sqlite:///{tmp_path}/l.db")
+    ledger.create("people", epsilon=10.0, delta=1e-3)
+    seen = planned(model)
+    model.set_params(**{"ledger": ledger, "dataset": "people"} if charged else {"ledger": None, "dataset": None})
+    model.fit(X.copy(), y)
+    assert seen == [(60, 3, 1)]
+
+
+def test_it_is_planned_again_where_the_labels_tell_what_was_not_known(planned):
+    three = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.3, 0.3])]
+    model = sv.DPLogisticRegression(**PUBLIC, data_norm=2.0)
+    seen = planned(model)
+    with pytest.warns(PrivacyWarning, match="classes were read"):
+        model.fit(X.copy(), three)
+    assert seen == [(60, 3, 1), (60, 3, 3)]
+
+
+def test_parameters_are_checked_without_a_table(planned, noise_is_forbidden):
+    model, _ = MODELS["ridge"]
+    seen = planned(model)
+    with pytest.raises(ParameterError, match="tol must be"):
+        sv.DPRidge(**model.get_params() | {"tol": -1.0}).fit("no table", None)
+    assert seen == [(1, 1, 1)]
