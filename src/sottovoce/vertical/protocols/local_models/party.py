@@ -56,7 +56,8 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         with team() as threads:
             rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
             solution = plan.solve(rows, request.labels, Streams(desk.seed), threads)
-        coef, intercept = unit.to_user(solution.weights)
-        x = np.append(coef[0], intercept[0])
+        (weights,) = solution.weights
+        # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
+        x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)
         desk.training.worker, desk.training.intercept = _Trained(x), True
         return Trained(event_text(solution.event))
