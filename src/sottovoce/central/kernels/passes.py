@@ -5,8 +5,8 @@ disjoint ranges.
 """
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, row_norm
-from sottovoce.central.kernels.scaled import add_row, add_terms, clipped, margin, predict, workspace
+from sottovoce.central.kernels.rows import BLOCK, axpy, row_norm
+from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
@@ -84,9 +84,12 @@ def batch_pass(  # type: ignore[no-untyped-def]
 def sdca_epoch(rows, y, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
     """Do one epoch of plain stochastic dual coordinate ascent (no privacy), keeping w = sum_i a_i x_i / (alpha n)."""
     X, scale, norm, constant = rows
+    last = w.shape[0] - 1
     for p in range(order.shape[0]):
         i = order[p]
         m = margin(X, scale, constant, i, w)
         zeta = dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n)
         a[i] += zeta
-        add_row(X, scale, constant, i, zeta, alpha_n, w)
+        axpy(X, i, zeta * scale[i] / alpha_n, w)
+        if constant > 0.0:
+            w[last] += zeta * constant / alpha_n

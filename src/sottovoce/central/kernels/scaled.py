@@ -13,7 +13,6 @@ from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import (
     BLOCK,
     add_block,
-    axpy,
     dot,
     dot_block,
     factor_block,
@@ -22,7 +21,7 @@ from sottovoce.central.kernels.rows import (
     whole_ticks,
 )
 
-__all__ = ["ScaledRows", "add_row", "add_terms", "clipped", "margin", "predict", "workspace"]
+__all__ = ["ScaledRows", "add_terms", "clipped", "margin", "predict", "workspace"]
 
 
 class ScaledRows(NamedTuple):
@@ -46,14 +45,6 @@ def margin(X, scale, constant, i, w):  # type: ignore[no-untyped-def]
     """Return the prediction of one scaled row."""
     m = scale[i] * dot(X, i, w)
     return m + constant * w[w.shape[0] - 1] if constant > 0.0 else m
-
-
-@njit(inline="always")
-def add_row(X, scale, constant, i, f, divisor, w):  # type: ignore[no-untyped-def]
-    """Add f / divisor times one scaled row to w."""
-    axpy(X, i, f * scale[i] / divisor, w)
-    if constant > 0.0:
-        w[w.shape[0] - 1] += f * constant / divisor
 
 
 @njit(inline="always")

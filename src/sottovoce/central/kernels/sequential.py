@@ -6,8 +6,8 @@ Both go row after row, each seeing what the rows before it did, so neither is sp
 import numpy as np
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, whole_ticks
-from sottovoce.central.kernels.scaled import add_row, add_terms, clipped, margin, workspace
+from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks
+from sottovoce.central.kernels.scaled import add_terms, clipped, margin, workspace
 from sottovoce.losses.base import dual_step, slope
 
 __all__ = ["sequential_batch", "sgd_epoch"]
@@ -21,6 +21,7 @@ def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, 
     the dual variables ``a`` stay as they are.
     """
     X, scale, norm, constant = rows
+    last = w.shape[0] - 1
     places, steps, factor, buffer = workspace(X)
     for first in range(0, batch.shape[0], BLOCK):
         count = min(BLOCK, batch.shape[0] - first)
@@ -29,7 +30,9 @@ def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, 
             m = margin(X, scale, constant, i, w)
             steps[k] = clipped(dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n), clip)
             moves[first + k] = whole_ticks(steps[k] * ticks_per_unit)
-            add_row(X, scale, constant, i, steps[k], alpha_n, w)
+            axpy(X, i, steps[k] * scale[i] / alpha_n, w)
+            if constant > 0.0:
+                w[last] += steps[k] * constant / alpha_n
         add_terms(rows, places, count, steps, ticks_per_unit, factor, buffer, total)
 
 
@@ -40,7 +43,7 @@ def sgd_epoch(rows, y, w, alpha, first_rate, done, batch_size, loss, order, aver
     Step t goes with learning rate first_rate / (1 + first_rate alpha t), its L2 part implicit.
     """
     X, scale, _, constant = rows
-    n = order.shape[0]
+    n, last = order.shape[0], w.shape[0] - 1
     step = np.zeros(w.shape[0])
     factors = np.empty(batch_size)
     for lo in range(0, n, batch_size):
@@ -51,7 +54,10 @@ def sgd_epoch(rows, y, w, alpha, first_rate, done, batch_size, loss, order, aver
             factors[p - lo] = -rate * slope(loss, y[i], margin(X, scale, constant, i, w)) / (hi - lo)
         step[:] = 0.0
         for p in range(lo, hi):
-            add_row(X, scale, constant, order[p], factors[p - lo], 1.0, step)
+            i = order[p]
+            axpy(X, i, factors[p - lo] * scale[i], step)
+            if constant > 0.0:
+                step[last] += factors[p - lo] * constant
         for k in range(w.shape[0]):
             w[k] = (w[k] + step[k]) / (1.0 + rate * alpha)
             average[k] += w[k]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.scaled import add_row
+from sottovoce.central.kernels.rows import axpy
 
 __all__ = ["BLOCK", "transposed"]
 
@@ -14,11 +14,14 @@ BLOCK = 1024  # rows summed before their sum is added to the total
 def transposed(rows, r, lo, hi, total):  # type: ignore[no-untyped-def]
     """Add sum_i r_i x_i over the rows lo to hi to ``total``."""
     X, scale, _, constant = rows
+    last = total.shape[0] - 1
     part = np.zeros_like(total)
     for start in range(lo, hi, BLOCK):
         for i in range(start, min(start + BLOCK, hi)):
             if r[i] != 0.0:
-                add_row(X, scale, constant, i, r[i], 1.0, part)
+                axpy(X, i, r[i] * scale[i], part)
+                if constant > 0.0:
+                    part[last] += r[i] * constant
         for k in range(total.shape[0]):
             total[k] += part[k]
             part[k] = 0.0
