@@ -93,12 +93,11 @@ def test_simulated_search(factor):
 @pytest.mark.parametrize("factor", [1.0, 0.7])
 def test_score_of_a_trial(factor, adjacency):
     """The plan's noise on the score, one trial: the last of six held-out rows is there or not, or is right or wrong."""
-
     model = sv.DPLogisticRegression(data_norm=1.0, classes=[-1, 1], adjacency=adjacency, n_public=16)
     plan = sv.plan(sv.DPSearchCV(model, {"alpha": [1e-3]}, epsilon=1.0, delta=0.05, n_iter=1), 16, 2)
     losses = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
     neighbour = losses[:-1] if adjacency == "add-remove" else np.append(losses[:-1], 1.0)
-    noise = Scaled(np.random.default_rng(1))
+    noise = Scaled(np.random.default_rng(1), factor)
     scores = [
         np.array([
             release_sum(
