@@ -29,7 +29,7 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocols.exact.admm import admm
-from sottovoce.vertical.protocols.exact.plan import alone, train_alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
@@ -91,7 +91,7 @@ class PublishedPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Run the rounds, and let every party keep its last, noisy coefficients."""
-        train_alone(parties, self, y, alone(model))
+        train_alone(parties, self, y, own_model_name(model))
         names, holder = self.facts.names, self.facts.label_holder
         l2 = self.alpha * len(y)
         parties.exchange(

@@ -10,7 +10,7 @@ from sottovoce.vertical.alignment.aligned import AlignedParties
 from sottovoce.vertical.alignment.identifiers import canonical_identifiers
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.party.party import Part, Party
-from sottovoce.vertical.protocols.exact.plan import alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name
 
 __all__ = ["as_parties", "hand_out", "kept_parts", "owned", "seeded_for_session"]
 
@@ -69,7 +69,11 @@ def kept_parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Par
     """Return what each party keeps, in one process, and the label holder's own model; elsewhere both stay there."""
     here = owned(parties)
     parts = {name: party.part(model) for name, party in here.items() if party.keeps(model)}
-    local = here[holder].part(alone(model)) if holder in here and here[holder].keeps(alone(model)) else None
+    local = (
+        here[holder].part(own_model_name(model))
+        if holder in here and here[holder].keeps(own_model_name(model))
+        else None
+    )
     return parts, local
 
 
@@ -80,4 +84,4 @@ def hand_out(parties: Parties, model: str, holder: str, parts: Mapping[str, Part
         if name in parts:
             party.adopt(model, parts[name])
     if local is not None and holder in here:
-        here[holder].adopt(alone(model), local)
+        here[holder].adopt(own_model_name(model), local)

@@ -17,7 +17,7 @@ from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.labels import check_length, labels_of
 from sottovoce.vertical.estimators.parties import as_parties, hand_out
 from sottovoce.vertical.party.party import Part
-from sottovoce.vertical.protocols.exact.plan import alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name
 
 __all__ = ["Predicting", "Vector"]
 
@@ -68,7 +68,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         holder = self.plan_.facts.label_holder
-        return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), alone(self.model_))
+        return self._scores(self._ready(parties, (holder,)), SumOfScores({holder: Term()}), own_model_name(self.model_))
 
     @staticmethod
     def _scores(parties: Parties, scorer: Scorer, model: str) -> Vector:

@@ -20,7 +20,7 @@ from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
-__all__ = ["ExactPlan", "alone", "automatic_rho", "prepare", "train_alone"]
+__all__ = ["ExactPlan", "own_model_name", "automatic_rho", "prepare", "train_alone"]
 
 # of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
 _RHO: Final = 0.4
@@ -32,7 +32,7 @@ def automatic_rho(smoothness: float) -> float:
     return _RHO * smoothness if math.isfinite(smoothness) else _RHO_WITHOUT_CURVATURE
 
 
-def alone(model: str) -> str:
+def own_model_name(model: str) -> str:
     """Return the name under which the label holder keeps its own exact model beside the joint one."""
     return f"{model} alone"
 
@@ -138,7 +138,7 @@ class ExactPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
-        train_alone(parties, self, y, alone(model))
+        train_alone(parties, self, y, own_model_name(model))
         prepare(parties, self.penalty, intercept_at=parties.names if self.fit_intercept else None)
         problem = ScoreProblem(self.loss, y)
         history: History

@@ -34,7 +34,7 @@ from sottovoce.vertical.coordinator.charges import check_affordable, check_spent
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
-from sottovoce.vertical.protocols.exact.plan import alone, train_alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.general.messages import Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
@@ -108,7 +108,7 @@ class LocalModelsPlan(LabelsOncePlan):
         """Train; see `VerticalPlan.solve`."""
         planned = {name: plan.event for name, plan in self.party_plans.items()}
         check_affordable(parties, planned)  # a party that will not pay says so before the labels are released
-        train_alone(parties, self, y, alone(model), model)
+        train_alone(parties, self, y, own_model_name(model), model)
         signs, half_range = self._signs(y, streams)
         spent: dict[str, Event] = {self.facts.label_holder: compose()}
         if self.response is not None:

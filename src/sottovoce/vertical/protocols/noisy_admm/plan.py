@@ -47,7 +47,7 @@ from sottovoce.vertical.coordinator.charges import (
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
-from sottovoce.vertical.protocols.exact.plan import alone, train_alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
@@ -164,7 +164,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Release the labels, run the rounds, and let every party keep its last coefficients."""
         check_affordable(parties, {name: self._spent_by(name) for name in self.facts.names})
-        train_alone(parties, self, y, alone(model))
+        train_alone(parties, self, y, own_model_name(model))
         loss: Any = self.loss
         if self.response is not None:
             y, _ = self.response.release(y, streams.generator(Purpose.NOISE))

@@ -48,7 +48,7 @@ from sottovoce.vertical.coordinator.charges import (
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import Scorer, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
-from sottovoce.vertical.protocols.exact.plan import alone
+from sottovoce.vertical.protocols.exact.plan import own_model_name
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Description, Keep, Prepare
 from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
@@ -154,7 +154,7 @@ class NoisyFeaturesPlan(VerticalPlan):
         )
         with parties.inside(self.facts.label_holder) as own:
             held_out, n_rounds = self._local_model(own, y, model, streams)
-            own.exchange(Keep(alone(model)), Done)
+            own.exchange(Keep(own_model_name(model)), Done)
         residual = -self.loss.derivative(y, held_out)
         curvature = float(np.mean(self.loss.curvature(y, held_out)))
         coefficients = {name: self._step(name, reply, residual, curvature) for name, reply in replies.items()}
