@@ -5,7 +5,7 @@
 
 Figure 1: test metric against epsilon; 2: convergence; 3: batch size against clip. Everything but "ours" is tuned on the
 validation part, on the grids below (coarser than the paper's). Each curve is kept in benchmarks/results/figures/ and is
-not computed again unless ``--fresh`` is given: ``--curves ours --fresh`` measures the default anew and draws all.
+not computed again unless ``--fresh`` is given: ``--curves ours --fresh`` measures the default again and draws all.
 ``--docs`` copies the pictures and what is behind them to docs/figures/.
 
 Where a paper took its noise from the moments accountant, the solver here is asked for the epsilon that this very noise
@@ -413,7 +413,7 @@ def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default="1,2,3")
     parser.add_argument("--data", default=None)
-    parser.add_argument("--curves", default=None, help="with --fresh: compute these anew, and no others")
+    parser.add_argument("--curves", default=None, help="with --fresh: compute these again, and no others")
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--fresh", action="store_true")
     arguments = parser.parse_args()

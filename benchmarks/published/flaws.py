@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 def release_of(block: Array, std: float) -> Callable[[np.random.Generator], Array]:
-    """Return the published message of a party, at weights that are drawn anew each time."""
+    """Return the published message of a party, at weights that are drawn again each time."""
     noise = PublishedNoise(block)
     return lambda rng: block @ rng.standard_normal(block.shape[1]) + noise.draw(std, rng).message
 

@@ -57,7 +57,7 @@ def one(n_parties: int, n: int) -> dict[str, Any]:
         else:
             history = lbfgs(parties, problem, l2=1.0, **options)
         rounds = np.diff(ticks)
-        # the first round makes the factor; L-BFGS makes it anew now and then, which the median leaves out
+        # the first round makes the factor; L-BFGS makes it again now and then, which the median leaves out
         out[name] = {
             "round, s": float(np.median(rounds[1:])), "set-up, s": float(rounds[0] - np.median(rounds[1:])),
             "all rounds, s": rounds.tolist(), "objective": history.objective[-1], "peak memory, GB": peak(),

@@ -36,7 +36,7 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
         raise ParameterError(f"{name} {path}: the folder {target.parent} does not exist. Make it, or choose another.")
     if target.exists():
         if not target.is_file():
-            raise ParameterError(f"{name} {path}: this is no regular file. Choose another path.")
+            raise ParameterError(f"{name} {path}: this is not a regular file. Choose another path.")
         if not overwrite:
             raise ParameterError(
                 f"{name} {path}: the file exists. Choose another path, or give overwrite=True to replace it."

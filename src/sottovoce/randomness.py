@@ -43,7 +43,7 @@ class _PrivateBits(AESCounter):  # type: ignore[misc]
         _LIVE.add(self)
 
     def change_key(self) -> None:
-        """Start anew under a key of the operating system; whatever was buffered is dropped."""
+        """Start again under a key of the operating system; whatever was buffered is dropped."""
         self.state = {**AESCounter(key=secrets.randbits(_KEY_BITS)).state, "bit_generator": type(self).__name__}
 
     def __reduce__(self) -> NoReturn:

@@ -307,7 +307,7 @@ def test_an_old_version_is_refused_in_words():
 
 
 def test_sessions_that_are_too_many_end_and_say_so():
-    """The one that was idle for longest, those without a training first; none is begun anew by an old request."""
+    """The one that was idle for longest, those without a training first; none is begun again by an old request."""
     party = Party(SECRET, name="clinic", data_norm=1.0)
     training, first = Line(party), Line(party)
     training.ask(PREPARE)

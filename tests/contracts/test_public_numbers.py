@@ -1,7 +1,7 @@
 """Public numbers that nobody would type: a fit keeps its promise with them, or refuses them before it reads the data.
 
 Every public number of every central estimator and solver, over the whole range of doubles: one or two of them at a time
-are drawn anew. Then a fit is recorded on one table and replayed on a neighbour. It may be refused, in words that name
+are drawn again. Then a fit is recorded on one table and replayed on a neighbour. It may be refused, in words that name
 the argument, the same for every table. Or it runs: with the same control flow on both tables, no release moves further
 than its noise allows, and the coefficients are numbers. There is no third case.
 """

@@ -477,7 +477,7 @@ def test_show_refuses_a_receipt_that_promises_too_much(folder: Folder) -> None:
 
 def test_what_is_no_model_is_refused(folder: Folder) -> None:
     fails("show", folder.path / "gone.json", match=r"gone\.json: cannot read the model: No such file")
-    fails("show", folder.table, match=r"table\.csv: this is no model file: it is not JSON")
+    fails("show", folder.table, match=r"table\.csv: this is not a model file: it is not JSON")
     folder.fit("--quiet")
     fails("predict", folder.receipt, folder.table, match=r"this is the receipt of a model, not the model itself")
 

@@ -126,7 +126,7 @@ def test_wrong_use(folder):
     (folder / "few").write_text(f"{new_token()}\n")
     assert "needs 300 different tokens; got 1" in invoke(*make, *asked, "--tokens", folder / "few", code=2)
     people.write_text("age,work,ill\n30,desk,no\nold,desk,no\n")
-    assert "line 3, column 'age': 'old' is no number" in invoke(*make, *asked, code=2)
+    assert "line 3, column 'age': 'old' is not a number" in invoke(*make, *asked, code=2)
     people.write_text("age,work,ill\n30,desk\n")
     assert "line 2: 2 cells, but the header names 3" in invoke(*make, *asked, code=2)
     assert not (folder / "x.reports").exists()

@@ -508,7 +508,7 @@ def test_only_one_schema_may_describe_the_label(folder: Folder) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_refused(folder: Folder) -> None:
-    fails(*folder.one(out=folder.table), match=r"--out .*people\.csv: this is no folder")
+    fails(*folder.one(out=folder.table), match=r"--out .*people\.csv: this is not a folder")
     fails(*folder.one(out=folder.path / "no" / "out"), match=r"--out .*: the folder .*no does not exist")
     folder.out.mkdir()
     folder.table = folder.table.rename(folder.out / "history.csv")

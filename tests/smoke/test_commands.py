@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    """Run it in a process of its own, where a warning is no error: dependencies may warn."""
+    """Run it in a process of its own, where a warning is not an error: dependencies may warn."""
     done = subprocess.run(
         [sys.executable, "-m", "sottovoce", *map(str, arguments)],
         capture_output=True, text=True, timeout=120, check=False,

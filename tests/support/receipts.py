@@ -160,7 +160,7 @@ def bernstein():
 
 
 def together(data):
-    """Return an edited receipt with sentence and checksum made anew, as a forger with this library would."""
+    """Return an edited receipt with sentence and checksum made again, as a forger with this library would."""
     data = copy.deepcopy(data)
     try:
         made = Guarantee.from_dict(data)

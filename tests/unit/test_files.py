@@ -66,9 +66,9 @@ def test_a_path_is_checked_before_work(tmp_path: Path) -> None:
         check_writable("--out", path, overwrite=False)
     with pytest.raises(ParameterError, match=r"--out .*b\.json: the folder .*nowhere does not exist"):
         check_writable("--out", tmp_path / "nowhere" / "b.json", overwrite=True)
-    with pytest.raises(ParameterError, match=r"this is no regular file"):
+    with pytest.raises(ParameterError, match=r"this is not a regular file"):
         check_writable("--out", tmp_path, overwrite=True)
-    with pytest.raises(ParameterError, match=r"--out /dev/null: this is no regular file"):
+    with pytest.raises(ParameterError, match=r"--out /dev/null: this is not a regular file"):
         check_writable("--out", "/dev/null", overwrite=True)
     with pytest.raises(ParameterError, match=r"--out /proc/x\.json: cannot write there"):
         check_writable("--out", "/proc/x.json", overwrite=True)

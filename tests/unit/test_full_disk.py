@@ -17,7 +17,7 @@ from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.store import ReportStore
+from sottovoce.local.device.store import DeviceStore
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.server.exports import write_reports
 from sottovoce.tables import ParquetTable
@@ -117,7 +117,7 @@ def test_a_place_that_cannot_be_written_to_is_named(name, tmp_path, model):
 
 
 def test_a_report_that_cannot_be_kept_is_not_sent(tmp_path):
-    store = ReportStore(tmp_path / "store")
+    store = DeviceStore(tmp_path / "store")
     made = []
 
     def make():
@@ -129,7 +129,7 @@ def test_a_report_that_cannot_be_kept_is_not_sent(tmp_path):
     )
     assert contents(tmp_path) == {}
     (tmp_path / "file").write_text("")
-    assert b"No report is made" in in_words(lambda: ReportStore(tmp_path / "file" / "store").once(PROTOCOL, make))
+    assert b"No report is made" in in_words(lambda: DeviceStore(tmp_path / "file" / "store").once(PROTOCOL, make))
     assert not made
     first = store.once(PROTOCOL, make)
     assert store.once(PROTOCOL, make) == first

@@ -194,7 +194,7 @@ def test_imports_run_one_way():
 
 
 def modules():
-    """Yield the names of all modules that are no packages."""
+    """Yield the names of all modules that are not packages."""
     for path in SOURCE.rglob("*.py"):
         if path.name not in ("__init__.py", "__main__.py"):
             yield ".".join(("sottovoce", *path.relative_to(SOURCE).with_suffix("").parts))

@@ -59,7 +59,7 @@ def test_folders_of_tests_are_on_their_page():
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.name)
 def test_what_tests_share_is_in_support(path):
-    """A module that is no test is a helper; and no test takes its helpers from another test."""
+    """A module that is not a test is a helper; and no test takes its helpers from another test."""
     where = path.relative_to(TESTS).parts[0]
     known = where == "support" or path.name == "conftest.py" or path.name.startswith("make_")
     assert known or path.name.startswith("test_"), f"{path} is a helper: it belongs in tests/support"

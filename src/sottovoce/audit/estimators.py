@@ -219,7 +219,7 @@ def audit_estimator(
 
 
 def _best_attack(outputs: Array, pair: Pair, delta: float, gaussian: bool) -> tuple[float, Attack]:
-    """Return the attack that does best on every second run after learning on the others, learnt anew on all of them."""
+    """Return the attack that is best on every second run, learnt on the others; then learnt again on all of them."""
     learnt = learn_attacks(outputs[0, 0::2], outputs[1, 0::2], pair.direction)
     values = [_rough(attack, outputs[:, 1::2], delta, gaussian) for attack in learnt]
     place = int(np.argmax(values))

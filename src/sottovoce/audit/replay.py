@@ -107,8 +107,8 @@ class Draw:
 class Minimum:
     """The minimiser of a perturbed objective, whose noise is a linear term that was drawn before.
 
-    It is no value plus noise. On the neighbour the same point is taken, and `gradient` says by how much the linear term
-    would have to differ to make it the minimiser there: what the mechanism allows for that is in its event.
+    It is not a value plus noise. On the neighbour the same point is taken, and `gradient` says by how much the linear
+    term would have to differ to make it the minimiser there: what the mechanism allows for that is in its event.
     """
 
     objective: PerturbedObjective

@@ -95,7 +95,7 @@ def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) ->
     Raises
     ------
     ParameterError
-        If a name is no party, or a value is given twice.
+        If a name is not a party, or a value is given twice.
     """
     values: dict[str, str] = {}
     for text in given:

@@ -36,7 +36,7 @@ class _Commands(LazyGroup):
                 typer.echo(as_options(text), err=True)
                 raise typer.Exit(2) from None
             except OSError as error:
-                if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is no error
+                if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is not an error
                     raise
                 place = "" if error.filename is None else f"{error.filename}: "
                 typer.echo(f"error: {place}{error.strerror}", err=True)

@@ -51,7 +51,7 @@ def show(
 
 
 def _is_model(path: Path) -> bool:
-    """Tell a model, and what is no file of ours, which `load_model` reports in full, from receipts and their pages."""
+    """Tell a model, and what is not of ours, which `load_model` reports in full, from receipts and their pages."""
     try:
         text = path.read_text(encoding="utf-8")
         if text[:15].lower() == "<!doctype html>":

@@ -154,7 +154,7 @@ class _Given:
         default=[],
     )
     label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
-    labels_public: bool = flag("--labels-public", "The labels are no secret.", _FACTS)
+    labels_public: bool = flag("--labels-public", "The labels are not secret.", _FACTS)
     data_norm: list[str] = option(
         "--data-norm",
         "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
@@ -457,7 +457,7 @@ def _file_names(facts: Sequence[PartyFacts]) -> list[str]:
 def _check_folder(out: Path, facts: Sequence[PartyFacts], *, inputs: Sequence[Path], overwrite: bool) -> None:
     """Refuse before training what could not be written after it."""
     if out.exists() and not out.is_dir():
-        raise ParameterError(f"--out {out}: this is no folder. Choose another path.")
+        raise ParameterError(f"--out {out}: this is not a folder. Choose another path.")
     if not out.exists():
         check_writable("--out", out, overwrite=False)
         return

@@ -157,7 +157,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
 
 
 def _size_before_reading(X: Any) -> tuple[int, int] | None:
-    """Return the public size; None for what is no table or has no rows, which is refused in words where it is read."""
+    """Return the public size; None for what is not a table or has no rows, which is refused where it is read."""
     try:
         size = public_size(X)
     except (TypeError, ValueError):

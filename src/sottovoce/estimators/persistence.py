@@ -87,7 +87,7 @@ def load_model(path: str | Path) -> tuple[DPLinearEstimator, Schema | None]:
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot read the model: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ModelFormatError(f"{path}: this is no model file: it is not UTF-8 text.") from None
+        raise ModelFormatError(f"{path}: this is not a model file: it is not UTF-8 text.") from None
     try:
         return model_from_json(text)
     except ModelFormatError as error:
@@ -141,7 +141,7 @@ def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"this is no model file: it is not JSON ({error}).") from None
+        raise ModelFormatError(f"this is not a model file: it is not JSON ({error}).") from None
     _check_format(content)
     try:
         kind = ESTIMATORS.get(content["estimator"])
@@ -174,7 +174,7 @@ def _check_format(content: object) -> None:
         found = content.get("format") if isinstance(content, Mapping) else None
         if found == "sottovoce-receipt":
             raise ModelFormatError("this is the receipt of a model, not the model itself. Give the model's own file.")
-        raise ModelFormatError(f"this is no model file: its format is {found!r} instead of {_FORMAT!r}.")
+        raise ModelFormatError(f"this is not a model file: its format is {found!r} instead of {_FORMAT!r}.")
     version = content.get("version")
     if version != _VERSION or isinstance(version, bool):
         raise ModelFormatError(

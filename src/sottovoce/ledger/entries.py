@@ -68,7 +68,7 @@ class Entry:
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict) or set(data) != set(_FIELDS):
-            raise LedgerIntegrityError(f"{place} is no entry of a ledger.")
+            raise LedgerIntegrityError(f"{place} is not an entry of a ledger.")
         for name, kind in _FIELDS.items():
             if not isinstance(data[name], kind) or isinstance(data[name], bool):
                 raise LedgerIntegrityError(f"{place}: {name!r} is no {kind.__name__}.")

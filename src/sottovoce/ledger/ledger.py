@@ -390,7 +390,7 @@ class Ledger:
         return self._now().head
 
     def verify(self, expected_head: str | None = None) -> Verification:
-        """Read everything anew and check the hashes, the order, every charge against its budget, and the triggers.
+        """Read everything again and check the hashes, the order, every charge against its budget, and the triggers.
 
         Parameters
         ----------

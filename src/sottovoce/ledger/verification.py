@@ -122,7 +122,7 @@ def _read_line(line: str, place: int) -> Entry:
         data = json.loads(line)
         text, digest, seq = canonical_text(data["entry"]), data["hash"], data["entry"]["seq"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise LedgerIntegrityError(f"line {place + 1} is no entry of an export.") from None
+        raise LedgerIntegrityError(f"line {place + 1} is not an entry of an export.") from None
     entry = Entry.from_text(text, place=f"line {place + 1}")
     return read_row((seq, entry.previous, digest, text))
 

@@ -422,7 +422,7 @@ def _label(value: object) -> Label:
 
 
 def _listed(x: object, wanted: str) -> Array:
-    """Return a list of numbers as an array; texts and truth values are no numbers, whatever numpy makes of them."""
+    """Return a list of numbers as an array; texts and truth values are not numbers, whatever numpy makes of them."""
     if isinstance(x, (str, bytes)) or not isinstance(x, Sequence):
         raise DataError(f"{wanted}; got {type(x).__name__}.")
     for value in x:

@@ -84,7 +84,7 @@ def read_document(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ParameterError(f"the protocol's text is not JSON: {error}.") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise ParameterError(f"the text is no protocol: it has no entry 'format': '{_FORMAT}'.")
+        raise ParameterError(f"the text is not a protocol: it has no entry 'format': '{_FORMAT}'.")
     if document.get("version") != _VERSION or isinstance(document["version"], bool):
         raise ParameterError(
             f"the protocol has version {document.get('version')!r}, this program reads version {_VERSION}. Update the "

@@ -160,11 +160,11 @@ class Guarantee:
         return math.isfinite(self.epsilon) and not self.seeded
 
     def epsilon_at(self, delta: float) -> float:
-        """Return epsilon at another ``delta``, accounted anew from the event."""
+        """Return epsilon at another ``delta``, accounted again from the event."""
         return self._accountant.epsilon(self.event, delta)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return delta at another ``epsilon``, accounted anew from the event."""
+        """Return delta at another ``epsilon``, accounted again from the event."""
         return self._accountant.delta(self.event, epsilon)
 
     @property

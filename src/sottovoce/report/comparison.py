@@ -107,7 +107,7 @@ def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
         schema = Schema.from_dict(tomllib.loads(guarantee.schema))
         encoder = Encoder(schema)
     except (SottovoceError, ValueError, RecursionError) as error:
-        return Check("schema", False, f"its text is no schema: {error}")
+        return Check("schema", False, f"its text is not a schema: {error}")
     parameters = guarantee.parameters
     if encoder.n_features != parameters.get("n_features"):
         said = f"it makes {encoder.n_features} features, and {parameters.get('n_features')!r} were trained"

@@ -101,7 +101,7 @@ class PrivacyCurve:
 
 
 def privacy_curve(guarantee: Guarantee, extra: Sequence[float] = ()) -> PrivacyCurve | None:
-    """Account the event of a receipt anew at about fifty epsilons; None where it keeps to none.
+    """Account the event of a receipt again at about fifty epsilons; None where it keeps to none.
 
     Parameters
     ----------

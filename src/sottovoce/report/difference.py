@@ -114,7 +114,7 @@ def diff_receipts(a: Guarantee, b: Guarantee) -> ReceiptDifference:
     Returns
     -------
     ReceiptDifference
-        Promises are compared only where unit and adjacency are the same. Both events are accounted anew at the deltas
+        Promises are compared only where unit and adjacency are the same. Both events are accounted again at the deltas
         1e-3, ..., 1e-10 and at both promised ones: equal headlines can hide different curves.
     """
     for name, value in (("a", a), ("b", b)):

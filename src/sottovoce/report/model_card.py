@@ -81,12 +81,12 @@ def read_model_card(path: str | Path) -> dict[str, str | list[str]]:
     except OSError as error:
         raise ParameterError(f"{path}: cannot read the model card: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ParameterError(f"{path}: this is no model card: it is not UTF-8 text.") from None
+        raise ParameterError(f"{path}: this is not a model card: it is not UTF-8 text.") from None
     try:
         card: Any = json.loads(content) if path.suffix == ".json" else tomlkit.parse(content).unwrap()
     except (ValueError, ParseError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ParameterError(f"{path}: this is no model card: it is not {kind} ({error}).") from None
+        raise ParameterError(f"{path}: this is not a model card: it is not {kind} ({error}).") from None
     try:
         return check_model_card(card)
     except ParameterError as error:

@@ -84,7 +84,7 @@ def _schema(guarantee: Guarantee, entries: Any) -> Check:
     try:
         text = None if entries is None else Schema.from_dict(entries).to_toml()
     except (SottovoceError, TypeError, ValueError, AttributeError) as error:
-        return Check("schema of the model", False, f"it is no schema: {error}")
+        return Check("schema of the model", False, f"it is not a schema: {error}")
     wrong = "the model has another schema than the receipt"
     return compared("schema of the model", text == guarantee.schema, "that of the receipt", wrong)
 
@@ -95,7 +95,7 @@ def _protocol(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
     try:
         protocol = Protocol.from_json(model["protocol"])
     except (SottovoceError, KeyError, TypeError) as error:
-        return Check("protocol of the model", False, f"it is no protocol: {error}")
+        return Check("protocol of the model", False, f"it is not a protocol: {error}")
     parameters = guarantee.parameters
     same = (
         protocol.id.hex() == parameters.get("protocol")

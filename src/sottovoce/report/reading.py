@@ -109,7 +109,7 @@ def _opened(raw: bytes) -> ReceiptFile:
     try:
         content = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise ModelFormatError("this is no receipt: it is not UTF-8 text.") from None
+        raise ModelFormatError("this is not a receipt: it is not UTF-8 text.") from None
     if is_page:
         return _page(content)
     data = _parsed(content)
@@ -174,7 +174,7 @@ def _parsed(content: str) -> Any:
     try:
         return json.loads(content, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"this is no receipt: it is not JSON ({error}).") from None
+        raise ModelFormatError(f"this is not a receipt: it is not JSON ({error}).") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

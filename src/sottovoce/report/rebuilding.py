@@ -64,7 +64,7 @@ def made_again(receipt: Guarantee) -> Guarantee:
             again = _again(receipt, parameters)
     except KeyError as error:
         raise ModelFormatError(f"{NO_RUN}: there is no {error}.") from None
-    except Exception as error:  # a stranger's parameters may lead anywhere; what they lead to is no receipt of ours
+    except Exception as error:  # a stranger's parameters may lead anywhere; what they lead to is not a receipt of ours
         raise ModelFormatError(f"{NO_RUN}: {error or type(error).__name__}") from None
     return replace(
         again, day=receipt.day, charge=receipt.charge, model=receipt.model, schema=receipt.schema,
@@ -173,7 +173,7 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
     counted = releases(whole)
     for release, times in releases(event).items():
         if not any(counted[release] == times * share for share in range(1, n_parties + 1)):
-            raise ParameterError("the event of this party is no part of what all parties gave away together.")
+            raise ParameterError("the event of this party is not a part of what all parties gave away together.")
     return event
 
 

@@ -90,7 +90,7 @@ class CategoricalColumn(Column):
             if level not in seen:
                 known = [category for category in self.categories if isinstance(category, str)]
                 hint = nearest(level, known) if isinstance(level, str) else ""
-                raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is no category.{hint}")
+                raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is not a category.{hint}")
             if self._position_of_category(spelling) not in (None, self._position_of_value[level]):
                 raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
         if self.unknown not in ("error", "ignore"):

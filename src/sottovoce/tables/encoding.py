@@ -37,7 +37,7 @@ class Encoder:
     Parameters
     ----------
     schema : Schema
-        Public. It must name a target, unless ``labelled`` is false: the target is no feature.
+        Public. It must name a target, unless ``labelled`` is false: the target is not a feature.
     labelled : bool, default=True
         False for a table without labels, such as that of an organisation beside the one that holds them.
 

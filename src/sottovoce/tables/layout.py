@@ -25,7 +25,7 @@ class Layout:
     missing : tuple of str, default=("",)
         The spellings of a missing value, compared after white space around the cell has been removed.
     comment : str or None, default=None
-        Lines that start with this text are no data and are skipped. None: every line is data.
+        Lines that start with this text are not data and are skipped. None: every line is data.
 
     Raises
     ------

@@ -160,7 +160,7 @@ class ParquetTable(StreamedTable):
         try:
             return _texts(column) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
         except UnicodeDecodeError:
-            raise TableError(f"column {self._target!r}: a label is no UTF-8 text. Write the file anew.") from None
+            raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
 
     def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
         """Write the matrix as a ``.npy`` file, decoded once and for all, and return it as a memory map.
@@ -293,7 +293,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
             yield file
     except UnicodeDecodeError:
-        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is no UTF-8 text.") from None
+        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
         text = str(error).partition("\n")[0].rstrip(".")
         raise TableError(f"{path}: cannot be read as Parquet: {text}.") from None

@@ -217,7 +217,7 @@ def read_libsvm(path: str | Path, *, n_features: int, skip_rows: int = 0) -> Lib
     Raises
     ------
     TableError
-        If the file is missing, empty, binary, truncated, or a line is no LIBSVM text; naming the first such line.
+        If the file is missing, empty, binary, truncated, or a line is not LIBSVM text; naming the first such line.
     """
     return LibsvmText.open(path, skip_rows=skip_rows).table(n_features)
 
@@ -234,7 +234,7 @@ def _read_parquet(path: Path) -> Table:
     except FileNotFoundError:
         raise TableError(f"{path}: cannot read the file: No such file or directory.") from None
     except UnicodeDecodeError:
-        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is no UTF-8 text.") from None
+        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f'{path}: cannot be read as Parquet: {_first_line(error)} Give format="..." if it is of another format.'
@@ -343,7 +343,7 @@ def _refuse_line_breaks(path: Path, data: Any, line: Callable[[int], str]) -> No
 
 
 def _first_bad_libsvm_line(path: Path, raw: bytes, n_features: int, skip_rows: int, error: Exception) -> TableError:
-    """Return the error for the first line that is no LIBSVM text, ``error`` being that of the parser."""
+    """Return the error for the first line that is not LIBSVM text, ``error`` being that of the parser."""
     for number, text in enumerate(raw.splitlines(), start=skip_rows + 1):
         fault = _fault_of_libsvm_line(text, n_features)
         if fault is not None:

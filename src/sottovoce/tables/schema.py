@@ -165,7 +165,7 @@ class Schema:
         refuse_unknown_keys("the schema", entries, ("format", "version", "confirmed", "target", "table", "columns"))
         if entries.get("format") != FORMAT:
             raise SchemaError(
-                f'this is no schema: it must start with format = "{FORMAT}"; got format = {entries.get("format")!r}.'
+                f'this is not a schema: it must start with format = "{FORMAT}"; got format = {entries.get("format")!r}.'
             )
         version = entries.get("version")
         if version != VERSION or isinstance(version, bool):
@@ -194,14 +194,14 @@ class Schema:
         Raises
         ------
         SchemaError
-            If the file cannot be read, is no TOML, or is no schema; the message names the file and the entry.
+            If the file cannot be read, is not TOML, or is not a schema; the message names the file and the entry.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
             raise SchemaError(f"{path}: cannot read the schema: {error.strerror}.") from None
         except UnicodeDecodeError:
-            raise SchemaError(f"{path}: the schema is no UTF-8 text. Save it as UTF-8.") from None
+            raise SchemaError(f"{path}: the schema is not UTF-8 text. Save it as UTF-8.") from None
         try:
             _refuse_long_keys(text)
             return cls.from_dict(tomllib.loads(text))
@@ -218,7 +218,7 @@ def _refuse_long_keys(text: str) -> None:
     found = _LONG_KEY.search(text)
     if found:
         place = text.count("\n", 0, found.start()) + 1
-        raise SchemaError(f"line {place} has a key of more than 100 parts: this is no schema.")
+        raise SchemaError(f"line {place} has a key of more than 100 parts: this is not a schema.")
 
 
 def _column_from_dict(name: str, entries: object) -> Column:

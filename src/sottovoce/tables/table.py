@@ -79,7 +79,7 @@ class Cells:
         Raises
         ------
         TableError
-            If a cell that is not missing is no number, or is NaN or infinite; naming the first such line.
+            If a cell that is not missing is not a number, or is NaN or infinite; naming the first such line.
         """
         values = self._plain_values()
         if pa.types.is_string(values.type):
@@ -124,7 +124,7 @@ class Cells:
         return pc.if_else(absent, pa.scalar(None, pa.string()), values)
 
     def _plain_values(self) -> Any:
-        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is no cell."""
+        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
         kind = self.values.type
         values = self.values
         if pa.types.is_dictionary(kind):
@@ -190,7 +190,7 @@ class Table:
         Raises
         ------
         TableError
-            If ``frame`` is no frame, or has two columns of one name.
+            If ``frame`` is not a frame, or has two columns of one name.
         """
         try:
             data = frame if isinstance(frame, pa.Table) else pa.table(frame)

@@ -103,7 +103,7 @@ def test_numbers_that_json_lacks_survive_and_the_file_is_strict_json() -> None:
     model, _ = ridge()
     model.coef_ = np.array([math.inf, -math.inf, math.nan])
     text = model_to_json(model)
-    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     np.testing.assert_array_equal(model_from_json(text)[0].coef_, model.coef_)
 
 
@@ -186,7 +186,7 @@ def test_a_foreign_or_damaged_file_is_refused(
 def test_what_is_no_json_is_refused(tmp_path: Path, raw: bytes, message: str) -> None:
     path = tmp_path / "m.json"
     path.write_bytes(raw)
-    with pytest.raises(ModelFormatError, match=r"m\.json: this is no model file: " + message):
+    with pytest.raises(ModelFormatError, match=r"m\.json: this is not a model file: " + message):
         load_model(path)
 
 

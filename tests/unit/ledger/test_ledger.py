@@ -211,7 +211,7 @@ def test_nothing_is_made_by_reading(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(LedgerError, match="there is no ledger at"):
         Ledger(f"sqlite:///{path}").datasets()
-    path.write_text("this is no database, and long enough to be read as one" * 100)
+    path.write_text("this is not a database, and long enough to be read as one" * 100)
     with pytest.raises(LedgerError, match="cannot be used now: file is not a database"):
         Ledger(f"sqlite:///{path}").datasets()
 
@@ -377,7 +377,7 @@ SWAP = [
         ),
         (["UPDATE sottovoce_ledger SET hash = previous WHERE seq = 3"], "entry 3 was changed"),
         (["UPDATE sottovoce_ledger SET previous = hash WHERE seq = 3"], "entry 3 was changed"),
-        (["UPDATE sottovoce_ledger SET entry = 'x' WHERE seq = 3"], "entry 3 is no entry"),
+        (["UPDATE sottovoce_ledger SET entry = 'x' WHERE seq = 3"], "entry 3 is not an entry"),
         (["DELETE FROM sottovoce_ledger WHERE seq = 4"], "entry 4 is missing"),
         (["DELETE FROM sottovoce_ledger WHERE seq = 0"], "entry 0 is missing"),
         (SWAP, "entry 4 was changed"),
@@ -448,8 +448,8 @@ def test_exports_are_verified_without_the_database(filled, tmp_path):
         (whole.replace("tester", "nobody", 1), "entry 0 was changed"),
         ("".join(whole.splitlines(keepends=True)[1:]), "entry 0 is missing"),
         ("".join(whole.splitlines(keepends=True)[:-1]), "no entry has the expected hash"),
-        (whole + "x\n", "line 9 is no entry"),
-        (whole + '{"entry": {"seq": NaN}, "hash": ""}\n', "line 9 is no entry"),
+        (whole + "x\n", "line 9 is not an entry"),
+        (whole + '{"entry": {"seq": NaN}, "hash": ""}\n', "line 9 is not an entry"),
     ]:
         path.write_text(broken)
         assert verify_export(path, expected_head=filled.head()).problems[0].startswith(problem), problem

@@ -156,9 +156,9 @@ def test_a_database_of_something_else_is_refused(tmp_path):
     path = tmp_path / "other.db"
     sqlite3.connect(path).close()
     path.touch()
-    with pytest.raises(StorageError, match=r"^database .*: this is no database of a collector"):
+    with pytest.raises(StorageError, match=r"^database .*: this is not a database of a collector"):
         ReportStore(str(path), PROTOCOL)
-    path.write_text("this is no database, this is a text that somebody wrote" * 20)
+    path.write_text("this is not a database, this is a text that somebody wrote" * 20)
     with pytest.raises(StorageError, match="file is not a database"):
         ReportStore(str(path), PROTOCOL, create=True)
 

@@ -243,7 +243,7 @@ def test_a_model_of_two_classes():
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert ((p >= 0) & (p <= 1)).all()
-    assert model.weights[-1] == 0.0  # the slack is no feature
+    assert model.weights[-1] == 0.0  # the slack is not a feature
     assert model.quality_.explained > 0.3
     assert "4000 reports" in repr(model)
     with pytest.raises(DataError, match="label"):

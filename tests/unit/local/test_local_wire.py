@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.local.device.store import ReportStore
+from sottovoce.local.device.store import DeviceStore
 from sottovoce.local.wire import REPORT_BYTES, Reason, Rejection, Report, pack, parse, parse_many, seed_of
 
 PROTOCOL = Protocol(n_features=2, epsilon=1.0, K=16, m=3, b=1.0)
@@ -98,7 +98,7 @@ def test_a_report_is_made_once(tmp_path):
     for x, y in (([0.1, 0.2], 1), ([-0.9, 0.0], -1)):
         assert Randomizer(PROTOCOL).report_once(folder, x, y) == first
     assert mechanism.report([0.1, 0.2], 1) != first
-    other = Randomizer(OTHER).report_once(ReportStore(folder), [0.1, 0.2], 1)
+    other = Randomizer(OTHER).report_once(DeviceStore(folder), [0.1, 0.2], 1)
     assert other != first
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(f"{protocol.id.hex()}.report" for protocol in (PROTOCOL, OTHER))
@@ -114,7 +114,7 @@ def test_a_kept_report_stays_with_its_token(tmp_path):
 
 
 def test_of_two_programs_the_first_wins(tmp_path):
-    store = ReportStore(tmp_path)
+    store = DeviceStore(tmp_path)
     mechanism = Randomizer(PROTOCOL)
 
     def slow():
@@ -131,7 +131,7 @@ def test_a_store_that_cannot_keep_makes_no_report(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ParameterError, match="No report is made"):
         Randomizer(PROTOCOL).report_once(tmp_path / "file" / "x", [0.1, 0.2], 1)
-    store = ReportStore(tmp_path)
+    store = DeviceStore(tmp_path)
     with pytest.raises(DataError):
         Randomizer(PROTOCOL).report_once(store, [0.1, math.nan], 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]  # nothing is left behind

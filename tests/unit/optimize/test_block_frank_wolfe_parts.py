@@ -249,7 +249,7 @@ FAULTS = {
     "solid": (lambda: bfw.Simplex(2, solid=1), "solid must be True or False"),
     "no blocks": (lambda: bfw.ProductDomain([]), "blocks is empty"),
     "no list": (lambda: bfw.ProductDomain(3), "blocks must list blocks"),
-    "no block": (lambda: bfw.ProductDomain([bfw.Box(0, 1), 7]), r"blocks\[1\] is no block"),
+    "no block": (lambda: bfw.ProductDomain([bfw.Box(0, 1), 7]), r"blocks\[1\] is not a block"),
     "tau": (lambda: bfw.NiceSampling(3, 4), "tau must be"),
     "tau of a group": (lambda: bfw.DistributedSampling([[0], [1, 2]], 2), "tau must be .* smallest group"),
     "group twice": (lambda: bfw.DistributedSampling([[0, 1], [1]], 1), "exactly once"),

@@ -64,7 +64,7 @@ def test_curvature_ratio_out_of_range(ratio):
 @pytest.mark.parametrize("epsilon", [0.0, -0.5, math.nan, math.inf, 1e301, 10**400, *NOT_NUMBERS])
 @pytest.mark.parametrize("kind", [RandomizedResponseEvent, PureEvent])
 def test_epsilon_of_a_response_out_of_range(kind, epsilon):
-    """Infinite epsilon too: a public label is no event."""
+    """Infinite epsilon too: a public label is not an event."""
     with pytest.raises(ParameterError, match="epsilon"):
         kind(epsilon)
 

@@ -229,7 +229,7 @@ def test_round_trip(guarantee):
     again = Guarantee.from_json(text)
     assert again == guarantee
     assert again.to_json() == text
-    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 @pytest.mark.parametrize(

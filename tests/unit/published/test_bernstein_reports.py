@@ -213,7 +213,7 @@ def test_a_protocol_with_less_noise_than_it_promises_is_refused():
     ("text", "error", "match"),
     [
         ("{", ParameterError, "not JSON"),
-        ("[]", ParameterError, "the text is no protocol"),
+        ("[]", ParameterError, "the text is not a protocol"),
         (edited(version=2), ParameterError, "has version 2"),
         (edited(mechanism="cap"), ParameterError, "mechanism must be one of 'bernstein'; got 'cap'"),
         (edited(beta=None), ParameterError, r"lacks \['beta'\]"),

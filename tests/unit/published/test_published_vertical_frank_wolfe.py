@@ -268,7 +268,7 @@ class Lying(InProcessParties):
         ({"place": 2 * WIDTH + 2}, "chose column 7; it has 7"),
         ({"column_noise": 1.0}, "says that a step cost"),
         ({"selection_epsilon": 1.0}, "says that a step cost"),
-        ({"ticks": b"1234"}, "answered with something that is no column"),
+        ({"ticks": b"1234"}, "answered with something that is not a column"),
     ],
 )
 def test_a_wrong_answer_ends_the_training(lie, why):

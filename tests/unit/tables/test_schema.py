@@ -148,7 +148,7 @@ def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"nowhere\.toml: cannot read the schema: No such file"):
         Schema.from_toml(tmp_path / "nowhere.toml")
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SchemaError, match=r"b\.toml: the schema is no UTF-8 text"):
+    with pytest.raises(SchemaError, match=r"b\.toml: the schema is not UTF-8 text"):
         Schema.from_toml(tmp_path / "b.toml")
 
 
@@ -194,7 +194,7 @@ def test_a_wrong_numeric_column_is_refused(arguments: dict[str, object], message
         ({"categories": ("a",), "unknown": "drop"}, r"columns\.x\.unknown must be \"error\" or \"ignore\"; got 'drop'"),
         (
             {"categories": ("apple",), "aliases": (("x", "aple"),)},
-            r"'aple', which is no category\. Did you mean 'apple'",
+            r"'aple', which is not a category\. Did you mean 'apple'",
         ),
         ({"categories": ("a", "b"), "aliases": (("a", "b"),)}, r"'a' is a category itself and cannot stand for 'b'"),
         ({"categories": ("a", "b"), "aliases": (("c ", "b"),)}, r"aliases must be texts without outer white space"),

@@ -89,7 +89,7 @@ def test_damaged_messages(damaged):
         client.intersect(damaged, response)
     with pytest.raises(DataError, match="the response message cannot be read"):
         client.intersect(setup, damaged)
-    with pytest.raises(DataError, match="the announcement is no list of texts"):
+    with pytest.raises(DataError, match="the announcement is not a list of texts"):
         server.receive(damaged)
 
 
@@ -116,9 +116,9 @@ def test_messages_that_do_not_fit():
         (json.dumps(["geheim-1", "geheim-2"]), "holds 1 identifier.s. that this party lacks"),
         (json.dumps(["geheim-3", "geheim-1"]), "is not sorted"),
         (json.dumps(["geheim-1", "geheim-1"]), "repeats an identifier"),
-        (json.dumps(["geheim-1", 3]), "is no list of texts"),
-        (json.dumps({"geheim-1": 1}), "is no list of texts"),
-        ("[" * 100_000, "is no list of texts"),
+        (json.dumps(["geheim-1", 3]), "is not a list of texts"),
+        (json.dumps({"geheim-1": 1}), "is not a list of texts"),
+        ("[" * 100_000, "is not a list of texts"),
     ],
 )
 def test_wrong_announcements_never_misalign(announcement, fault):

@@ -289,7 +289,7 @@ def test_what_crosses_in_a_private_fit(make):
             assert "gaussian" in c.message.event
     first, second = labels_sent(crossings).values()
     assert np.array_equal(first, second)  # one response for all parties
-    *training, _, _, _, _ = crossings  # the farewell is no part of it
+    *training, _, _, _, _ = crossings  # the farewell is not a part of it
     assert model.uplink_bytes_ + model.downlink_bytes_ == sum(c.n_bytes for c in training)
     assert group.uplink_bytes + group.downlink_bytes == sum(c.n_bytes for c in crossings)
 
@@ -847,7 +847,7 @@ def test_split_columns():
         ({"a": [True]}, {}, "columns names True, which X does not have"),
         ({"a": ["x"]}, {}, "columns names 'x', which X does not have"),
         ({}, {}, "parties must hold at least one party"),
-        ([3, 3], {"data_norm": {"bank": 1.0}}, "data_norm names 'bank', which is no party"),
+        ([3, 3], {"data_norm": {"bank": 1.0}}, "data_norm names 'bank', which is not a party"),
         ([3, 3], {"data_norm": 1.0}, "data_norm must be a dict by party; got float"),
     ],
 )

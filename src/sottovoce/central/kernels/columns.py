@@ -21,7 +21,7 @@ _COINS = 2.0**53
 _LEAST = -700.0  # as in the exponential mechanism: no weight is below exp(-700) times the largest
 _FLOOR = 1e-250  # far above a whole group of such weights
 _SLACK = 1.0 + 1e-9  # of a bound, far above the rounding of a group's sum
-_DRIFT = 100.0  # exponent by which the largest weight may leave the reference; beyond, all bounds are made anew
+_DRIFT = 100.0  # exponent by which the largest weight may leave the reference; beyond, all bounds are made again
 _HIGHEST = 600.0  # exponent that does not overflow, far beyond the drift
 _FRESH = 4  # largest bounds that are made exact before a draw
 SPARE = 64  # random words that a draw leaves, for the digits of a rare tie
@@ -190,7 +190,7 @@ def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def
             continue
         weight = _group_weight(groups, g, sums, largest, rate)
         _settle_weight(groups, g, weight, shift)
-        if not weight <= limit:  # the bounds rule it out; if rounding did it all the same, the trials begin anew
+        if not weight <= limit:  # the bounds rule it out; if rounding did it all the same, the trials begin again
             bound = max(bound, groups.weight[g] * shift * _SLACK)
             continue
         kept, place = _happens(weight / bound, words, place)

@@ -140,7 +140,7 @@ class FrankWolfePlan(Plan):
 
 
 class DenseScores:
-    """The state of one model: predictions, and the sum of clipped slopes for each column, made anew for each step.
+    """The state of one model: predictions, and the sum of clipped slopes for each column, made again for each step.
 
     Parameters
     ----------

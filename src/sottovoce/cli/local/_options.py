@@ -54,7 +54,7 @@ def read_protocol(path: Path) -> Protocol:
     Raises
     ------
     ParameterError
-        If it cannot be read or is no protocol; the message names the file.
+        If it cannot be read or is not a protocol; the message names the file.
     """
     with named_errors(path, "protocol", ParameterError):
         return Protocol.from_json(path.read_bytes())

@@ -33,7 +33,7 @@ def read_records(
     Raises
     ------
     TableError
-        If a column or a value is missing, or a cell is no number; the message names file, line and column.
+        If a column or a value is missing, or a cell is not a number; the message names file, line and column.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -54,7 +54,7 @@ def read_records(
     except OSError as error:
         raise TableError(f"{path}: cannot read the table: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise TableError(f"{path}: this is no CSV file in UTF-8: {error}.") from None
+        raise TableError(f"{path}: this is not CSV file in UTF-8: {error}.") from None
 
 
 def _wanted(path: Path, names: Sequence[str], protocol: Protocol, label: str | None) -> list[str]:
@@ -94,4 +94,4 @@ def _number(where: str, name: str, cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        raise TableError(f"{where}, column {name!r}: {cell!r} is no number, or no known class.") from None
+        raise TableError(f"{where}, column {name!r}: {cell!r} is not a number, or no known class.") from None

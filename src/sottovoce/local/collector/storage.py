@@ -186,7 +186,7 @@ class ReportStore:
     def _check(self, name: str) -> None:
         with self._engine.begin() as connection:
             if not inspect(connection).has_table(SCHEMA.name):
-                raise StorageError(f"database {name}: this is no database of a collector.")
+                raise StorageError(f"database {name}: this is not a database of a collector.")
             version = connection.execute(select(SCHEMA.c.version)).scalar_one()
             if version != SCHEMA_VERSION:
                 raise StorageError(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.candidates import table
-from sottovoce.local.device.store import ReportStore
+from sottovoce.local.device.store import DeviceStore
 from sottovoce.local.odds import Odds
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import pack, seed_of
@@ -82,18 +82,18 @@ class Randomizer:
         return pack(self.protocol, seed, self._draw(self.top(seed, sign * z)))
 
     def report_once(
-        self, store: str | Path | ReportStore, x: object, y: object, *, token: bytes | None = None
+        self, store: str | Path | DeviceStore, x: object, y: object, *, token: bytes | None = None
     ) -> bytes:
         """Return the report that the store keeps, or make one, keep it and return it.
 
         Parameters
         ----------
-        store : str, Path or ReportStore
+        store : str, Path or DeviceStore
             A folder of this person alone.
         x, y, token
             As for `report`; x and y are not looked at if a report is kept, even if they have changed since.
         """
-        kept = store if isinstance(store, ReportStore) else ReportStore(store)
+        kept = store if isinstance(store, DeviceStore) else DeviceStore(store)
         return kept.once(self.protocol, lambda: self.report(x, y, token=token), token=token)
 
     def top(self, seed: int, z: Array) -> NDArray[np.bool_]:

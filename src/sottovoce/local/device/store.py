@@ -1,4 +1,4 @@
-"""ReportStore: where a device keeps the report that it has made, and sends again, so that there is never a second.
+"""DeviceStore: where a device keeps the report that it has made, and sends again, so that there is never a second.
 
 A second report with fresh coins would cost epsilon a second time. The report is on the disk before anybody sees it; of
 two programs that make one at the same time, both get the one that was kept first.
@@ -14,10 +14,10 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Rejection, parse
 
-__all__ = ["ReportStore"]
+__all__ = ["DeviceStore"]
 
 
-class ReportStore:
+class DeviceStore:
     """A folder with one report a protocol, for one person.
 
     Parameters

@@ -48,8 +48,8 @@ class FitRequest:
 def layout_of(protocol: Protocol) -> Layout:
     """Return which coordinates a model of this protocol uses, and which direction is its intercept.
 
-    The slack makes vectors unit vectors and is no feature. With it the intercept's coordinate is constant; without it
-    the mean of the vectors takes its place.
+    The slack makes vectors unit vectors and is not a feature. With it the intercept's coordinate is constant; without
+    it the mean of the vectors takes its place.
     """
     if protocol.completion == "normalise":
         return Layout(protocol.d)

@@ -122,7 +122,7 @@ class LocalModel:
         Raises
         ------
         ParameterError
-            For a regression, and for a constrained fit, whose scores are no probabilities.
+            For a regression, and for a constrained fit, whose scores are not probabilities.
         """
         if self.protocol.classes is None or self.loss != "least squares":
             raise ParameterError(

@@ -27,7 +27,7 @@ _TOLERANCE: Final = 1e-6
 
 
 class ReportVectors:
-    """The candidates of kept reports, in blocks: kept in single precision where they fit in 256 MB, else made anew.
+    """The candidates of kept reports, in blocks: kept in single precision where they fit in 256 MB, else made again.
 
     Parameters
     ----------

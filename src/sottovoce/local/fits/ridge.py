@@ -9,7 +9,7 @@ The minimiser of E (s - <w, x>)^2 solves S w = m, S = E[x x'], m = E[s x]. From 
    rest of S u, the others are fitted after u is taken out, w = (S - b b'/s + alpha I)^{-1} (m - b <u, m>/s), and u is
    put back in, v = w - u <b, w>/s. By default alpha is half the noise edge (with a public second moment, .35 times the
    norm of the noise of m).
-3. The slope is set anew to undo the shrinkage: c = <v, m> / <v, S v>, and the model is u <u, m>/s + c v. On the
+3. The slope is set again to undo the shrinkage: c = <v, m> / <v, S v>, and the model is u <u, m>/s + c v. On the
    reports that made v, <v, m> is too large by (v1/n) times the trace of the map from m to v, which is taken off
    (`ridge`), and <v, S v> is wrong by what v shares with the noise of S; with folds, v from all but one meets m and S
    of that one (`ridge_by_folds`). The denominator is never taken for less than its share of what is below the edge,

@@ -31,7 +31,7 @@ class CollectionPlan:
         People for a useful model, see `people_needed`; None if 5 * 10^8 are not enough.
     central_epsilon : float
         What the reports of all would cost in the central sense if a trusted party shuffled them before anybody saw
-        them; `protocol.epsilon` where the theorem gives nothing better. It is no property of the collection itself.
+        them; `protocol.epsilon` where the theorem gives nothing better. It is not a property of the collection itself.
     delta : float
         Of the central epsilon alone: a report has none.
     """

@@ -144,13 +144,13 @@ class Aggregator:
         ----------
         reports : bytes, or iterable of bytes
             One report, or any number of them one after the other without anything between; or pieces of that kind. A
-            piece of an iterable that is no whole number of reports is refused as one; bytes behind the last whole
+            piece of an iterable that is not a whole number of reports is refused as one; bytes behind the last whole
             report of a single piece likewise.
 
         Raises
         ------
         ParameterError
-            If ``reports`` is of another type. What is no report is never an error: it is counted in ``rejected_``.
+            If ``reports`` is of another type. What is not a report is never an error: it is counted in ``rejected_``.
         """
         before = self.n_reports
         for piece in self._pieces(reports):

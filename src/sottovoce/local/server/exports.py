@@ -38,7 +38,7 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
     ParameterError
         If the suffix is another.
     DataError
-        If something is no report of the protocol.
+        If something is not a report of the protocol.
     """
     _check_suffix(path)
     count = 0
@@ -124,10 +124,10 @@ def _parquet(path: Path, protocol: Protocol) -> Iterator[bytes]:
     try:
         with pq.ParquetFile(path) as table:
             if (table.schema_arrow.metadata or {}).get(_KEY) != protocol.to_json().encode():
-                raise TableError(f"{path}: these are no reports of protocol {protocol.id.hex()}. Give their protocol.")
+                raise TableError(f"{path}: these are not reports of protocol {protocol.id.hex()}. Give their protocol.")
             found = {name: table.schema_arrow.field(name).type for name in table.schema_arrow.names}
             if found != {"seed": pa.uint64(), "index": pa.uint16()}:
-                raise TableError(f"{path}: these are no reports: the columns are not seed and index. Export anew.")
+                raise TableError(f"{path}: these are not reports: the columns are not seed and index. Export again.")
             for batch in table.iter_batches(_AT_ONCE, columns=["seed", "index"]):
                 if batch["seed"].null_count or batch["index"].null_count:
                     raise TableError(f"{path}: the file is damaged: a report is missing. Take an intact copy.")

@@ -30,7 +30,7 @@ class Block(Protocol):
 
     @property
     def n_extreme_differences(self) -> int | None:
-        """Number of rows of `extreme_differences`; None for a set that is no polytope."""
+        """Number of rows of `extreme_differences`; None for a set that is not a polytope."""
         ...
 
     def oracle(self, gradient: Array) -> Array:

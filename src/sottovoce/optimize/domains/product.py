@@ -46,7 +46,7 @@ class ProductDomain:
         for place, block in enumerate(listed):
             if not all(hasattr(block, name) for name in ("size", "diameter", "oracle", "start", "contains")):
                 raise ParameterError(
-                    f"blocks[{place}] is no block; got {block!r}. Give Box, L1Ball, L2Ball or Simplex."
+                    f"blocks[{place}] is not a block; got {block!r}. Give Box, L1Ball, L2Ball or Simplex."
                 )
         if not listed:
             raise ParameterError("blocks is empty: give at least one block.")

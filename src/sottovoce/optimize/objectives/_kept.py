@@ -42,7 +42,7 @@ class KeptPosition(ABC):
         self.image += step * line.image
 
     def refresh(self) -> None:
-        """Compute the image anew."""
+        """Compute the image again."""
         self.image = self.image_of(self.x, slice(None))
 
 

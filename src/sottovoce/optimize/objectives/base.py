@@ -37,7 +37,7 @@ class Position(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Compute anew from x what is kept, so that the rounding of single steps does not add up."""
+        """Compute again from x what is kept, so that the rounding of single steps does not add up."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a sampling is: a law over sets of blocks, drawn anew and independently in every step."""
+"""What a sampling is: a law over sets of blocks, drawn again and independently in every step."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property

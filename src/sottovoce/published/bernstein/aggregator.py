@@ -39,7 +39,7 @@ class BernsteinModel:
     coef_ : ndarray of shape (n_features,)
         Weights of features as they come, within the ball of radius 1 / data_norm.
     guarantee_ : Guarantee
-        What each person was promised, accounted anew.
+        What each person was promised, accounted again.
     n_reports_ : int
     gradient_std_ : float
         sigma of SIGM's steps, from public parameters.

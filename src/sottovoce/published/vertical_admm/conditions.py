@@ -113,10 +113,10 @@ class Theorem1Report:
 def theorem_1_conditions(
     parties: Parties, loss: Loss | SmoothLoss, *, penalty: Penalty, rho: float, intercept: str | None = None
 ) -> Theorem1Report:
-    """Check Assumption 1 of Hu et al. for these parties; they are prepared anew, a training under way is dropped.
+    """Check Assumption 1 of Hu et al. for these parties; they are prepared again, a training under way is dropped.
 
     It asks each party for the extreme eigenvalues of its Gram matrix, which is a release without noise: a check of
-    theory, for data that are no secret.
+    theory, for data that are not secret.
 
     Parameters
     ----------

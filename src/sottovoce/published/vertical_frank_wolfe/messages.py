@@ -13,7 +13,7 @@ class PublishedBallStart(Message, code=72):
     """Open steps of Frank-Wolfe with the published noise.
 
     ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
-    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn anew for each step, one is
+    ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
     chosen. ``sketch_rows`` is 0 for raw columns.
     """
 

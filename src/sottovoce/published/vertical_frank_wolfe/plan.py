@@ -252,7 +252,7 @@ class PublishedBallPlan(PrivateBallPlan):
         try:
             return column, sign, self.column.read(reply.ticks)
         except MessageError as error:
-            raise PartyError(f"party {name!r} answered with something that is no column: {error}") from error
+            raise PartyError(f"party {name!r} answered with something that is not a column: {error}") from error
 
     @property
     def mechanism(self) -> str:

@@ -35,7 +35,7 @@ __all__ = ["canonical_identifiers"]
 _TEXT: Final = pa.large_string()
 _ARROW_READS_WHOLE: Final = {"string", "bytes", "integer"}  # object arrays of one kind, as pandas names them
 _AS_TEXT: Final = "Give text or whole numbers."
-_UNICODE: Final = "is no valid Unicode text. Decode it before, or give it in hexadecimal digits."
+_UNICODE: Final = "is not a valid Unicode text. Decode it before, or give it in hexadecimal digits."
 
 
 def canonical_identifiers(name: str, identifiers: object) -> Any:
@@ -57,7 +57,7 @@ def canonical_identifiers(name: str, identifiers: object) -> Any:
     Raises
     ------
     ParameterError
-        If this is no array of one dimension.
+        If this is not an array of one dimension.
     DataError
         If an entry cannot be an identifier; the message holds its position and its type, never the entry.
     """
@@ -161,7 +161,7 @@ def _texts(name: str, column: Any) -> Any:
     if _is_text(kind) or _is_binary(kind):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return (column.cast(pa.large_binary()) if _is_binary(kind) else column).cast(_TEXT)
-        return _one_by_one(name, column.to_pylist())  # tells the row that is no UTF-8; views, in older Arrow
+        return _one_by_one(name, column.to_pylist())  # tells the row that is not UTF-8; views, in older Arrow
     row = pc.index(column.is_valid(), True).as_py()
     if row >= 0:
         raise DataError(f"{name}[{row}] is of type {kind}, which identifies nobody. {_AS_TEXT}")

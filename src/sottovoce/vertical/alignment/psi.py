@@ -97,7 +97,7 @@ class PsiClient:
         try:
             found = self._cipher.GetIntersection(server_set, answer)
         except RuntimeError:
-            raise DataError(f"the response holds what is no point of the curve. {_REMEDY}") from None
+            raise DataError(f"the response holds what is not a point of the curve. {_REMEDY}") from None
         return np.sort(np.array(self._order, np.int64)[np.array(found, np.int64)])
 
 
@@ -173,7 +173,7 @@ def _read_announcement(message: bytes) -> list[str]:
     except (ValueError, TypeError, RecursionError):
         common = None
     if not isinstance(common, list) or not all(isinstance(text, str) for text in common):
-        raise DataError(f"the announcement is no list of texts. {_REMEDY}")
+        raise DataError(f"the announcement is not a list of texts. {_REMEDY}")
     if not all(first < second for first, second in pairwise(common)):
         raise DataError(f"the announcement is not sorted, or repeats an identifier. {_REMEDY}")
     return common

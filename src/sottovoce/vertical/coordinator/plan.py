@@ -177,7 +177,7 @@ class VerticalPlan(ABC):
     fit_intercept : bool
     epsilon, delta : float
     labels_public : bool
-        True when the labels are no secret; the statement then does not cover them.
+        True when the labels are not secret; the statement then does not cover them.
     """
 
     name: ClassVar[str]

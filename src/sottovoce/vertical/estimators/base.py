@@ -41,7 +41,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         text="Privacy budget for one person's rows at all parties together; ``inf`` trains without noise.",
     )
     labels_public: bool = parameter(
-        "bool", default=False, text="The labels are no secret; the statement does not cover them then."
+        "bool", default=False, text="The labels are not secret; the statement does not cover them then."
     )
     label_holder: str | None = parameter(
         "str or None",
@@ -182,7 +182,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         parties = as_parties(parties)
         with parties.session() as session:
             self._fit(parties, session, y)
-            # without the farewell, which is no part of the training; the counters of ``parties`` have it
+            # without the farewell, which is not a part of the training; the counters of ``parties`` have it
             self.uplink_bytes_, self.downlink_bytes_ = session.uplink_bytes, session.downlink_bytes
         return self
 

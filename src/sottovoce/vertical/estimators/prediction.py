@@ -76,7 +76,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
             return scorer.scores(session, model)
 
     def recombine(self, parties: Any, y: ArrayLike | None = None) -> Self:
-        """Learn the weights of the parties' scores anew, from labelled people who may be scored.
+        """Learn the weights of the parties' scores again, from labelled people who may be scored.
 
         With ``mechanism="local-models"`` the weights of the parties' terms are public constants, because nobody sees
         how much the parties' columns overlap. The label holder can learn them from some people whose scores it may

@@ -65,7 +65,7 @@ class Party:
     budget : (epsilon, delta) or None
         What this party allows to be learnt about one person's row of its columns, over all trainings with this object
         and with selections of its rows; it refuses the rest. None allows everything, training without noise included.
-        The label holder, whose own model is exact, has none. It lives in memory: a new process has it anew.
+        The label holder, whose own model is exact, has none. It lives in memory: a new process has it again.
     ledger : Ledger, str or None
         In the place of ``budget``: an account on disk, which restarts, copies and other processes share.
     dataset : str or None
@@ -227,7 +227,7 @@ class Party:
         return model in self._models
 
     def part(self, model: str) -> Part:
-        """Return this party's part of a model that it keeps; this is no request, it does not leave the party."""
+        """Return this party's part of a model that it keeps; this is not a request, it does not leave the party."""
         return self._models[model]
 
     def adopt(self, model: str, part: Part) -> None:

@@ -16,7 +16,7 @@ from sottovoce.vertical.protocol import Training
 __all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions"]
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
-_MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered anew
+_MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
 
 
 class SessionError(Exception):
@@ -120,10 +120,10 @@ class Sessions:
         if frame.session in self._ended:
             raise SessionError(
                 f"this session has ended here: it was closed, or others came and at most {MOST_OPEN} are kept open, of "
-                "which the one that was idle for longest ends. Begin anew"
+                "which the one that was idle for longest ends. Begin again"
             )
         if frame.step != 1:
-            raise SessionError(f"step {frame.step} came of a session that was never begun here. Begin anew")
+            raise SessionError(f"step {frame.step} came of a session that was never begun here. Begin again")
         while len(self._open) >= MOST_OPEN:
             # one that holds no training goes first: it was a question or two
             idle = (name for name, session in self._open.items() if session.training.worker is None)

@@ -53,7 +53,9 @@ def split_columns(
             raise ParameterError(f"{fact} must be a dict by party; got {type(values).__name__}.")
         unknown = set(values) - set(places)
         if unknown:
-            raise ParameterError(f"{fact} names {sorted(unknown)[0]!r}, which is no party; there are {list(places)!r}.")
+            raise ParameterError(
+                f"{fact} names {sorted(unknown)[0]!r}, which is not a party; there are {list(places)!r}."
+            )
     return InProcessParties(
         [
             Party(

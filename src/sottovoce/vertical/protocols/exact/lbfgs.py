@@ -7,7 +7,7 @@ direction (as in [1]_). The first metric of the loops is not the identity but
 
 .. math:: H_0 = \mathrm{blockdiag}\big( (R_m + D_m'WD_m)^{-1} \big), \qquad W = \mathrm{diag}(l''(z)),
 
-which is made anew when the second derivatives have moved by half of their sum. The step is exact along the line, which
+which is made again when the second derivatives have moved by half of their sum. The step is exact along the line, which
 costs no message: the coordinator knows z, the change of z and the penalty along the line.
 
 Per round each party sends one number a record and some products, and receives one number a record.
@@ -43,7 +43,7 @@ __all__ = ["LbfgsWorker", "ProductTable", "lbfgs"]
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
 _ROUNDING: Final = 1e-14
-_DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made anew
+_DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made again
 
 
 class LbfgsWorker:
@@ -72,8 +72,8 @@ class LbfgsWorker:
 
     def gradient(self, message: LbfgsGradient) -> LbfgsProducts:
         """Move along the last direction, take the gradient there, and return the inner products that are new."""
-        moved, anew = message.step != 0.0, len(message.curvature) > 0
-        if anew:
+        moved, again = message.step != 0.0, len(message.curvature) > 0
+        if again:
             self._curvature = float(message.curvature[0]) if len(message.curvature) == 1 else message.curvature
         if moved:
             self.x = self.x + message.step * self._direction
@@ -85,7 +85,7 @@ class LbfgsWorker:
             self._scaled_differences.append(self._scaled(difference))
             if len(self._steps) > self._memory:
                 del self._steps[0], self._differences[0], self._scaled_differences[0]
-        if anew:
+        if again:
             self._scaled_differences = [self._scaled(y) for y in self._differences]
         self._gradient, self._scaled_gradient = gradient, self._scaled(gradient)
         s, y, hy = self._steps, self._differences, self._scaled_differences
@@ -95,7 +95,7 @@ class LbfgsWorker:
         if moved:
             products += [s[-1] @ b for b in y]
             products += [a @ y[-1] for a in s[:-1]]
-        if anew:
+        if again:
             products += [a @ b for a in y for b in hy]
         elif moved:
             products += [a @ hy[-1] for a in y]
@@ -147,7 +147,7 @@ class ProductTable:
         self._yhg = np.zeros(0)
         self.gradient_square = math.inf
 
-    def read(self, products: Vector, *, moved: bool, anew: bool) -> None:
+    def read(self, products: Vector, *, moved: bool, again: bool) -> None:
         """Take in the sum over the parties of one round's products.
 
         In order: s_i.g; y_i.H0 g; g.g; if the parties moved, s_k.y_j for all j and s_i.y_k for i < k (k the new
@@ -163,7 +163,7 @@ class ProductTable:
         self._sg, self._yhg, self.gradient_square, rest = parts[0], parts[1], float(parts[2][0]), parts[3]
         if moved:
             self._sy[-1], self._sy[:-1, -1], rest = rest[:k], rest[k : 2 * k - 1], rest[2 * k - 1 :]
-        if anew:
+        if again:
             self._yhy = rest.reshape(k, k).copy()
         elif moved:
             self._yhy[-1] = self._yhy[:, -1] = rest
@@ -236,15 +236,15 @@ def lbfgs(
         bent = float(now.sum())
         if bent == 0.0:  # every record on a straight piece of the loss, as at the start of a smoothed hinge
             now = np.full(n, problem.loss.smoothness)
-        anew = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
+        again = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
         curvature = np.zeros(0)
-        if anew:
+        if again:
             metric = np.maximum(now, _LEAST_CURVATURE * problem.loss.smoothness)
             curvature = metric if np.ptp(metric) > 0.0 else metric[:1]
         slopes = problem.loss.derivative(y, z)
         request = LbfgsGradient(step, slopes, curvature)
         products = [reply.products for reply in parties.exchange(request, LbfgsProducts).values()]
-        table.read(np.sum(products, axis=0), moved=step != 0.0, anew=anew)
+        table.read(np.sum(products, axis=0), moved=step != 0.0, again=again)
         distance = table.gradient_square / (2.0 * l2)
         if intercept:
             distance += _newton_decrement(float(slopes.sum()), bent)

@@ -61,8 +61,8 @@ class LbfgsStart(Message, code=30):
 class LbfgsGradient(Message, code=31):
     """Move by ``step`` along the last direction; then the derivative of the loss, one number a record.
 
-    ``curvature`` makes the preconditioner anew: one number, or the second derivative of the loss for each record; empty
-    keeps it.
+    ``curvature`` makes the preconditioner again: one number, or the second derivative of the loss for each record;
+    empty keeps it.
     """
 
     step: float

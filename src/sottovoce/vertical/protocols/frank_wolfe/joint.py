@@ -268,7 +268,7 @@ class JointBallPlan(PrivateBallPlan):
         try:
             shared = self.column.read(reply.ticks)
         except MessageError as error:
-            raise PartyError(f"party {name!r} answered with something that is no column: {error}") from error
+            raise PartyError(f"party {name!r} answered with something that is not a column: {error}") from error
         return shared if self.public_sketch is None else self.public_sketch.spread(shared)
 
     def _weights(self, name: str, taken: dict[tuple[str, int], int]) -> tuple[Vector, float]:

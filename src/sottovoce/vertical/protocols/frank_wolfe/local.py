@@ -108,7 +108,7 @@ class LocalBallPlan(PrivateBallPlan):
         try:
             places = unpack_places(reply.places, self.n_steps, columns)
         except MessageError as error:
-            raise PartyError(f"party {name!r} answered with something that is no choice: {error}") from error
+            raise PartyError(f"party {name!r} answered with something that is not a choice: {error}") from error
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
         return self.in_units(name, weights)
 

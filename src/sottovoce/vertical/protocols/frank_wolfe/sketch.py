@@ -28,7 +28,7 @@ __all__ = ["KINDS", "Sketch"]
 KINDS: Final = ("sparse-sign", "gaussian")
 _NONZEROS: Final = 4  # so that entries are 1/2
 _PIECE: Final = 1024  # people whose columns of a Gaussian J are in memory at a time
-_KEPT: Final = 2**23  # entries of a Gaussian J that are kept, 64 MB; a larger one is drawn anew for each use
+_KEPT: Final = 2**23  # entries of a Gaussian J that are kept, 64 MB; a larger one is drawn again for each use
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
 

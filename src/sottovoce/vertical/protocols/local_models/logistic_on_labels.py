@@ -1,4 +1,4 @@
-r"""Logistic loss on labels that are no secret: damped steps on noisy sums of slopes.
+r"""Logistic loss on labels that are not secret: damped steps on noisy sums of slopes.
 
 T + 1 steps w <- w - (k G + D I + alpha n I)^-1 (noisy gradient), with k = 0.15 (above half the largest
 curvature, 1/4, so that steps stay stable) and G the noisy Gram matrix without its negative eigenvalues; for wide tables

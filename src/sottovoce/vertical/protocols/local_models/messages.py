@@ -9,7 +9,7 @@ __all__ = [
 
 
 class TrainOnLabels(Message, code=40):
-    """Train a private model of the party's own columns on labels that are no secret.
+    """Train a private model of the party's own columns on labels that are not secret.
 
     ``flip_probability`` is that of the randomised response behind labels of -1 and +1 (0 for public ones),
     ``label_bound`` a bound on labels that are other numbers (0 for none), ``mu`` the mean shift of the equivalent

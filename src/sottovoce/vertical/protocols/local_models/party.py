@@ -1,4 +1,4 @@
-"""The party's side: a private model of its own columns on labels that are no secret."""
+"""The party's side: a private model of its own columns on labels that are not secret."""
 
 import numpy as np
 

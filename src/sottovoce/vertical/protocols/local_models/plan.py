@@ -128,7 +128,7 @@ class LocalModelsPlan(LabelsOncePlan):
                 raise
             raise PartyError(
                 f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
-                "person's label is spent, and a new fit releases them anew."
+                "person's label is spent, and a new fit releases them again."
             ) from error
         weight = self.combination / len(self.facts.others) * half_range
         terms = {name: Term(weight, self._prior(y)) for name in self.facts.others}

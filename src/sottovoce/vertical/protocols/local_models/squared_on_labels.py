@@ -1,4 +1,4 @@
-r"""Squared loss on labels that are no secret: adaptive ridge from noisy moments (`sottovoce.central.noisy_moments`)."""
+"""Squared loss on labels that are not secret: adaptive ridge from noisy moments, see its module in `central`."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final

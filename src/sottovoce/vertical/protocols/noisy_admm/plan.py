@@ -121,7 +121,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
             raise ParameterError(
                 f"mechanism='noisy-admm' with secret labels needs the logistic loss, which can be corrected for "
                 f"randomised response; got {self.loss.name!r}. Use mechanism='local-models', or labels_public=True if "
-                "the labels are no secret."
+                "the labels are not secret."
             )
         require_row_bounds(self.facts, self.facts.names, self.name)
         for name in self.facts.names:  # refuses wrong shares, budgets that leave nothing and bounds that do not fit
