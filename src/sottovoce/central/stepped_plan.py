@@ -58,6 +58,7 @@ class SteppedPlan(ScaledPlan):
     def train(self, fit: Fit) -> Solution:
         """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
+        _ = fit.noise  # the first stream to be opened, also where no scale is released
         scales = self.release_scales(fit)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))

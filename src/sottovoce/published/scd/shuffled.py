@@ -70,7 +70,7 @@ class ShuffledPlan(Plan):
 
     def train(self, fit: Fit) -> Solution:
         """Train one model for each target as planned; the model is the last w."""
-        rows, shuffling = fit.rows, fit.streams.generator(Purpose.SHUFFLING)
+        rows, noise, shuffling = fit.rows, fit.noise, fit.streams.generator(Purpose.SHUFFLING)
         mechanism, alpha_n = self.batch_mechanism(), self.alpha_scaled * self.n_samples
 
         def train_one(y: Vector, report: Report) -> Vector:
@@ -80,7 +80,7 @@ class ShuffledPlan(Plan):
                 for lo in range(0, rows.n_samples, self.size):
                     batch = order[lo : lo + self.size]
                     before = a[batch]
-                    noisy, _ = mechanism.release(self.moves(rows, y, a, v / alpha_n, batch, mechanism.tick), fit.noise)
+                    noisy, _ = mechanism.release(self.moves(rows, y, a, v / alpha_n, batch, mechanism.tick), noise)
                     a[batch] = before + noisy[: len(batch)]
                     v = v + noisy[len(batch) :]
                 report(epoch + 1)
