@@ -62,7 +62,7 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
         section(
             "curve",
             "Cost of the events",
-            table("Epsilon at each delta, accounted again", ("delta", *names), curve, figures=2)
+            table("Epsilon at each delta, accounted anew", ("delta", *names), curve, figures=2)
             if curve
             else "Not compared: the promises are about different things.",
         ),

@@ -270,7 +270,7 @@ def _curves(guarantee: Guarantee, curve: PrivacyCurve | None) -> Markup:
         "curve",
         "The privacy curve",
         "An event keeps to many pairs (epsilon, delta) at once; the receipt promises one of them. The curve is "
-        "accounted again from the event of this receipt, and so are all figures on this page. At delta = "
+        "accounted anew from the event of this receipt, and so are all figures on this page. At delta = "
         f"{guarantee.delta:.6g} the event costs epsilon = {rounded_up(spent, 6)}; promised is "
         f"{rounded_up(guarantee.epsilon, 6)}.",
         figure(
