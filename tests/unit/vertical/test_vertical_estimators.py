@@ -24,6 +24,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, align, split_columns
 from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
@@ -917,3 +918,14 @@ def test_the_joint_model_beats_the_local_one_on_adult(real_data):
     report = model.compare(split_columns(test, [66, 57]), truth)
     assert report.local["log loss"] == pytest.approx(0.3494, abs=1e-3)
     assert report.joint["log loss"] < report.local["log loss"] - 0.010
+
+
+def test_a_plan_is_made_after_any_number_of_other_talks():
+    """A party keeps 32 sessions open; the one that an object of parties began with is the first to end."""
+    parties = InProcessParties([Party(np.ones((4, 2)), name="bank", y=[0, 1, 0, 1])])
+    model = VerticalLogisticRegression(epsilon=np.inf)
+    model.plan(parties)
+    for _ in range(MOST_OPEN + 1):
+        with parties.session() as session:
+            session.exchange(Describe(), Description)
+    assert model.plan(parties).facts.n_samples == 4

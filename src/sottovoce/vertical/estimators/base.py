@@ -121,7 +121,8 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
             If the parties do not hold the same number of rows.
         """
         parties = as_parties(parties)
-        plan = self._plan(parties, label_holder(self.label_holder, parties))
+        with parties.session() as session:  # the object's own may have ended where others came
+            plan = self._plan(session, label_holder(self.label_holder, parties))
         if plan.is_private:
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
         return plan
