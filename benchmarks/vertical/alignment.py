@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from benchmarks.common import keep, make_parser, show
-from sottovoce.vertical.alignment.align import common_rows
+from sottovoce.vertical.alignment.matching import common_rows
 from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
 
 PSI_SIZES = ((2, 20_000), (3, 20_000))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError
-from sottovoce.vertical.alignment.align import common_rows
+from sottovoce.vertical.alignment.matching import common_rows
 
 WORDS = [
     "",

@@ -22,7 +22,7 @@ from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
-from sottovoce.vertical.alignment.align import AlignmentReport
+from sottovoce.vertical.alignment.matching import AlignmentReport
 
 __all__ = [
     "Gathered",

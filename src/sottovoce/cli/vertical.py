@@ -68,7 +68,7 @@ from sottovoce.vertical import (
     VerticalRidge,
     VerticalSparseLogisticRegression,
 )
-from sottovoce.vertical.alignment.align import DUPLICATES, METHODS, AlignmentReport
+from sottovoce.vertical.alignment.matching import DUPLICATES, METHODS, AlignmentReport
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.mechanisms import MECHANISMS

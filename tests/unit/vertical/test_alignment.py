@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.align import AlignmentReport, PartyCounts, common_rows
+from sottovoce.vertical.alignment.matching import AlignmentReport, PartyCounts, common_rows
 
 METHODS = [
     "exact",
@@ -60,7 +60,7 @@ def test_counts(method):
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_bytes_of_every_message_are_counted(method, monkeypatch):
     """The counts are those of the messages that the roles hand out and take, for each direction."""
-    from sottovoce.vertical.alignment import align as module
+    from sottovoce.vertical.alignment import matching as module
 
     sizes = {"request": [], "setup": [], "respond": []}
 
@@ -130,7 +130,7 @@ def test_nobody_in_common(method, parties):
 
 def test_a_party_is_not_asked_when_nobody_is_left(monkeypatch):
     pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
-    from sottovoce.vertical.alignment import align as module
+    from sottovoce.vertical.alignment import matching as module
 
     made = []
 

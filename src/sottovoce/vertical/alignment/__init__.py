@@ -1,1 +1,12 @@
 """The same person in the same row everywhere: matching identifiers, in the clear or by private set intersection."""
+
+from typing import TYPE_CHECKING
+
+from sottovoce._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.alignment.matching import Alignment, AlignmentReport, PartyCounts, common_rows
+
+__all__ = ["Alignment", "AlignmentReport", "PartyCounts", "common_rows"]
+
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "matching"))

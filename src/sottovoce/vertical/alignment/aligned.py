@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.alignment.align import AlignmentReport, common_rows
+from sottovoce.vertical.alignment.matching import AlignmentReport, common_rows
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 

@@ -150,7 +150,7 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
 
     Examples
     --------
-    >>> from sottovoce.vertical.alignment.align import common_rows
+    >>> from sottovoce.vertical.alignment.matching import common_rows
     >>> bank, shop = [17, 4, None, 23], ["23", "17", "99"]
     >>> alignment = common_rows({"bank": bank, "shop": shop})
     >>> alignment.rows["bank"], alignment.rows["shop"]
