@@ -1,1 +1,12 @@
 """The organisation: its table, its budget, its sessions. It alone decodes, charges and runs."""
+
+from typing import TYPE_CHECKING
+
+from sottovoce._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.party.party import Part, Party
+
+__all__ = ["Part", "Party"]
+
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "party"))
