@@ -147,7 +147,7 @@ def test_wrong_use(folder):
     assert "40 of the 80 reports have the seed of another one" in said
     other = folder / "other.json"
     other.write_text(PROTOCOL.to_json())
-    assert "no reports of protocol" in invoke("fit", other, folder / "x.parquet", *out, code=2)
+    assert "not reports of protocol" in invoke("fit", other, folder / "x.parquet", *out, code=2)
     assert not (folder / "model.json").exists()
     assert "cannot read the protocol" in invoke("fit", folder / "none.json", folder / "x.parquet", *out, code=2)
 

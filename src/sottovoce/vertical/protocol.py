@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.penalty import Penalty
-from sottovoce.vertical.wire import Message
+from sottovoce.vertical.wire import Message, Vector
 
 __all__ = [
     "Answer",
@@ -74,7 +74,7 @@ class Part:
         Of the table it was trained on, where that had names.
     """
 
-    coef: NDArray[np.float64]
+    coef: Vector
     intercept: float
     feature_names: tuple[str, ...] | None = None
 
@@ -151,8 +151,9 @@ class Training:
         return self.worker
 
 
-class Desk(ABC):
-    """Where a handler runs: the party's table, and what the party does for it.
+@dataclass
+class Desk:
+    """What a handler works with: the party's table and models, and the training of the session.
 
     Attributes
     ----------
@@ -160,45 +161,38 @@ class Desk(ABC):
         Private.
     facts : PartyFacts
     training : Training
-        That of the session.
+        Another one in its place begins again.
+    models : dict of Part
+        What the party keeps, by name.
+    feature_names : tuple of str or None
+    seed : object
+        Of the session's noise; None for the private choice.
+    shortage : callable
+        Tells why the budget does not cover an event; empty if it does.
+    ended : bool
+        Set it to forget the session.
     """
 
     table: Any
     facts: PartyFacts
     training: Training
+    models: dict[str, Part]
+    feature_names: tuple[str, ...] | None
+    seed: object
+    shortage: Callable[[Event], str]
+    ended: bool = False
 
-    @abstractmethod
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""
-
-    @property
-    @abstractmethod
-    def seed(self) -> object:
-        """Seed of the session's noise; None for the private choice."""
-
-    @abstractmethod
-    def shortage(self, event: Event) -> str:
-        """Return why the budget does not cover an event; empty if it does."""
-
-    @abstractmethod
-    def begin(self, training: Training) -> None:
-        """Take another training in the place of the session's."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """Forget the session."""
-
-    @abstractmethod
-    def keep(self, model: str, coef: NDArray[np.float64], intercept: float) -> None:
-        """Keep a part of a model."""
-
-    @abstractmethod
-    def part(self, model: str) -> Part:
-        """Return a part that is kept; refused where there is none."""
+        return Streams(self.seed).generator(Purpose.NOISE)
 
     def columns(self, *, intercept: bool = False) -> Columns:
         """Return the table as columns, with one of ones behind them where asked for."""
         return Columns(self.table, intercept=intercept)
+
+    def keep(self, model: str, coef: Vector, intercept: float) -> None:
+        """Keep a part of a model."""
+        self.models[model] = Part(coef, intercept, self.feature_names)
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,12 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError
 
 __all__ = ["Count", "Done", "Message", "Refused", "Vector", "decode"]
 
-Vector = NDArray[np.float64]
 Count = Annotated[int, "a whole number >= 0"]
 
 _HEAD: Final = struct.Struct("<4sHQ")

@@ -169,7 +169,7 @@ def resigned(aggregator, **changes):
     ("changes", "why"),
     [
         ({"version": 2}, "version 2"),
-        ({"protocol": "{}"}, "no protocol"),
+        ({"protocol": "{}"}, "not a protocol"),
         ({"protocol": Protocol(epsilon=1.0, n_features=3).to_json()}, "different protocols"),
         ({"index_counts": [1]}, "counts 1 indices"),
         ({"kept": 3}, "do not agree"),

@@ -77,8 +77,8 @@ def changed(**changes):
     [
         ("", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("[]", "no protocol"),
-        ('{"format":"other"}', "no protocol"),
+        ("[]", "not a protocol"),
+        ('{"format":"other"}', "not a protocol"),
         ("é", "not JSON"),
         (b"\xff", "ASCII"),
         (changed(version=2), "version 2"),

@@ -100,7 +100,7 @@ def test_messages_that_do_not_fit():
         client.intersect(setup, server.respond(PsiClient(["a"]).request()))
     off_the_curve = library.Response()
     off_the_curve.encrypted_elements.extend([b"\x02" + b"\xff" * 32] * len(CLIENT))
-    with pytest.raises(DataError, match="no point of the curve"):
+    with pytest.raises(DataError, match="not a point of the curve"):
         client.intersect(setup, off_the_curve.SerializeToString())
     request = library.Request(reveal_intersection=True)
     request.encrypted_elements.append(b"\x02" + b"\xff" * 32)

@@ -24,14 +24,13 @@ from sklearn.utils.validation import check_array
 from sottovoce._validation import magnitude, refuse_masked
 from sottovoce.exceptions import DataError, MessageError, ParameterError
 from sottovoce.privacy.events import Event
-from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.mechanisms import ANSWERS_TO, HANDLERS
 from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.sessions import Session, SessionError, Sessions
-from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError, Training
+from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError
 from sottovoce.vertical.wire import Message, Refused, decode
 
 __all__ = ["Part", "Party"]
@@ -292,7 +291,14 @@ class Party:
             raise RefusalError(str(error)) from None
         if event is not None and not session.at_home:  # what stays at home costs nothing
             _refuse(self.budget.charge(event, seeded=self._seed(session) is not None))
-        return handler.run(_PartyDesk(self, session), request)
+        desk = Desk(
+            self._table, facts, training, self._models, self.feature_names, self._seed(session), self.budget.shortage
+        )
+        reply = handler.run(desk, request)
+        session.training = desk.training
+        if desk.ended:
+            self._sessions.end(session.name)
+        return reply
 
     def _check_allowed(self, session: Session, request: Message, names: tuple[Answer, ...]) -> None:
         if not session.at_home:  # within its walls an organisation allows itself everything
@@ -309,42 +315,6 @@ class Party:
     @property
     def _is_at_home(self) -> bool:
         return threading.get_ident() in self._at_home
-
-
-class _PartyDesk(Desk):
-    """A party's table, models and noise, for one request of one session."""
-
-    def __init__(self, party: Party, session: Session) -> None:
-        self._party, self._session = party, session
-        self.table, self.facts = party._table, party._facts
-
-    @property
-    def training(self) -> Training:  # type: ignore[override]
-        return self._session.training
-
-    def noise(self) -> np.random.Generator:
-        return Streams(self.seed).generator(Purpose.NOISE)
-
-    @property
-    def seed(self) -> object:
-        return self._party._seed(self._session)
-
-    def shortage(self, event: Event) -> str:
-        return self._party.budget.shortage(event)
-
-    def begin(self, training: Training) -> None:
-        self._session.training = training
-
-    def end(self) -> None:
-        self._party._sessions.end(self._session.name)
-
-    def keep(self, model: str, coef: NDArray[np.float64], intercept: float) -> None:
-        self._party._models[model] = Part(coef, intercept, self._party.feature_names)
-
-    def part(self, model: str) -> Part:
-        if not self._party.keeps(model):
-            raise RefusalError(f"it has no part of a model named {model!r}")
-        return self._party.part(model)
 
 
 def _refuse(reason: str) -> None:

@@ -50,7 +50,7 @@ class PrepareHandler(Handler[Prepare]):
 
     def run(self, desk: Desk, request: Prepare) -> Done:
         penalty = Penalty(request.l2, request.l1, request.low, request.high)
-        desk.begin(Training(penalty, bool(request.intercept)))
+        desk.training = Training(penalty, bool(request.intercept))
         return Done()
 
 
@@ -74,5 +74,5 @@ class CloseHandler(Uncharged[Close]):
     request = Close
 
     def run(self, desk: Desk, request: Close) -> Done:
-        desk.end()
+        desk.ended = True
         return Done()

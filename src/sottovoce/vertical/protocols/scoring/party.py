@@ -24,7 +24,9 @@ class ScoreHandler(Uncharged[Score]):
     request = Score
 
     def run(self, desk: Desk, request: Score) -> Scores:
-        part = desk.part(request.model)
+        part = desk.models.get(request.model)
+        if part is None:
+            raise RefusalError(f"it has no part of a model named {request.model!r}")
         return Scores(desk.columns().times(part.coef) + part.intercept)
 
 
