@@ -37,6 +37,7 @@ from sottovoce._validation import LARGEST, magnitude, number, whole_number
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
+from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import gram
 from sottovoce.central.solvers.sufficient_statistics import release_moments
@@ -124,7 +125,7 @@ class ReleasedLabelsPlan(ABC):
     @property
     def alpha_scaled(self) -> float:
         """L2 penalty for rows scaled to norm at most 1 together with the intercept's column."""
-        return self.alpha / (1.0 + self.intercept**2)
+        return self.alpha / RowUnit(1.0, self.intercept).square
 
     @property
     def soft_label_bound(self) -> float:
@@ -136,7 +137,7 @@ class ReleasedLabelsPlan(ABC):
     @property
     def widest_gap(self) -> float:
         """Upper bound on 1 - x.z of two rows, each filled up to norm 1; the constant entry is the same in both."""
-        return (1.0 if self.nonnegative else 2.0) / (1.0 + self.intercept**2)
+        return (1.0 if self.nonnegative else 2.0) / RowUnit(1.0, self.intercept).square
 
     # How the budget is split
 
@@ -271,7 +272,7 @@ class ReleasedLabelsPlan(ABC):
                 f"rows must be {self.n_samples} with {self.n_weights} weights, as planned; got {shape[0]} with "
                 f"{shape[1]}."
             )
-        planned = self.intercept / math.sqrt(1.0 + self.intercept**2)
+        planned = RowUnit(1.0, self.intercept).entry
         if not abs(rows.constant - planned) <= 1e-12:
             raise DataError(
                 f"rows must be made with constant={self.intercept!r}, as planned: entry {planned:g}; got "

@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError, eigh
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK
 from sottovoce._validation import magnitude, number
+from sottovoce.central.row_unit import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
@@ -22,7 +23,7 @@ from sottovoce.vertical.wire import Done, Vector
 __all__ = ["NoisyAdmmWorker", "NoisyStartHandler", "NoisyStepHandler", "ScoreRelease", "score_release"]
 
 _CONSTANT: Final = 0.3  # the intercept's column beside rows of norm at most 1; the whole is scaled to norm 1
-_WHOLE: Final = math.sqrt(1.0 + _CONSTANT**2)
+_WHOLE: Final = RowUnit(1.0, _CONSTANT).whole
 _SOLVED: Final = 2.0**-8  # how far D x may be from its exact value, in units of the clip
 _TICKS: Final = 2.0**-30  # of the noise
 _FARTHEST: Final = 1e150  # of what a coordinator sends, in units of the clip; sums of a few squares are doubles
