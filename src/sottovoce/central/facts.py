@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.row_unit import RowUnit
@@ -68,7 +69,7 @@ class TrainingFacts:
         """Weights of one model."""
         return self.n_features + (self.constant > 0.0)
 
-    @property
+    @cached_property
     def alpha_scaled(self) -> float:
         """L2 penalty for rows scaled to norm at most 1 together with the intercept's column."""
         return self.alpha / RowUnit(1.0, self.constant).square

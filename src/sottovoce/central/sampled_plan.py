@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class SampledPlan(SteppedPlan):
     def n_steps(self) -> int:
         """Number of steps of each model."""
 
-    @property
+    @cached_property
     def sampling_rate(self) -> float:
         """Probability that a step uses a given row."""
         return min(1.0, self.expected_size / self.n_samples)

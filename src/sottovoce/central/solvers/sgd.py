@@ -77,7 +77,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         """Number of steps of each model."""
         return self._wanted_steps if self.epochs is None else max(1, round(self.epochs / self.sampling_rate))
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """Learning rate."""
         return min(self.safe_rate, self.horizon / self.n_steps) if self.learning_rate is None else self.learning_rate
@@ -133,7 +133,7 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
     def _epochs(self) -> int:
         return 50 if self.epochs is None else max(1, round(self.epochs))
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """First learning rate."""
         return self.safe_rate if self.learning_rate is None else self.learning_rate
