@@ -87,8 +87,8 @@ class Message:
 
     def encode(self) -> bytes:
         """Return the message as bytes."""
-        body = b"".join(field.packed(getattr(self, name)) for name, field in self.layout().items())
-        return _HEAD.pack(_MAGIC, self.code, len(body)) + body
+        parts = [part for name, field in self.layout().items() for part in field.packed(getattr(self, name))]
+        return b"".join([_HEAD.pack(_MAGIC, self.code, sum(map(len, parts))), *parts])
 
     @classmethod
     def read(cls, body: memoryview) -> Self:
@@ -148,8 +148,8 @@ class _Field(ABC):
         """Return the value as it is kept; ``where`` is for the error."""
 
     @abstractmethod
-    def packed(self, value: Any) -> bytes:
-        """Return it as bytes."""
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        """Return it as bytes, in parts, so that a long one is not copied to be put behind its length."""
 
     @abstractmethod
     def taken(self, where: str, take: Take) -> Any:
@@ -166,9 +166,9 @@ class _Text(_Field):
             raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
         return value
 
-    def packed(self, value: Any) -> bytes:
+    def packed(self, value: Any) -> tuple[bytes, ...]:
         text = value.encode()
-        return struct.pack("<I", len(text)) + bytes(text)
+        return struct.pack("<I", len(text)), text
 
     def taken(self, where: str, take: Take) -> Any:
         (length,) = struct.unpack("<I", take(4))
@@ -186,8 +186,8 @@ class _Whole(_Field):
             raise MessageError(f"{where} must be a whole number of 64 bits; got {type(value).__name__}.")
         return int(value)
 
-    def packed(self, value: Any) -> bytes:
-        return struct.pack("<q", value)
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return (struct.pack("<q", value),)
 
     def taken(self, where: str, take: Take) -> Any:
         return struct.unpack("<q", take(8))[0]
@@ -200,12 +200,12 @@ class _Count(_Whole):
             raise MessageError(f"{where} must be a whole number >= 0; got {value}.")
         return value
 
-    def packed(self, value: Any) -> bytes:
+    def packed(self, value: Any) -> tuple[bytes, ...]:
         groups = bytearray()
         while value >= 0x80:
             groups.append(0x80 | value & 0x7F)
             value >>= 7
-        return bytes([*groups, value])
+        return (bytes([*groups, value]),)
 
     def taken(self, where: str, take: Take) -> Any:
         value = 0
@@ -225,8 +225,8 @@ class _Bytes(_Field):
             raise MessageError(f"{where} must be bytes; got {type(value).__name__}.")
         return value
 
-    def packed(self, value: Any) -> bytes:
-        return _FIELDS[Count].packed(len(value)) + bytes(value)
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return *_FIELDS[Count].packed(len(value)), value
 
     def taken(self, where: str, take: Take) -> Any:
         return bytes(take(_FIELDS[Count].taken(where, take)))
@@ -241,8 +241,8 @@ class _Real(_Field):
         except OverflowError:  # a whole number beyond the doubles
             return math.nan
 
-    def packed(self, value: Any) -> bytes:
-        return struct.pack("<d", value)
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return (struct.pack("<d", value),)
 
     def taken(self, where: str, take: Take) -> Any:
         return struct.unpack("<d", take(8))[0]
@@ -260,8 +260,8 @@ class _Numbers(_Field):
             raise MessageError(f"{where} must hold finite numbers only.")
         return vector
 
-    def packed(self, value: Any) -> bytes:
-        return struct.pack("<Q", len(value)) + bytes(value.tobytes())
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return struct.pack("<Q", len(value)), value.tobytes()
 
     def taken(self, where: str, take: Take) -> Any:
         (length,) = struct.unpack("<Q", take(8))
