@@ -13,8 +13,7 @@ label holder's own exact model, and all columns without noise. Sets:
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +22,6 @@ from benchmarks.common import DOCS, blogfeedback, data_folder, keep, make_parser
 from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.mechanisms import MECHANISMS
-from sottovoce.vertical.protocols.general.messages import Keep
-from sottovoce.vertical.protocols.local_models import plan as local_models
-from sottovoce.vertical.wire import Done
 
 PAGE = DOCS / "guide" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -98,25 +94,6 @@ def ridge() -> Task:
 TASKS = {"a9a": a9a, "wide": wide, "svc": svc, "ridge": ridge}
 
 
-@contextmanager
-def own_model_once() -> Iterator[None]:
-    """Train the label holder's own exact model, the same in every fit, in the first of them only."""
-    original, trained = local_models.train_alone, set()
-
-    def train_alone(parties: Any, plan: Any, y: Any, model: str) -> None:
-        if id(parties) not in trained:
-            original(parties, plan, y, model)
-            trained.add(id(parties))
-        with parties.inside(plan.facts.label_holder) as own:
-            own.exchange(Keep(model), Done)
-
-    local_models.train_alone = train_alone  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        local_models.train_alone = original  # type: ignore[attr-defined]
-
-
 def measured(name: str, epsilons: tuple[float, ...], seeds: int) -> dict[str, Any]:
     """Return the measures of all runs on one set, by epsilon; all with their medians."""
     task = TASKS[name]()
@@ -169,8 +146,7 @@ def main() -> None:
     arguments = parser.parse_args()
     epsilons, seeds = ((1.0,), 2) if arguments.quick else (EPSILONS, arguments.seeds)
     for name in (arguments.only or ("a9a" if arguments.quick else ",".join(TASKS))).split(","):
-        with own_model_once():
-            result = measured(name, epsilons, seeds)
+        result = measured(name, epsilons, seeds)
         head, rows = table(name, result, epsilons)
         show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", head, rows, width=150)
         keep(f"vertical_private_{name}", result)
