@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -59,7 +60,8 @@ class SteppedPlan(ScaledPlan):
         """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
         _ = fit.noise  # the first stream to be opened, also where no scale is released
-        scales = self.release_scales(fit)
+        scales, rows = self.release_scales(fit)
+        fit = replace(fit, rows=rows)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
         averaged = max(1, round(self.averaged * n_points))
@@ -74,5 +76,6 @@ class SteppedPlan(ScaledPlan):
             return total / (averaged * self.unit)
 
         weights = fit.each_model(n_points, train_one)
+        weights[:, : self.n_features] /= scales.norm
         event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps))
         return Solution(weights, n_steps, event, self.chosen(scales), offset=scales.location)

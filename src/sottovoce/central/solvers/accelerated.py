@@ -69,6 +69,7 @@ class AcceleratedPlan(SteppedPlan):
     )
     in_order = True
     averaged = 0.6
+    estimates_norm = True
 
     n_passes: int | None = None
 
@@ -80,6 +81,7 @@ class AcceleratedPlan(SteppedPlan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
             "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
@@ -140,7 +142,7 @@ class AcceleratedPlan(SteppedPlan):
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        return self.with_counts(compose(*self.scale_events, *spent)), self.chosen(scales)
+        return compose(*self.scale_events, *spent), self.chosen(scales)
 
     def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes for one target; yield v after each."""
