@@ -36,14 +36,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import whole_number
+from sottovoce._validation import number, whole_number
+from sottovoce.central.calibration import share_for
 from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
-from sottovoce.losses import Loss
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
@@ -60,6 +62,9 @@ class AcceleratedPlan(SteppedPlan):
     ----------
     n_passes : int or None
         Public number of passes; None follows the rule `passes_for`.
+    calibration_share : float or None
+        Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
+        follows a rule for the logistic loss, and is 0 for others.
     """
 
     solver = "scd"
@@ -71,10 +76,26 @@ class AcceleratedPlan(SteppedPlan):
     averaged = 0.6
 
     n_passes: int | None = None
+    calibration_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_given(number, "calibration_share", at_least=0.0, at_most=0.5)
+        if self.calibration_share and not self.loss.is_classification:
+            raise ParameterError(
+                f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "
+                f"classifiers have a slope and a shift to fit; got {self.calibration_share!r}."
+            )
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished models."""
+        if self.calibration_share is not None:
+            return self.calibration_share
+        if not isinstance(self.loss, Logistic):
+            return 0.0
+        return share_for(self.mu * self.n_samples / math.sqrt(self.n_models))
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
@@ -84,6 +105,7 @@ class AcceleratedPlan(SteppedPlan):
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
             "mu for the passes of each model": self.mu_model,
+            "mu for slopes and shifts": self.mu_calibration,
         }
 
     def summary(self) -> dict[str, object]:
@@ -97,6 +119,7 @@ class AcceleratedPlan(SteppedPlan):
             *self.scale_releases,
             "the weights after every pass (the model is an average of them)",
             "the number of passes",
+            *self.calibration_releases,
         )
 
     def passes_for(self, eigenvalue: float) -> int:
@@ -140,7 +163,8 @@ class AcceleratedPlan(SteppedPlan):
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        return self.with_counts(compose(*self.scale_events, *spent)), self.chosen(scales)
+        event = self.with_counts(compose(*self.scale_events, *spent, *self.calibration_events))
+        return event, self.chosen(scales) | self.calibration_of(released)
 
     def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes for one target; yield v after each."""
