@@ -79,7 +79,24 @@ class ScaledPlan(Plan):
     @property
     def mu_steps(self) -> float:
         """Gaussian-DP parameter that is left for the steps of all models together."""
-        return self.mu * math.sqrt(1.0 - self.share_of_scales)
+        return self.mu * math.sqrt(1.0 - self.share_of_scales - self.share_of_calibration)
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished models; 0 where they are not calibrated."""
+        return 0.0
+
+    @property
+    def mu_calibration(self) -> float:
+        """Gaussian-DP parameter for slope and shift of all models together."""
+        return self.mu * math.sqrt(self.share_of_calibration)
+
+    @property
+    def calibration_events(self) -> tuple[Event, ...]:
+        """What slope and shift of all models will cost."""
+        if self.share_of_calibration == 0.0:
+            return ()
+        return (RepeatedEvent(GaussianEvent(math.sqrt(self.n_models) / self.mu_calibration), self.n_models),)
 
     @property
     def mu_model(self) -> float:
@@ -110,8 +127,8 @@ class ScaledPlan(Plan):
 
     @property
     def event(self) -> Event:
-        """The scales, and all that is left as one Gaussian."""
-        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
+        """The scales, all that is left as one Gaussian, and the calibration."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps), *self.calibration_events)
 
     def scales_of(self, released: Mapping[str, object]) -> Scales:
         """Return the scales from what a receipt says of them."""

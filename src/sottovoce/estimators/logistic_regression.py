@@ -39,7 +39,7 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     1.0
     """
 
-    alpha: float | str = parameter(default=5e-5)
+    alpha: float | str = parameter(default=1e-5)
     solver: str = parameter(
         default="auto",
         text=solver_text(

@@ -36,20 +36,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import whole_number
+from sottovoce._validation import number, whole_number
+from sottovoce.central.calibration import share_for
 from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
-from sottovoce.losses import Loss
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
+_NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,9 @@ class AcceleratedPlan(SteppedPlan):
     ----------
     n_passes : int or None
         Public number of passes; None follows the rule `passes_for`.
+    calibration_share : float or None
+        Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
+        follows a rule for the logistic loss, and is 0 for others.
     """
 
     solver = "scd"
@@ -68,14 +74,30 @@ class AcceleratedPlan(SteppedPlan):
         "a grid, no subsampling"
     )
     in_order = True
-    averaged = 0.6
+    averaged = 0.45
     estimates_norm = True
 
     n_passes: int | None = None
+    calibration_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_given(number, "calibration_share", at_least=0.0, at_most=0.5)
+        if self.calibration_share and not self.loss.is_classification:
+            raise ParameterError(
+                f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "
+                f"classifiers have a slope and a shift to fit; got {self.calibration_share!r}."
+            )
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished models."""
+        if self.calibration_share is not None:
+            return self.calibration_share
+        if not isinstance(self.loss, Logistic):
+            return 0.0
+        return share_for(self.mu * self.n_samples / math.sqrt(self.n_models))
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
@@ -86,6 +108,7 @@ class AcceleratedPlan(SteppedPlan):
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
             "mu for the passes of each model": self.mu_model,
+            "mu for slopes and shifts": self.mu_calibration,
         }
 
     def summary(self) -> dict[str, object]:
@@ -99,16 +122,21 @@ class AcceleratedPlan(SteppedPlan):
             *self.scale_releases,
             "the weights after every pass (the model is an average of them)",
             "the number of passes",
+            *self.calibration_releases,
         )
 
     def passes_for(self, eigenvalue: float) -> int:
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
-        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+
+    def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-        return int(max(_MIN_PASSES, min(wanted, most)))
+        return min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
 
     def steps_for(self, scales: Scales) -> int:
         """Return the number of passes."""
@@ -126,12 +154,13 @@ class AcceleratedPlan(SteppedPlan):
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
-        damping = self.damping(scales.eigenvalue)
-        if damping > 0.0:
-            first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
-        else:
-            first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
-        return _rule(self.loss)[0] * first_step
+        damping, share = self.damping(scales.eigenvalue), _rule(self.loss)[0]
+        if damping == 0.0:
+            return share * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
+        # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
+        hurry = max(1.0, self._wanted(scales.eigenvalue) / self.steps_for(scales))
+        return min(share * hurry, _NO_CLIP) * first_step
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
@@ -142,7 +171,8 @@ class AcceleratedPlan(SteppedPlan):
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        return compose(*self.scale_events, *spent), self.chosen(scales)
+        event = compose(*self.scale_events, *spent, *self.calibration_events)
+        return event, self.chosen(scales) | self.calibration_of(released)
 
     def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes for one target; yield v after each."""
@@ -171,4 +201,4 @@ def _rule(loss: Loss) -> tuple[float, float]:
     """Return the clip as a share of the first step, and the factor in the number of passes; measured on public data."""
     if not math.isfinite(loss.lipschitz):
         return 0.25, 10.0
-    return (0.5, 10.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
+    return (0.7, 8.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
