@@ -9,9 +9,10 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n
 The step is safe for all rows at once because of the aggregation constant s' = n lambda_max. For losses whose derivative
 is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the way to the dual variable that the
 prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = 1 / (1 + L lambda_max / alpha). For the others (hinge, squared
-loss) it is the exact coordinate step. The clip C is a fixed share of the step that a row takes from zero: half of
-d |l'(0)|, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of 1 / (1 + lambda_max / alpha) for the
-hinge. Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
+loss) it is the exact coordinate step. The clip C is a share of the step that a row takes from zero: a third to all of
+d |l'(0)| by the number of rows, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of
+1 / (1 + lambda_max / alpha) for the hinge. Short clips pay: the noise is in proportion, and a row that has further to
+go takes several passes. So clips grow where the cap on passes holds.
 
 The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
@@ -45,13 +46,14 @@ from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, Loss
+from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
+_MANY_ROWS: Final = 50_000.0
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
@@ -131,8 +133,19 @@ class AcceleratedPlan(SteppedPlan):
             return self.n_passes
         return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
 
+    @property
+    def _rule(self) -> tuple[float, float]:
+        """The clip as a share of the first step, and the factor in the number of passes; measured on public data."""
+        if not math.isfinite(self.loss.lipschitz):
+            return 0.25, 10.0
+        if not math.isfinite(self.loss.smoothness):
+            return 1.0, 7.0
+        # many short steps are a little better than few long ones, and cost nothing where rows are few
+        share = min(1.0, max(0.35, math.sqrt(self.n_samples / _MANY_ROWS)))
+        return share, 5.0 / share
+
     def _wanted(self, eigenvalue: float) -> float:
-        return _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
 
     def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
@@ -154,7 +167,7 @@ class AcceleratedPlan(SteppedPlan):
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
-        damping, share = self.damping(scales.eigenvalue), _rule(self.loss)[0]
+        damping, share = self.damping(scales.eigenvalue), self._rule[0]
         if damping == 0.0:
             return share * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
@@ -195,10 +208,3 @@ class AcceleratedPlan(SteppedPlan):
             v, v_before = v + momentum * (v - v_before), v
             v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
             yield v
-
-
-def _rule(loss: Loss) -> tuple[float, float]:
-    """Return the clip as a share of the first step, and the factor in the number of passes; measured on public data."""
-    if not math.isfinite(loss.lipschitz):
-        return 0.25, 10.0
-    return (0.7, 8.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)
