@@ -101,6 +101,8 @@ class Plan(ABC):
     proof: ClassVar[str] = "docs/privacy/dp_scd.md"
     # Whether the solver visits rows in order, by `Rows.sweep` and `Rows.blocks` alone: then tables on disk will do.
     in_order: ClassVar[bool] = False
+    # Whether one model of all classes is trained, on one target of whole numbers, in place of one model for each class.
+    joint: ClassVar[bool] = False
 
     facts: TrainingFacts
     choice: str = ""

@@ -182,7 +182,9 @@ class Rows:
                 call = _bound(task, block, views)
                 team.run(call, team.split(block.n_samples, block.work))
 
-    def total(self, team: Team, task: Callable[..., None], *vectors: NDArray[Any]) -> NDArray[np.int64]:
+    def total(
+        self, team: Team, task: Callable[..., None], *vectors: NDArray[Any], n_models: int | None = None
+    ) -> NDArray[np.int64]:
         """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are.
 
         Parameters
@@ -190,10 +192,13 @@ class Rows:
         team : Team
         task : callable
             ``task(rows, *views, lo, hi, sums)`` adds the terms of a range of the kernel's ``rows`` to ``sums``.
-        *vectors : ndarray of shape (n,)
+        *vectors : ndarray of shape (n,) or (n, n_models)
             As for `sweep`.
+        n_models : int or None
+            Give sums for so many models at once, a line each, in place of one.
         """
-        sums = np.zeros((self.n_parts(team), self.n_weights), np.int64)
+        shape = (self.n_weights,) if n_models is None else (n_models, self.n_weights)
+        sums = np.zeros((self.n_parts(team), *shape), np.int64)
 
         def one_range(part: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
             task(block.kernel, *views, lo, hi, sums[part])

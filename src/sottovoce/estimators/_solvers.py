@@ -10,22 +10,24 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
+from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss, Multinomial
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.published.scd.paper import PaperPlan
 from sottovoce.published.scd.primal import PrimalPlan
 from sottovoce.published.scd.sequential import SequentialPlan
 
-__all__ = ["SOLVERS", "automatic_alpha", "make_plan"]
+__all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan,
+    SufficientStatisticsPlan, MultinomialPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
@@ -55,16 +57,21 @@ def make_plan(
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
     choice("solver", solver, SOLVERS)
-    taken, why = ("scd" if solver == "auto" else solver), ""
+    taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
     if solver == "auto" and facts.is_private:
         taken, why = _choose(facts, options)
+    if taken == MultinomialPlan.solver and isinstance(facts.loss, Logistic):
+        taken = accelerated_solver(facts.loss, facts.n_models)  # with two classes it is the one binary model
     kind = _KINDS[taken]
+    if kind.joint and isinstance(facts.loss, Logistic):
+        facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)
     if facts.is_private:
         return kind(facts=facts, choice=why, **own)
     if kind is SGDPlan:
         return PlainSGDPlan(facts=facts, **own)
-    return NonPrivatePlan(facts=facts, tol=tol, max_iter=max_iter)
+    exact = NonPrivateMultinomialPlan if kind.joint else NonPrivatePlan
+    return exact(facts=facts, tol=tol, max_iter=max_iter)
 
 
 def automatic_alpha(n_samples: int, *, private: bool) -> float:
@@ -76,16 +83,27 @@ def automatic_alpha(n_samples: int, *, private: bool) -> float:
     return min(1e-3, max(0.5 / n_samples, 1e-5 if private else 1e-7))
 
 
+def accelerated_solver(loss: Loss, n_models: int) -> str:
+    """Return the accelerated solver for a loss: all classes jointly where that is possible and there are several."""
+    return MultinomialPlan.solver if isinstance(loss, Logistic) and n_models > 1 else AcceleratedPlan.solver
+
+
 def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
     if options is not None and (not isinstance(options, Mapping) or options):
-        return "scd", "solver_options were given, and without a solver's name they are those of 'scd'"
+        return accelerated_solver(
+            facts.loss, facts.n_models
+        ), "solver_options were given, and without a solver's name they are those of 'scd'"
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
     if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
         return "objective", (
             f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
             "perturbation is more accurate there"
+        )
+    if accelerated_solver(facts.loss, facts.n_models) == MultinomialPlan.solver:
+        return MultinomialPlan.solver, (
+            f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

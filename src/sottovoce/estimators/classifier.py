@@ -1,27 +1,31 @@
-"""What the linear classifiers share: the public class list, one-vs-rest, predictions, probabilities."""
+"""What the linear classifiers share: the public class list, joint or one-vs-rest, predictions, probabilities."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
+from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss
 
-__all__ = ["DPLinearClassifier", "LogisticClassifier"]
+__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier"]
+
+# Names in receipts: the scores of such a model are logarithms of odds of all classes together.
+JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
 
 
 @estimator
 class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[misc]
-    """Base of the classifiers; more than two classes are trained one-vs-rest with the budget split equally."""
+    """Base of the classifiers; more than two classes are trained jointly or one-vs-rest, as the solver has it."""
 
     classes: Any = parameter(
         "list or None",
@@ -80,20 +84,31 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         labels: NDArray[Any] = y
         return labels
 
-    def _targets(self, labels: NDArray[Any]) -> list[Vector]:
+    def _targets(self, labels: NDArray[Any], *, joint: bool = False) -> list[Vector]:
+        if joint:
+            return [np.searchsorted(self.classes_, labels).astype(np.float64)]
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [np.where(labels == name, 1.0, -1.0) for name in positive]
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of the list of classes and of one-vs-rest."""
+        """Return what a receipt says of the list of classes."""
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
-        lines = [f"the list of classes, {origin}: {', '.join(str(name) for name in self.classes_)}"]
-        if len(self.classes_) > 2:
-            lines.append(
-                f"one-vs-rest: each of the {len(self.classes_)} models spends an equal part (mu / sqrt(models)) of the "
-                "budget for training"
+        return (f"the list of classes, {origin}: {', '.join(str(name) for name in self.classes_)}",)
+
+    def shared_budget(self, solver: str) -> tuple[str, ...]:
+        """Return what a receipt says of how the models of more than two classes share the budget."""
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            return ()
+        if solver in JOINT_SOLVERS:
+            return (
+                f"one model of all {n_classes} classes: what a row adds for all of them is clipped as one vector, so "
+                "the budget is spent once, not once a class",
             )
-        return tuple(lines)
+        return (
+            f"one-vs-rest: each of the {n_classes} models spends an equal part (mu / sqrt(models)) of the budget for "
+            "training",
+        )
 
     def decision_function(self, X: Any) -> Vector:
         """Return the score of each row: (n_samples,) for two classes, else (n_samples, n_classes).
@@ -136,7 +151,8 @@ class LogisticClassifier(DPLinearClassifier):
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class (columns in the order of ``classes_``).
 
-        With more than two classes the one-vs-rest probabilities are scaled to sum to one.
+        With more than two classes: the softmax of the scores where the receipt says that all classes were trained as
+        one model, else the one-vs-rest probabilities, scaled to sum to one.
 
         Parameters
         ----------
@@ -150,6 +166,8 @@ class LogisticClassifier(DPLinearClassifier):
         if scores.ndim == 1:
             positive = expit(scores)
             return np.column_stack([1.0 - positive, positive])
+        if self.guarantee_.parameters["solver"] in JOINT_SOLVERS:
+            return np.asarray(softmax(scores, axis=1))
         each = expit(scores)
         total = each.sum(axis=1, keepdims=True)
         return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])

@@ -51,5 +51,5 @@ class DPLasso(DPBallEstimator, DPLinearRegressor):
     def _label_bound(self) -> float:
         return 1.0
 
-    def _targets(self, labels: Vector) -> list[Vector]:
+    def _targets(self, labels: Vector, *, joint: bool = False) -> list[Vector]:
         return [target / self._target_unit() for target in super()._targets(labels)]

@@ -77,13 +77,17 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about the labels."""
 
+    def shared_budget(self, solver: str) -> tuple[str, ...]:
+        """Return what a receipt says of how the models of several classes share the budget."""
+        return ()
+
     @abstractmethod
     def read_labels(self, y: Any) -> Any:
         """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
 
     @abstractmethod
-    def _targets(self, labels: Any) -> list[Vector]:
-        """Return what each binary model is trained on."""
+    def _targets(self, labels: Any, *, joint: bool = False) -> list[Vector]:
+        """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
     # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
 
@@ -184,10 +188,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         with self.running(X, y) as run:
             X, y = read_rows(self, X, y)
-            targets = self._targets(self.read_labels(y))
-            plan = run.plan_for(X.shape[0], X.shape[1], len(targets))
+            labels = self.read_labels(y)
+            plan = run.plan_for(X.shape[0], X.shape[1], self.planned_models())
             self._check_table(X, plan)
-            solution = self._train(X, targets, plan, run)
+            solution = self._train(X, self._targets(labels, joint=plan.joint), plan, run)
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
@@ -230,6 +234,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 f"{bound} = {encode(getattr(self, bound))} ({beyond})",
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
+                *self.shared_budget(plan.solver),
                 *plan.assumptions,
             ),
             not_covered=(*fitted_before(steps), *NOT_COVERED) if private else (),

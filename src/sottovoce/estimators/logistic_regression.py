@@ -17,8 +17,9 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
     :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)}) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
     with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. More than two
-    classes are trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of
-    Gaussian DP.
+    classes are one multinomial model, the softmax of their scores, whose steps for a row are clipped jointly: a person
+    pays once, not once a class. Solvers with a name of their own train one-vs-rest instead, and give each model an
+    equal part of the budget, mu / sqrt(n_classes) in terms of Gaussian DP.
 
     References
     ----------
@@ -43,12 +44,14 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     solver: str = parameter(
         default="auto",
         text=solver_text(
-            """``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson
+            """``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes for two classes), one-vs-rest for
+            more; ``"multinomial-scd"``: the same for one model of all classes, with 2 n_classes doubles of memory a row
+            (what ``"auto"`` takes for more than two classes); ``"minibatch-scd"``: Poisson
             mini-batches with secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser."""
         ),
     )
     solver_options: Any = parameter(
-        default=None, text=options_text('``penalty`` and ``tolerance`` for ``"objective"``')
+        default=None, text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``')
     )
 
     def _make_loss(self) -> Loss:

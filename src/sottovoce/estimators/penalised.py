@@ -10,7 +10,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows, make_rows
-from sottovoce.estimators._solvers import automatic_alpha, make_plan
+from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
 
 __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
@@ -78,6 +78,10 @@ class DPPenalisedEstimator(DPLinearEstimator):
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=remedy)
         return alpha, magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
+
+    def searched_solver(self, n_models: int) -> str:
+        """Return what a search takes for ``solver="auto"``: the accelerated solver, whatever n and the budget are."""
+        return accelerated_solver(self._make_loss(), n_models)
 
     @property
     def _has_auto_alpha(self) -> bool:

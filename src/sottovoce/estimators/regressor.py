@@ -70,7 +70,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             )
         return np.clip(values, *self.label_range())
 
-    def _targets(self, labels: Vector) -> list[Vector]:
+    def _targets(self, labels: Vector, *, joint: bool = False) -> list[Vector]:
         return [labels - self._middle()]
 
     def _take(self, plan: Plan, solution: Solution) -> None:

@@ -3,6 +3,7 @@
 from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
 from sottovoce.losses.logistic import Logistic
+from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
@@ -12,6 +13,7 @@ __all__ = [
     "Hinge",
     "Logistic",
     "Loss",
+    "Multinomial",
     "SigmoidLoss",
     "SmoothLoss",
     "SmoothedHinge",

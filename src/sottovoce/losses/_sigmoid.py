@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["sigmoid"]
+__all__ = ["exp_below_zero", "sigmoid"]
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts (Cody and Waite)
@@ -31,7 +31,7 @@ def _double(typingctx: Any, bits: Any) -> Any:
 
 
 @njit(inline="always")
-def _exp(x: float) -> float:
+def exp_below_zero(x: float) -> float:
     """Return exp(x) for x <= 0 to about 2 units in the last place; exp(-708) below that.
 
     exp(x) = 2^k exp(r), |r| <= ln 2 / 2, with the Taylor series of exp(r) to r^13 (its remainder is below 5e-18).
@@ -60,6 +60,6 @@ def _exp(x: float) -> float:
 @njit(error_model="numpy")  # the other model would check each division, by a branch
 def sigmoid(u: float) -> float:
     """Return 1 / (1 + exp(-u)), without overflow; NaN for NaN."""
-    e = _exp(-abs(u))
+    e = exp_below_zero(-abs(u))
     p = 1.0 / (1.0 + e)
     return p if u >= 0.0 else e * p

@@ -94,7 +94,8 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         "DPRidge, DPLogisticRegression or DPLinearSVC",
         kw_only=False,
         text="""Its ``epsilon`` and ``delta`` must be None: the search sets them. Its solver must be one without
-        sampling; ``"auto"`` means ``"scd"`` here.""",
+        sampling; ``"auto"`` means ``"scd"`` here, and ``"multinomial-scd"`` for a logistic model of more than two
+        classes.""",
     )
     param_distributions: Any = parameter(
         "dict",
@@ -370,6 +371,7 @@ def search_receipt(
             "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
             "the data",
             *best.assumptions(),
+            *best.shared_budget(trial.parameters["solver"]),
         ),
         not_covered=(
             *fitted_before(steps),
@@ -430,7 +432,7 @@ def _trial(
     }
     trial: DPPenalisedEstimator = clone(prototype).set_params(**params, **budget, random_state=seed, verbose=0)
     if trial.solver == "auto":  # the one that can be searched
-        trial.solver = "scd"
+        trial.solver = trial.searched_solver(n_models)
     try:
         event = trial.plan_for(plan.n_train, plan.n_features, n_models).event
     except ParameterError as error:

@@ -1,0 +1,76 @@
+"""The compiled pass of the multinomial model: a step for all classes at once, clipped as one vector.
+
+It releases the interpreter lock, works on the rows lo to hi of its arguments and is called in parallel on disjoint
+ranges, as those of `sottovoce.central.kernels.passes`.
+"""
+
+import numpy as np
+
+from sottovoce._compiling import JIT, njit
+from sottovoce.central.kernels.rows import BLOCK
+from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
+from sottovoce.losses._sigmoid import exp_below_zero
+
+__all__ = ["joint_pass"]
+
+_FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
+
+
+@njit(inline="always")
+def _probabilities(scores, count, top, whole):  # type: ignore[no-untyped-def]
+    """Turn ``scores[:, :count]``, one column a row, into probabilities; ``top`` and ``whole`` are room for it."""
+    top[:] = scores[0]
+    for k in range(1, scores.shape[0]):
+        for r in range(count):
+            top[r] = max(top[r], scores[k, r])
+    whole[:] = 0.0
+    for k in range(scores.shape[0]):
+        for r in range(count):
+            scores[k, r] = exp_below_zero(scores[k, r] - top[r])
+            whole[r] += scores[k, r]
+    for k in range(scores.shape[0]):
+        for r in range(count):
+            scores[k, r] /= whole[r]
+
+
+@njit(**JIT)
+def joint_pass(  # type: ignore[no-untyped-def]
+    rows, y, a, a_before, momentum, w, damping, clip, ticks_per_unit, lo, hi, total
+):
+    """Do one full pass: extrapolate the dual vectors, step, clip, and sum the terms in ticks.
+
+    ``y`` holds 0, ..., K - 1; ``a`` and ``a_before`` are of shape (n, K), ``w`` and ``total`` of shape (K, weights).
+    The step is ``damping`` of the way to e_y - softmax(W x). |zeta| times the row's norm is at most ``clip``, for the
+    whole vector zeta. ``total`` receives sum_i zeta_i x_i' in whole ticks.
+    """
+    n_classes, divisor = w.shape[0], rows.divisor
+    places, _, factor, buffer = workspace(rows.X)
+    step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for r in range(count):
+            places[r] = first + r
+        for k in range(n_classes):
+            predict(rows, w[k], places, count, step[k])
+        _probabilities(step, count, top, whole)
+        for r in range(count):
+            i = first + r
+            bound, inverse = clip / divisor[i], divisor[i] / clip
+            label = int(y[i])
+            squared = 0.0
+            for k in range(n_classes):
+                centre = a[i, k] + momentum * (a[i, k] - a_before[i, k])
+                a_before[i, k] = a[i, k]
+                a[i, k] = centre
+                wanted = (1.0 if k == label else 0.0) - step[k, r]
+                # in units of the bound, so that squares neither over- nor underflow where it matters
+                move = clipped(damping * (wanted - centre) * inverse, _FAR)
+                step[k, r] = move
+                squared += move * move
+            length = np.sqrt(squared)
+            share = bound / length if length > 1.0 else bound
+            for k in range(n_classes):
+                step[k, r] *= share
+                a[i, k] += step[k, r]
+        for k in range(n_classes):
+            add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])

@@ -1,0 +1,253 @@
+r"""Accelerated full-batch DP-SCD for many classes at once: a row's step for all of them is clipped as one vector.
+
+One multinomial logistic model of K classes in place of K models, each class against the rest: with rows |x_i| <= 1,
+dual vectors a_i in R^K, V = sum_i a_i x_i' and W = V / (alpha n), of shape K x d, pass t = 0, 1, ... does
+
+1. extrapolate with beta_t = t / (t + 3): a_i <- a_i + beta_t (a_i - a_i^before), likewise V;
+2. for each row zeta_i = d (e_y - softmax(W x_i) - a_i), shortened to |zeta_i| |x_i| <= C; a_i <- a_i + zeta_i;
+3. release V + sum_i zeta_i x_i' + N(0, (s C)^2) in every entry, s = sqrt(T) / mu.
+
+That is `sottovoce.central.solvers.accelerated` with a vector for a memory. A row's term is zeta_i x_i', of norm
+|zeta_i| |x_i| <= C in all its K d entries together: a person pays once, not once a class, where K models pay sqrt(K)
+times the noise. d = 1 / (1 + lambda_max / (2 alpha)), since the softmax loss has second derivatives of at most 1 / 2. C
+is a share of the first step, d sqrt(1 - 1/K).
+
+The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
+release. For two classes the rule is, by a rotation, that of the binary model.
+
+Privacy: ``docs/privacy/dp_scd.md``, Theorem 1. Memory: 2 n K doubles for the dual vectors.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import whole_number
+from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.kernels import multinomial
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.plan import Fit, Solution
+from sottovoce.central.rows import Rows
+from sottovoce.central.scaled_plan import ScaledPlan, Scales
+from sottovoce.central.without_noise import GapPlan
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Multinomial
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
+
+__all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
+
+# chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
+_SHARE: Final = 0.3  # the clip, over the first step
+_FACTOR: Final = 10.0  # in the number of passes
+_AVERAGED: Final = 0.6  # share of the released points, the last ones, that the model is averaged over
+_MIN_PASSES: Final = 20
+_MAX_PASSES: Final = 450
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultinomialPlan(ScaledPlan):
+    """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss.
+
+    Parameters
+    ----------
+    n_passes : int or None
+        Public number of passes; None follows the rule `passes_for`.
+    """
+
+    solver = "multinomial-scd"
+    mechanism = (
+        "accelerated full-batch DP-SCD with secret dual vectors, all classes jointly: adaptive composition of Gaussian "
+        "mechanisms on a grid, no subsampling"
+    )
+    in_order = True
+    joint = True
+
+    n_passes: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_loss(self.loss)
+        self.check_given(whole_number, "n_passes", at_least=1)
+
+    @property
+    def mu_model(self) -> float:
+        """Gaussian-DP parameter of the passes: there is one model."""
+        return self.mu_steps
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        return {
+            "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for lambda_max": self.mu_scale,
+            "mu for the passes, which train all classes jointly": self.mu_steps,
+        }
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
+        return {**super().summary(), "passes, at most": self.passes_for(1.0)}
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return (
+            *self.scale_releases,
+            "the weights of all classes after every pass (the model is an average of them)",
+            "the number of passes",
+        )
+
+    def passes_for(self, eigenvalue: float) -> int:
+        """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
+        if self.n_passes is not None:
+            return self.n_passes
+        wanted = _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / self.n_weights**0.125
+        # after a few times sqrt(condition number) passes acceleration has nothing left to gain
+        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+        return int(max(_MIN_PASSES, min(wanted, most)))
+
+    def multiplier_for(self, scales: Scales) -> float:
+        """Return the noise of a pass divided by its sensitivity."""
+        return math.sqrt(self.passes_for(scales.eigenvalue)) / self.mu_steps
+
+    def damping(self, eigenvalue: float) -> float:
+        """Return the share of the way to e_y - softmax(W x) that a step goes."""
+        return 1.0 / (1.0 + self.loss.smoothness * eigenvalue / self.alpha_scaled)
+
+    def clip_for(self, scales: Scales) -> float:
+        """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
+        return _SHARE * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
+
+    def chosen(self, scales: Scales) -> dict[str, object]:
+        """Return the released values, and the passes that follow from them, for the receipt."""
+        passes, multiplier = self.passes_for(scales.eigenvalue), self.multiplier_for(scales)
+        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
+
+    def spent(self, event: GaussianEvent, n_passes: int) -> Event:
+        """Return what the scales and the passes cost together, from what one pass does."""
+        return compose(*self.scale_events, RepeatedEvent(event, n_passes))
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
+        scales = self.scales_of(released)
+        event = self.spent(GaussianEvent(self.multiplier_for(scales)), self.passes_for(scales.eigenvalue))
+        return event, self.chosen(scales)
+
+    def train(self, fit: Fit) -> Solution:
+        """Release the scales, do the passes, and average the weights after the last ones."""
+        self.settle()
+        _ = fit.noise  # the first stream to be opened
+        scales = self.release_scales(fit)
+        n_passes = self.passes_for(scales.eigenvalue)
+        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
+        for step, point in enumerate(self.iterates(fit, scales, sums)):
+            if step >= n_passes - averaged:
+                total += point
+            fit.progress(step + 1, n_passes)
+        weights = total / (averaged * self.alpha_scaled * self.n_samples)
+        return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
+
+    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+        """Do the passes; yield V after each."""
+        rows, mechanism, (y,) = fit.rows, sums.mechanism, fit.targets
+        damping, unit = self.damping(scales.eigenvalue), self.alpha_scaled * self.n_samples
+        a, a_before = np.zeros((rows.n_samples, self.n_models)), np.zeros((rows.n_samples, self.n_models))
+        v, v_before = np.zeros((self.n_models, self.n_weights)), np.zeros((self.n_models, self.n_weights))
+
+        def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
+                multinomial.joint_pass(
+                    block, y, a, a_before, momentum, w, damping, sums.clip, sums.ticks_per_unit, lo, hi, total
+                )
+
+            return rows.total(fit.team, add, y, a, a_before, n_models=self.n_models)
+
+        for step in range(self.passes_for(scales.eigenvalue)):
+            momentum = step / (step + 3.0)
+            v, v_before = v + momentum * (v - v_before), v
+            noisy = mechanism.release(one_pass(momentum, rows.weights(v / unit)), fit.noise)[0]
+            v = v + noisy - noisy.mean(axis=0)  # the exact sums of the rows of V are 0: what is there is noise
+            yield v
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivateMultinomialPlan(GapPlan):
+    """Plan of L-BFGS on the multinomial logistic loss, without privacy."""
+
+    solver = "multinomial L-BFGS (no privacy)"
+    mechanism = "L-BFGS on the multinomial logistic loss without noise"
+    releases = ("the exact minimiser, unprotected",)
+    gap = "duality gap / objective"
+    least_gap = 0.0
+    joint = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_loss(self.loss)
+
+    def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
+        """Return the weights of all classes, the iterations done and the gap that was reached."""
+        rows, codes = fit.rows, y.astype(np.intp)
+        shape, done = (self.n_models, rows.n_weights), 0
+
+        def objective(w: Vector) -> tuple[float, Vector]:
+            return self._objective(rows, codes, w.reshape(shape))
+
+        def relative_gap(w: Vector) -> float:
+            # with a_i = e_y - p_i, feasible, the gap between primal and dual is |gradient|^2 / (2 alpha)
+            value, gradient = objective(w)
+            return float(gradient @ gradient) / (2.0 * self.alpha_scaled) / max(value, 1e-300)
+
+        w, gap, wanted = np.zeros(shape).ravel(), math.inf, 1e-4
+        while gap > self.tol and done < self.max_iter:
+            found = minimize(
+                objective, w, jac=True, method="L-BFGS-B",
+                options={"maxiter": self.max_iter - done, "maxfun": 10**9, "gtol": wanted, "ftol": 0.0, "maxcor": 20},
+            )  # fmt: skip
+            stuck = wanted < 1e-14
+            w, done, gap, wanted = found.x, done + int(found.nit), relative_gap(found.x), wanted / 10.0
+            fit.progress(done, self.max_iter)
+            if stuck:
+                break
+        if gap > self.tol:
+            warnings.warn(
+                f"no convergence in max_iter={self.max_iter} iterations: the duality gap is {gap:.2g} of the "
+                f"objective, above tol={self.tol:g}. Raise max_iter, alpha or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return w.reshape(shape), done, gap
+
+    def train(self, fit: Fit) -> Solution:
+        """Train one model for all classes until its gap is small."""
+        weights, steps, gap = self.approach(fit, fit.targets[0])
+        return Solution(weights, steps, self.event, {self.gap: gap})
+
+    def _objective(self, rows: Rows, codes: NDArray[np.intp], w: Vector) -> tuple[float, Vector]:
+        """Return objective and gradient."""
+        value, gradient, lo = 0.0, np.zeros(w.shape), 0
+        for piece in rows.scaled_pieces():
+            labels = codes[lo : lo + piece.shape[0]]
+            scores = piece @ w[:, : piece.shape[1]].T
+            if rows.constant > 0.0:
+                scores = scores + rows.constant * w[:, -1]
+            value += float(self.loss.value(labels, scores).sum())
+            slopes = self.loss.derivative(labels, scores)
+            gradient[:, : piece.shape[1]] += (piece.T @ slopes).T
+            if rows.constant > 0.0:
+                gradient[:, -1] += rows.constant * slopes.sum(axis=0)
+            lo += piece.shape[0]
+        penalty = 0.5 * self.alpha_scaled * float((w * w).sum())
+        return value / lo + penalty, (gradient / lo + self.alpha_scaled * w).ravel()
+
+
+def _check_loss(loss: object) -> None:
+    if not isinstance(loss, Multinomial):
+        raise ParameterError("solver='multinomial-scd' is for DPLogisticRegression. Use solver='scd'.")
