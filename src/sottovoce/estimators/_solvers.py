@@ -10,6 +10,7 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
+from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
@@ -25,7 +26,7 @@ __all__ = ["SOLVERS", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan,
+    SufficientStatisticsPlan, NewtonPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
