@@ -11,6 +11,7 @@ from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
+from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
@@ -27,7 +28,8 @@ __all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan, MultinomialPlan,
+    SufficientStatisticsPlan, MultinomialPlan, NewtonPlan,
+    SufficientStatisticsPlan, NewtonPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
