@@ -50,6 +50,8 @@ __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
+_MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
+_FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +105,22 @@ class AcceleratedPlan(SteppedPlan):
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
-        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        wanted = self._wanted_passes(eigenvalue)
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+        cap = float(_MAX_PASSES)
+        if not math.isfinite(self.loss.lipschitz):
+            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
+        most = min(cap, 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
+
+    def _wanted_passes(self, eigenvalue: float) -> float:
+        """Return the number of passes that the noise allows, were they free."""
+        factor = _rule(self.loss)[1]
+        return (
+            factor
+            * math.sqrt(eigenvalue * self.mu_model * self.n_samples)
+            / math.sqrt(math.sqrt(math.sqrt(self.n_weights)))
+        )
 
     def steps_for(self, scales: Scales) -> int:
         """Return the number of passes."""
@@ -129,6 +143,9 @@ class AcceleratedPlan(SteppedPlan):
             first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
         else:
             first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        if not math.isfinite(self.loss.lipschitz) and self.n_passes is None:
+            # where a cap cuts passes short, residuals beyond the scale of the labels could not be reached at all
+            first_step *= max(1.0, self._wanted_passes(scales.eigenvalue) / self.steps_for(scales)) ** 2
         return _rule(self.loss)[0] * first_step
 
     def chosen(self, scales: Scales) -> dict[str, object]:
