@@ -3,9 +3,9 @@ r"""How far labels lie from predictions, released as a histogram of signed dista
 *Location.* A bisection of a fixed number of noisy counts finds a median inside the public bounds, as in
 `sottovoce.central.scales`.
 
-*Histogram.* A row falls into one of 2 x 12 bins: the sign of its distance, and its size, each edge twice the one before;
-the size counts times the norm of the row, because so its term is clipped. Adding, removing or zeroing a row moves one
-count by 1, replacing it two: sensitivity 1 or sqrt 2.
+*Histogram.* A row falls into one of 2 x 12 bins: the sign of its distance, and its size times the norm of the row,
+because so its term is clipped; each edge is twice the one before. Adding, removing or zeroing a row moves one count by
+1, replacing it two: sensitivity 1 or sqrt 2.
 
 *Clip.* Cutting residuals times rows at a length R leaves noise in proportion to R in their sum, and pulls predictions
 toward a median. With M the filter of the solver (`sottovoce.central.solvers.refinement`), P the share of rows within R

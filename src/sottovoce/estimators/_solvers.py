@@ -30,7 +30,7 @@ _PLANS: Final[tuple[type[Plan], ...]] = (
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
-_ENOUGH: Final = 14.0  # mu n / d^1.5, from which the squared loss is left to refinement
+_ENOUGH: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 

@@ -12,13 +12,13 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import number
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators._solvers import automatic_alpha
 from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["DPRidge"]
 
+_ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
 _ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (measured by ``benchmarks/central/alpha.py``)
 
 
@@ -63,14 +63,13 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         'float in [1e-50, 1e50] or "auto"',
         default="auto",
         text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
-        rows: 1 / (2 n), at most 1e-3 and at least 1e-7; but 1e-4 for solvers with noise other than
-        ``"refinement"``.""",
+        rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
     )
     solver: str = parameter(
         default="auto",
         text=solver_text(
             """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
-            is at least 14 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD;
+            is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD;
             ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"adassp"``: noisy X'X and X'y with
             an adaptive ridge [2]_, for `confidence_intervals`."""
         ),
@@ -101,8 +100,7 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
 
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
         alpha, constant = super()._alpha_and_constant(n_samples, private=private)
-        # refinement reaches whatever the noise does not hide: the penalty is as small as without noise
-        return automatic_alpha(n_samples, private=False) if self._has_auto_alpha else alpha, constant
+        return min(1e-3, max(_ALPHA / n_samples, 1e-8)) if self._has_auto_alpha else alpha, constant
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         super()._take(plan, solution)

@@ -64,7 +64,8 @@ _DISTANCES: Final = 0.02  # of the labels
 _RESIDUALS: Final = 0.05  # of the residuals
 _GRAM: Final = 0.15
 
-_PASSES: Final = 40
+_PASSES: Final = 17.0  # times d^(1/8) (mu n / (10 d^1.5))^(1/4)
+_FEWEST, _MOST = 16, 100
 _AVERAGED: Final = 0.6  # share of the passes, the last ones
 _FIRST_PART: Final = 0.1  # share of the passes before the residuals are looked at
 _REACH: Final = 10.0  # T passes reach eigenvalues down to this over T^2, of the least d_j
@@ -82,7 +83,7 @@ class RefinementPlan(Plan):
     Parameters
     ----------
     n_passes : int or None
-        Public number of passes after the Gram matrix; None takes 40.
+        Public number of passes after the Gram matrix; None follows a rule.
     """
 
     solver = "refinement"
@@ -125,8 +126,11 @@ class RefinementPlan(Plan):
 
     @property
     def passes(self) -> int:
-        """Number of passes."""
-        return _PASSES if self.n_passes is None else self.n_passes
+        """Number of passes: what noise amplifies grows with their square, so more mu n pays for more of them."""
+        if self.n_passes is not None:
+            return self.n_passes
+        seen = self.mu * self.n_samples / (10.0 * self.n_weights**1.5)
+        return round(min(max(_PASSES * math.sqrt(math.sqrt(seen * math.sqrt(self.n_weights))), _FEWEST), _MOST))
 
     @property
     def first_passes(self) -> int:
@@ -258,13 +262,14 @@ class _Filter:
 def _noise_gain(values: Vector, edge: float, reached: float) -> float:
     """Return tr(M A M) for the filter M that passes amount to, 1 / (a + ``reached``) for an eigenvalue a.
 
-    Below the edge of the noise's spectrum no eigenvalue is known, but their sum is: they are taken to be equal.
+    Below the edge of the noise's spectrum no eigenvalue is known, but their sum is, with noise: they are taken to be
+    equal, and where noise leaves too little of it, as large as amplifies most.
     """
     seen = values > edge
     gain = float(np.sum(values[seen] / (values[seen] + reached) ** 2))
     hidden = values[~seen]
     if hidden.size:
-        mean = max(0.0, float(np.mean(hidden)))
+        mean = max(reached, float(np.mean(hidden)))
         gain += hidden.size * mean / (mean + reached) ** 2
     return gain
 
