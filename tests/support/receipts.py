@@ -100,7 +100,7 @@ def reports(**options):
 L, S, P = sv.DPLogisticRegression, sv.DPLinearSVC, sv.DPSparseLogisticRegression
 CENTRAL = {
     **{f"ridge {solver}": functools.partial(ridge, solver=solver) for solver in
-       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp")},
+       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp", "refinement")},
     **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=solver) for kind in (L, S) for solver in
        ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd")},
     "lasso": lasso,
@@ -111,6 +111,8 @@ CENTRAL = {
     "replace-one": functools.partial(ridge, adjacency="replace-one"),
     "no intercept": functools.partial(ridge, fit_intercept=False, alpha="auto"),
     "label scale unused": functools.partial(ridge, solver="adassp", solver_options={"clip_labels": False}),
+    "refinement without an intercept": functools.partial(ridge, solver="refinement", fit_intercept=False),
+    "refinement, passes given": functools.partial(ridge, solver="refinement", solver_options={"n_passes": 7}),
     "passes given": functools.partial(classifier, L, solver="scd", solver_options={"n_passes": 30}),
     "seeded": functools.partial(ridge, random_state=3),
     "large delta, said twice": functools.partial(ridge, delta=0.1, accept_delta=0.1),

@@ -13,6 +13,7 @@ from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
+from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
@@ -28,11 +29,13 @@ __all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan, MultinomialPlan, NewtonPlan,
+    SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan,
     SufficientStatisticsPlan, NewtonPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
+_ENOUGH: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
+_MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 
 
@@ -97,6 +100,12 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
+    seen = information / facts.n_weights**1.5
+    if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH:
+        return "refinement", (
+            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH:g}: a noisy X'X "
+            "shows most of what rows determine, and passes correct its errors"
+        )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
     if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
         return "objective", (

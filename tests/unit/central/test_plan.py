@@ -43,6 +43,9 @@ RUNS = [
     pytest.param(ridge, X[:, 0], {"adjacency": "replace-one"}, id="ridge, replace-one"),
     pytest.param(ridge, X[:, 0], {"solver": "adassp"}, id="adassp"),
     pytest.param(ridge, X[:, 0], {"solver": "adassp", "adjacency": "replace-one"}, id="adassp, replace-one"),
+    pytest.param(ridge, X[:, 0], {"solver": "refinement"}, id="refinement"),
+    pytest.param(ridge, X[:, 0], {"solver": "refinement", "adjacency": "replace-one"}, id="refinement, replace-one"),
+    pytest.param(ridge, X[:, 0], {"solver": "refinement", "fit_intercept": False}, id="refinement, no intercept"),
     pytest.param(logistic, SIGN, {"adjacency": "add-remove", "n_public": 180}, id="add-remove"),
 ]  # fmt: skip
 

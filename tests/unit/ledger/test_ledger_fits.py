@@ -42,6 +42,7 @@ def ledger(tmp_path):
 def models():
     return {
         "ridge": (sv.DPRidge(**RIDGE), T),
+        "refinement": (sv.DPRidge(solver="refinement", **RIDGE), T),
         "adassp": (sv.DPRidge(solver="adassp", **RIDGE), T),
         "logistic": (sv.DPLogisticRegression(**CLASSIFIER), Y),
         "objective": (sv.DPLogisticRegression(solver="objective", **CLASSIFIER), Y),

@@ -21,7 +21,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1. Memory: 2 n K doubles for the du
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -69,6 +69,7 @@ class MultinomialPlan(ScaledPlan):
     )
     in_order = True
     joint = True
+    estimates_norm = True
 
     n_passes: int | None = None
 
@@ -143,7 +144,8 @@ class MultinomialPlan(ScaledPlan):
         """Release the scales, do the passes, and average the weights after the last ones."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
-        scales = self.release_scales(fit)
+        scales, rows = self.release_scales(fit)
+        fit = replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
@@ -152,6 +154,7 @@ class MultinomialPlan(ScaledPlan):
                 total += point
             fit.progress(step + 1, n_passes)
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
+        weights[:, : self.n_features] /= scales.norm
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
