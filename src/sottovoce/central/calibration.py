@@ -9,8 +9,8 @@ sigma(a z + b) with two fitted numbers mends both, and learns the base rate wher
    prediction is.
 2. A is public: it minimises the noise in the estimating equations below, on average over the slopes and shifts that are
    likely beforehand (a matrix mechanism [1]_). It halves the noise of a plain histogram.
-3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-1.5: the score of logistic regression
-   with a bounded weight in z, which keeps its root for a model that holds and is robust to far rows.
+3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-1.5: the score of logistic
+   regression with a bounded weight in z. It keeps its root for a model that holds, and is robust to far rows.
 4. The law of the noise in these equations is public. So the answer is the mean of log a and b under their Gaussian
    likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
    of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
