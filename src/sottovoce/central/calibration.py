@@ -9,8 +9,8 @@ sigma(a z + b) with two fitted numbers mends both, and learns the base rate wher
    prediction is.
 2. A is public: it minimises the noise in the estimating equations below, on average over the slopes and shifts that are
    likely beforehand (a matrix mechanism [1]_). It halves the noise of a plain histogram.
-3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-2: the score of logistic regression
-   with a bounded weight in z, which keeps its root for a model that holds and is robust to far rows.
+3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-1.5: the score of logistic
+   regression with a bounded weight in z. It keeps its root for a model that holds, and is robust to far rows.
 4. The law of the noise in these equations is public. So the answer is the mean of log a and b under their Gaussian
    likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
    of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
@@ -48,12 +48,12 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 
 __all__ = ["Calibration", "Prior", "calibrate", "prior_for", "share_for"]
 
-_HALF: Final = (0.75, 1.5, 2.5, 4.0, 7.0, 12.0)
+_HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
 _NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
 _PARTS: Final = 2**10  # that a row is shared in
 _FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
 _TICK: Final = 1.0 / (_PARTS * _FINE)
-_CUT: Final = 2.0  # of phi
+_CUT: Final = 1.5  # of phi
 _SPREAD: Final = 0.05  # variance of a row's term in the equations, for the sampling error
 _SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
 _LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
@@ -92,7 +92,7 @@ def share_for(information: float) -> float:
     the weights: the best share falls with the root of mu n. Its factor was measured by
     ``benchmarks/central/calibration.py``.
     """
-    return min(0.5, max(0.005, 2.0 / math.sqrt(information)))
+    return min(0.5, max(0.005, 1.5 / math.sqrt(information)))
 
 
 def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, precision: float) -> Prior:
@@ -108,8 +108,8 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - RowUnit(1.0, facts.constant).entry ** 2)
     signal = (information / facts.adjacency.sum_factor) ** 2 * low
     share = max(1, round(32.0 * signal / (signal + 100.0))) / 32.0 if signal > 1.0 else 2.0**-7
-    shift = 0.4 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
-    return Prior(0.75 * share, 0.45 * share + 0.7 * (1.0 - share), shift)
+    shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
+    return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift)
 
 
 def calibrate(
@@ -262,7 +262,7 @@ def _strategy(workload: Vector) -> Vector:
     size = len(workload)
     workload = workload / np.trace(workload) + 1e-4 / size * np.eye(size)
     multipliers = np.full(size, 1.0 / size)
-    for _ in range(40):
+    for _ in range(20):
         root = np.sqrt(multipliers)
         values, vectors = np.linalg.eigh(root[:, None] * workload * root)
         product = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T / root[:, None] / root

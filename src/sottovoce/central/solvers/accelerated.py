@@ -69,7 +69,8 @@ class AcceleratedPlan(SteppedPlan):
         Public number of passes; None follows the rule `passes_for`.
     calibration_share : float or None
         Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-        follows a rule for the logistic loss, and is 0 for others.
+        follows a rule for one model with the logistic loss, and is 0 for others: among one-vs-rest models the noise of
+        the shifts would decide.
     """
 
     solver = "scd"
@@ -99,9 +100,9 @@ class AcceleratedPlan(SteppedPlan):
         """Share of mu^2 for slope and shift of the finished models."""
         if self.calibration_share is not None:
             return self.calibration_share
-        if not isinstance(self.loss, Logistic):
+        if self.n_models > 1 or not isinstance(self.loss, Logistic):
             return 0.0
-        return share_for(self.mu * self.n_samples / math.sqrt(self.n_models))
+        return share_for(self.mu * self.n_samples)
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
