@@ -8,6 +8,7 @@ from typing import Any, Final
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
+from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.newton import NewtonPlan
@@ -31,6 +32,10 @@ _PLANS: Final[tuple[type[Plan], ...]] = (
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
+# Newton steps: mu n, mu n / d from which they are at least as accurate, and the width up to which the matrix is cheap
+_ENOUGH: Final = 500.0
+_ENOUGH_EACH: Final = 8.0
+_NARROW: Final = MAX_GRAM
 
 
 def make_plan(
@@ -87,6 +92,13 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return "objective", (
             f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
             "perturbation is more accurate there"
+        )
+    smooth = math.isfinite(facts.loss.smoothness) and math.isfinite(facts.loss.lipschitz)
+    each = information / facts.n_weights
+    if smooth and facts.n_models == 1 and facts.n_weights <= _NARROW and information >= _ENOUGH and each >= _ENOUGH_EACH:
+        return "newton", (
+            f"{facts.n_weights} weights, mu n = {information:.0f} (mu of Gaussian DP) at least {_ENOUGH:g} and "
+            f"{_ENOUGH_EACH:g} times as many: as accurate in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

@@ -43,8 +43,10 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     solver: str = parameter(
         default="auto",
         text=solver_text(
-            """``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson
-            mini-batches with secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser."""
+            """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"`` takes
+            where rows and budget are many against the columns); ``"scd"``: accelerated full-batch DP-SCD (what it
+            takes elsewhere); ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"objective"``:
+            objective perturbation, one noisy minimiser."""
         ),
     )
     solver_options: Any = parameter(

@@ -42,6 +42,9 @@ RUNS = [
     pytest.param(ridge, X[:, 0], {}, id="ridge"),
     pytest.param(ridge, X[:, 0], {"adjacency": "replace-one"}, id="ridge, replace-one"),
     pytest.param(ridge, X[:, 0], {"solver": "adassp"}, id="adassp"),
+    pytest.param(logistic, SIGN, {"solver": "newton"}, id="newton"),
+    pytest.param(logistic, THREE, {"solver": "newton", "classes": [0, 1, 2]}, id="newton, three classes"),
+    pytest.param(logistic, SIGN, {"solver": "newton", "adjacency": "replace-one"}, id="newton, replace-one"),
     pytest.param(ridge, X[:, 0], {"solver": "adassp", "adjacency": "replace-one"}, id="adassp, replace-one"),
     pytest.param(logistic, SIGN, {"adjacency": "add-remove", "n_public": 180}, id="add-remove"),
 ]  # fmt: skip
