@@ -152,6 +152,7 @@ SOLVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {
     "primal-scd": (tuple(KINDS), tuple(ADJACENCIES), {"block_size": 2, "epochs": 3, "learning_rate": 0.5}),
     "adassp": (("ridge",), tuple(ADJACENCIES), {"clip_labels": False}),
     "refinement": (("ridge",), tuple(ADJACENCIES), {"n_passes": 5}),
+    "newton": (("logistic",), tuple(ADJACENCIES), {"n_passes": 5}),
 }
 
 

@@ -82,6 +82,7 @@ SOLVERS = tuple(
         ("adassp", (sv.DPRidge,), {}, (), ALL, False),
         ("adassp", (sv.DPRidge,), {"clip_labels": False}, (), ALL, False),
         ("refinement", (sv.DPRidge,), {"n_passes": 3}, (), ALL, False),
+        ("newton", (sv.DPLogisticRegression,), {"n_passes": 3}, (), ALL, False),
         ("objective", (sv.DPLogisticRegression, sv.DPLinearSVC), {}, ("penalty", "smoothing", "tolerance"),
          NOT_REPLACED, False),
     )

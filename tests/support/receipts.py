@@ -103,6 +103,10 @@ CENTRAL = {
        ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp", "refinement")},
     **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=solver) for kind in (L, S) for solver in
        ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd")},
+    **{f"newton {adjacency}": functools.partial(classifier, L, solver="newton", adjacency=adjacency, n_public=N)
+       for adjacency in ("zero-out", "add-remove", "replace-one")},
+    "newton one-vs-rest": functools.partial(classifier, L, solver="newton", classes=["a", "b", "c"]),
+    "newton, passes given": functools.partial(classifier, L, solver="newton", solver_options={"n_passes": 4}),
     "lasso": lasso,
     "sparse logistic": functools.partial(classifier, P, data_bound=1.0, radius=2.0),
     "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"]),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
+from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
@@ -34,9 +35,11 @@ _PLANS: Final[tuple[type[Plan], ...]] = (
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
-_ENOUGH: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
+_ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
+_ENOUGH: Final = 100.0  # mu n, from which the logistic loss is left to Newton steps
+_NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
 def make_plan(
@@ -101,9 +104,9 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
-    if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH:
+    if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
         return "refinement", (
-            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH:g}: a noisy X'X "
+            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a noisy X'X "
             "shows most of what rows determine, and passes correct its errors"
         )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
@@ -115,6 +118,11 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
     if accelerated_solver(facts.loss, facts.n_models) == MultinomialPlan.solver:
         return MultinomialPlan.solver, (
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
+        )
+    if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= _ENOUGH:
+        return "newton", (
+            f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f}, at least {_ENOUGH:g}: as accurate "
+            "in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

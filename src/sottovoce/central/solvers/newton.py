@@ -5,14 +5,15 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerate
 1. releases :math:`\tilde G = X'X + E` once, with a tenth of mu^2 (`sottovoce.central.whole_gram`);
 2. in pass 0 sets a_i = C_0 y_i and releases v, a share of the labels' correlation with the rows; its direction starts
    at :math:`w_1 = (c_0 D + \Lambda)^{-1} (|l'(0)| / C_0) v`;
-3. in pass t = 1, ..., T moves a_i toward -l'(x_i.z) by at most C_t / |x_i|, at the extrapolated point
-   z = w_t + (t - 1)/(t + 2) (w_t - w_{t-1}), releases v <- v + sum_i zeta_i x_i + N(0, (s_t C_t)^2 I), and steps
+3. in pass t = 1, ..., T moves a_i toward -l'(x_i.w_t) by at most C_t / |x_i|, releases v <- v + sum_i zeta_i x_i +
+   N(0, (s_t C_t)^2 I), and steps
 
-.. math:: w_{t+1} = z + (c D + \Lambda)^{-1} (v - \Lambda z).
+.. math:: w_{t+1} = w_t + (c_t D + \Lambda)^{-1} (v - \Lambda w_t).
 
 D has the eigenvectors of the noisy matrix, and its eigenvalues kept above a multiple of the edge of the spectrum of E:
-directions in which the matrix is nothing but noise get short steps. c = 3/4 of the bound L on l'' makes the
-extrapolated steps stable in every direction that the rows determine, whatever the margins are (1 - L/c = -1/3).
+directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
+on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as the
+released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric of D).
 
 The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
 sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
@@ -21,6 +22,10 @@ least. Rows that still err after the last pass are those that the model cannot f
 robust loss, and less so the more mu n there is: the clips grow, and the limit is the exact optimum.
 
 Privacy: ``docs/privacy/newton.md``. The penalty is at least a multiple of 1/mu: below it the noise alone would decide.
+
+References
+----------
+.. [1] Barzilai, Borwein (1988). Two-Point Step Size Gradient Methods. IMA Journal of Numerical Analysis 8.
 """
 
 import math
@@ -43,7 +48,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "NewtonPlan"]
+__all__ = ["MAX_WEIGHTS", "Curvature", "NewtonPlan"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _GRAM_SHARE: Final = 0.1  # of mu^2
@@ -52,17 +57,19 @@ _GRAM_SHARE: Final = 0.1  # of mu^2
 _PASSES: Final = 8  # after the one for the labels, while mu n / d is below the next number
 _SOME: Final = 20.0
 _MANY: Final = 1000.0  # mu n / d from which the clips grow
-_MOST_PASSES: Final = 40
+_MORE_PASSES: Final = 1.5  # for each factor of e above it
 _FIRST_CLIP: Final = 0.1
 _CLIP: Final = 0.15
 _MOST_CLIP: Final = 0.5
 _DECAY: Final = 0.3  # of the clip in a pass
+_LAST_CLIP: Final = 0.05  # over the first one, at least
 _EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
-_FEW: Final = 100.0  # mu n below which it is higher
-_STEP: Final = 0.75  # c over the bound on l''
+_FEW: Final = 250.0  # mu n below which it is higher
+_STEP: Final = 0.75  # c over the bound on l'', at most
+_LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
+_SMALLEST_STEP: Final = 0.08
 _FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
 _PENALTY: Final = 0.1  # times 1 / mu
-_FARTHEST: Final = 1e100  # a penalty beyond it makes every weight 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +149,12 @@ class NewtonPlan(ScaledPlan):
     def clips(self) -> tuple[float, ...]:
         """Bounds on a row's term, pass by pass; they follow from public facts."""
         growth = (1.0 + self.information / _MANY) ** 0.25
-        more = math.log(max(1.0, self.information / _SOME)) + math.sqrt(self.information / _MANY)
-        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
-        start, decay = min(_MOST_CLIP, _CLIP * growth), 1.0 - _DECAY / growth
+        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME))
+        n_passes = self.n_passes if self.n_passes is not None else round(_PASSES + more) + 1
+        # with many passes the last clips stay wide enough for rows to move
+        start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
         unit = 2.0 * self.slope
-        # far down the row the clip stays: a pass that could move nothing would be wasted
-        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * max(1e-3, decay**t) for t in range(n_passes - 1))))
+        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
 
     @cached_property
     def multipliers(self) -> tuple[float, ...]:
@@ -159,7 +166,7 @@ class NewtonPlan(ScaledPlan):
     def penalty(self) -> float:
         """Lambda, alpha n at least; with little mu the noise asks for more."""
         least = _PENALTY * 2.0 * self.slope / self.mu_model
-        return min(_FARTHEST, max(self.alpha_scaled * self.n_samples, least))
+        return max(self.alpha_scaled * self.n_samples, least)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
@@ -167,20 +174,27 @@ class NewtonPlan(ScaledPlan):
         return gram_mechanism(self.n_weights, self.n_samples, self.adjacency, self.mu_gram)
 
     @property
+    def least_eigenvalue(self) -> float:
+        """What eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum."""
+        edge = math.sqrt(2.0 * self.n_weights) * self.gram_mechanism.noise_std
+        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_samples)) * edge
+
+    @property
+    def least_step(self) -> float:
+        """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
+        return min(_STEP, max(_SMALLEST_STEP, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+
+    @property
     def event(self) -> Event:
         """The second moments, and every pass of every model."""
         passes = (GaussianEvent(multiplier) for multiplier in self.multipliers)
-        return compose(
-            self.gram_mechanism.event, *(RepeatedEvent(event, self.n_models) if self.n_models > 1 else event
-                                         for event in passes),
-        )  # fmt: skip
+        return compose(self.gram_mechanism.event, *(RepeatedEvent(event, self.n_models) for event in passes))
 
     def train(self, fit: Fit) -> Solution:
         """Release the second moments, and train one model for each target as planned."""
         self.settle()
-        mechanism = self.gram_mechanism
-        matrix, _ = release_gram(fit.rows, mechanism, fit.noise)
-        curvature = _Curvature(matrix, self._least_eigenvalue(mechanism.noise_std), self.penalty)
+        matrix, _ = release_gram(fit.rows, self.gram_mechanism, fit.noise)
+        curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
         sums = [
             clipped_sum(self.adjacency, clip, multiplier)
             for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
@@ -188,13 +202,8 @@ class NewtonPlan(ScaledPlan):
         weights = fit.each_model(len(sums), lambda y, report: self._train_one(fit, y, report, curvature, sums))
         return Solution(weights, len(sums), self.event, {})
 
-    def _least_eigenvalue(self, noise_std: float) -> float:
-        """Return what eigenvalues are kept above: a share of the edge of the noise's spectrum."""
-        edge = math.sqrt(2.0 * self.n_weights) * noise_std
-        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_samples)) * edge
-
     def _train_one(
-        self, fit: Fit, y: Vector, report: Report, curvature: "_Curvature", sums: list[ClippedSum]
+        self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]
     ) -> Vector:
         """Do the passes for one target; return the last point."""
         rows, a = fit.rows, np.zeros(fit.rows.n_samples)
@@ -211,17 +220,22 @@ class NewtonPlan(ScaledPlan):
         first = sums[0].clip / self.slope
         v = moved(np.zeros(self.n_weights), first, sums[0])
         report(1)
-        smoothness = self.loss.smoothness
-        w = before = curvature.solve(v / first, _FIRST_STEP * smoothness)
+        least, most = (factor * self.loss.smoothness for factor in (self.least_step, _STEP))
+        w = curvature.solve(v / first, _FIRST_STEP * self.loss.smoothness)
+        factor, last = most, None
         for step, one in enumerate(sums[1:], start=1):
-            point = w + max(0.0, (step - 1.0) / (step + 2.0)) * (w - before)
-            v = v + moved(point, 1.0, one)
-            w, before = point + curvature.solve(v - self.penalty * point, _STEP * smoothness), w
+            v = v + moved(w, 1.0, one)
+            gradient = v - self.penalty * w
+            if last is not None:
+                seen = curvature.along(w - last[0], last[1] - gradient, one.mechanism.noise_std)
+                factor = min(max(seen, least), most)
+            last = w, gradient
+            w = w + curvature.solve(gradient, factor)
             report(step + 1)
         return w
 
 
-class _Curvature:
+class Curvature:
     """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty."""
 
     def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
@@ -233,3 +247,14 @@ class _Curvature:
         """Return (factor D + penalty I)^-1 times the vector."""
         scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
         return np.asarray(self._vectors @ scaled)
+
+    def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
+        """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
+
+        NaN-free and total: no step at all explains everything.
+        """
+        length = float(np.linalg.norm(step))
+        size = float(self._values @ (self._vectors.T @ step) ** 2)
+        if not size > 0.0:
+            return math.inf
+        return (float(step @ gained) - self._penalty * length**2 + noise_std * length) / size
