@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
+from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
 from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import (
@@ -16,6 +18,8 @@ from sottovoce.central.scales import (
     release_largest_eigenvalue,
     release_row_norm,
 )
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
@@ -29,6 +33,8 @@ _NORM: Final = "bound of nine rows in ten, in units of data_norm (noisy)"
 _EIGENVALUE: Final = "lambda_max (noisy)"
 _LOCATION: Final = "label location, from the middle of the bounds (noisy)"
 _LABEL: Final = "label scale (noisy)"
+_SLOPES: Final = "slopes of the calibration (noisy)"
+_SHIFTS: Final = "shifts of the calibration (noisy)"
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,23 @@ class ScaledPlan(Plan):
     def share_of_calibration(self) -> float:
         """Share of mu^2 for slope and shift of the finished models; 0 where they are not calibrated."""
         return 0.0
+
+    def calibration_by_rule(self, given: float | None) -> float:
+        """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
+        if given is not None:
+            return given
+        is_one = self.n_models == 1 and isinstance(self.loss, Logistic)
+        return share_for(self.mu * self.n_samples) if is_one else 0.0
+
+    def check_calibration(self, given: float | None) -> None:
+        """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
+        if given is not None:
+            number("calibration_share", given, at_least=0.0, at_most=0.5)
+        if given and not self.loss.is_classification:
+            raise ParameterError(
+                f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "
+                f"classifiers have a slope and a shift to fit; got {given!r}."
+            )
 
     @property
     def mu_calibration(self) -> float:
@@ -179,3 +202,51 @@ class ScaledPlan(Plan):
             )
             events.append(spent)
         return Scales(norm, eigenvalue, location, label, tuple(events)), rows
+
+    @property
+    def calibration_releases(self) -> tuple[str, ...]:
+        """What is released of the calibration, in words."""
+        counts = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
+        return (counts,) if self.share_of_calibration > 0.0 else ()
+
+    def calibrate(
+        self, fit: Fit, y: Vector, weights: Vector, eigenvalue: float, calibrations: list[Calibration]
+    ) -> Vector:
+        """Return finished weights with slope and shift as planned, and add these to ``calibrations``.
+
+        ``eigenvalue`` is a released upper estimate of lambda_max. Where the plan has no share for it nothing is done.
+        """
+        if self.share_of_calibration == 0.0:
+            return weights
+        calibration = calibrate(
+            fit.rows,
+            y,
+            [weights],
+            mu=self.mu_calibration / math.sqrt(self.n_models),
+            adjacency=self.adjacency,
+            n_public=self.n_samples,
+            prior=prior_for(self.mu_model * self.n_samples, self.facts, eigenvalue, self.mu_scale * self.n_samples),
+            noise=fit.noise,
+            team=fit.team,
+        )
+        calibrations.append(calibration)
+        return calibration.applied(weights, fit.rows.constant)
+
+    def told(self, calibrations: list[Calibration]) -> dict[str, object]:
+        """Return what a receipt says of the calibrations."""
+        slopes, shifts = [each.slope for each in calibrations], [each.shift for each in calibrations]
+        return {_SLOPES: slopes, _SHIFTS: shifts} if self.share_of_calibration > 0.0 else {}
+
+    def calibration_of(self, released: Mapping[str, object]) -> dict[str, object]:
+        """Return what a receipt says of the calibration, checked."""
+        if self.share_of_calibration == 0.0:
+            return {}
+        slopes, shifts = released.get(_SLOPES), released.get(_SHIFTS)
+        if not (isinstance(slopes, list) and isinstance(shifts, list) and len(slopes) == len(shifts) == self.n_models):
+            raise ParameterError(
+                f"there must be lists of {self.n_models} slopes and shifts; got {slopes!r}, {shifts!r}."
+            )
+        return {
+            _SLOPES: [number(_SLOPES, slope, above=0.0) for slope in slopes],
+            _SHIFTS: [number(_SHIFTS, shift) for shift in shifts],
+        }

@@ -53,7 +53,8 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
         ),
     )
     solver_options: Any = parameter(
-        default=None, text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``')
+        default=None,
+        text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'),
     )
 
     def _make_loss(self) -> Loss:

@@ -37,16 +37,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import number, whole_number
-from sottovoce.central.calibration import share_for
+from sottovoce._validation import whole_number
 from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
-from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
@@ -88,21 +85,12 @@ class AcceleratedPlan(SteppedPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
-        self.check_given(number, "calibration_share", at_least=0.0, at_most=0.5)
-        if self.calibration_share and not self.loss.is_classification:
-            raise ParameterError(
-                f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "
-                f"classifiers have a slope and a shift to fit; got {self.calibration_share!r}."
-            )
+        self.check_calibration(self.calibration_share)
 
     @property
     def share_of_calibration(self) -> float:
-        """Share of mu^2 for slope and shift of the finished models."""
-        if self.calibration_share is not None:
-            return self.calibration_share
-        if self.n_models > 1 or not isinstance(self.loss, Logistic):
-            return 0.0
-        return share_for(self.mu * self.n_samples)
+        """Share of mu^2 for slope and shift of the finished model."""
+        return self.calibration_by_rule(self.calibration_share)
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""

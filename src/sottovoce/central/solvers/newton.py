@@ -29,7 +29,8 @@ References
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -38,6 +39,7 @@ from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
+from sottovoce.central.calibration import Calibration
 from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -80,6 +82,9 @@ class NewtonPlan(ScaledPlan):
     ----------
     n_passes : int or None
         Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
+    calibration_share : float or None
+        Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
+        follows a rule for the logistic loss of one model, and is 0 else.
     """
 
     solver = "newton"
@@ -90,12 +95,15 @@ class NewtonPlan(ScaledPlan):
     proof = "docs/privacy/newton.md"
     in_order = True
     estimates_eigenvalue = False  # the matrix itself is released
+    estimates_norm = True
 
     n_passes: int | None = None
+    calibration_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_calibration(self.calibration_share)
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 f"solver='newton' needs a loss with bounded first and second derivatives; got {self.loss.name!r}. Use "
@@ -111,16 +119,20 @@ class NewtonPlan(ScaledPlan):
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return (
+            *self.scale_releases,
             "X'X of the scaled rows, noisy",
             "the weights after every pass, the first of which releases a share of X'y",
+            *self.calibration_releases,
         )
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split, and the penalty."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
             "mu for X'X": self.mu_gram,
             "mu for the passes of each model": self.mu_model,
+            "mu for slope and shift": self.mu_calibration,
             "passes": len(self.clips),
             "alpha, at least what the noise asks for": self.penalty / self.n_samples,
         }
@@ -133,7 +145,12 @@ class NewtonPlan(ScaledPlan):
     @property
     def mu_steps(self) -> float:
         """Gaussian-DP parameter that is left for the passes of all models together."""
-        return self.mu * math.sqrt(1.0 - _GRAM_SHARE)
+        return self.mu * math.sqrt(1.0 - _GRAM_SHARE - self.share_of_scales - self.share_of_calibration)
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished model."""
+        return self.calibration_by_rule(self.calibration_share)
 
     @property
     def information(self) -> float:
@@ -188,23 +205,39 @@ class NewtonPlan(ScaledPlan):
     def event(self) -> Event:
         """The second moments, and every pass of every model."""
         passes = (GaussianEvent(multiplier) for multiplier in self.multipliers)
-        return compose(self.gram_mechanism.event, *(RepeatedEvent(event, self.n_models) for event in passes))
+        return compose(
+            *self.scale_events,
+            self.gram_mechanism.event,
+            *(RepeatedEvent(event, self.n_models) for event in passes),
+            *self.calibration_events,
+        )
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan and what was released of norm, slopes and shifts; see `Plan.run`."""
+        return self.event, self.chosen(self.scales_of(released)) | self.calibration_of(released)
 
     def train(self, fit: Fit) -> Solution:
         """Release the second moments, and train one model for each target as planned."""
         self.settle()
-        matrix, _ = release_gram(fit.rows, self.gram_mechanism, fit.noise)
+        scales, rows = self.release_scales(fit)
+        fit = replace(fit, rows=rows)
+        matrix, _ = release_gram(rows, self.gram_mechanism, fit.noise)
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
+        calibrations = list[Calibration]()
         sums = [
             clipped_sum(self.adjacency, clip, multiplier)
             for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
         ]
-        weights = fit.each_model(len(sums), lambda y, report: self._train_one(fit, y, report, curvature, sums))
-        return Solution(weights, len(sums), self.event, {})
 
-    def _train_one(
-        self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]
-    ) -> Vector:
+        def train_one(y: Vector, report: Report) -> Vector:
+            found = self._train_one(fit, y, report, curvature, sums)
+            return self.calibrate(fit, y, found, curvature.largest / self.n_samples, calibrations)
+
+        weights = fit.each_model(len(sums), train_one)
+        weights[:, : self.n_features] /= scales.norm
+        return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
+
+    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]) -> Vector:
         """Do the passes for one target; return the last point."""
         rows, a = fit.rows, np.zeros(fit.rows.n_samples)
 
@@ -242,6 +275,11 @@ class Curvature:
         values, self._vectors = eigh(matrix)
         self._values = np.maximum(values, least)
         self._penalty = penalty
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue."""
+        return float(self._values[-1])
 
     def solve(self, vector: Vector, factor: float) -> Vector:
         """Return (factor D + penalty I)^-1 times the vector."""
