@@ -38,7 +38,8 @@ SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
-_ENOUGH: Final = 100.0  # mu n, from which the logistic loss is left to Newton steps
+_ENOUGH: Final = 500.0  # mu n, and
+_ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
 _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
@@ -106,8 +107,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
     seen = information / facts.n_weights**1.5
     if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
         return "refinement", (
-            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a noisy X'X "
-            "shows most of what rows determine, and passes correct its errors"
+            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a "
+            "noisy X'X shows most of what rows determine, and passes correct its errors"
         )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
     if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
@@ -119,10 +120,11 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return MultinomialPlan.solver, (
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
         )
-    if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= _ENOUGH:
+    enough = max(_ENOUGH, _ENOUGH_EACH * facts.n_weights)
+    if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= enough:
         return "newton", (
-            f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f}, at least {_ENOUGH:g}: as accurate "
-            "in some ten passes"
+            f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), at least "
+            f"{enough:.0f}: as accurate as any in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

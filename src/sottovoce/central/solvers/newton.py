@@ -10,7 +10,7 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerate
 
 .. math:: w_{t+1} = w_t + (c_t D + \Lambda)^{-1} (v - \Lambda w_t).
 
-D has the eigenvectors of the noisy matrix, and its eigenvalues kept above a multiple of the edge of the spectrum of E:
+D has the eigenvectors of the noisy matrix, with eigenvalues kept above a multiple of the edge of the spectrum of E:
 directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
 on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as the
 released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric of D).
@@ -175,7 +175,7 @@ class NewtonPlan(ScaledPlan):
 
     @cached_property
     def multipliers(self) -> tuple[float, ...]:
-        """Noise of each pass over its sensitivity: with 1/s^2 in proportion to the clips the sum has the least noise."""
+        """Noise of each pass over its sensitivity: 1/s^2 in proportion to the clips gives the sum the least noise."""
         whole = math.fsum(self.clips)
         return tuple(math.sqrt(whole / clip) / self.mu_model for clip in self.clips)
 
