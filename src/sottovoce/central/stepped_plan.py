@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.calibration import Calibration, calibrate, prior_for
+from sottovoce.central.calibration import Calibration, Prior, calibrate, prior_for
 from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
@@ -70,13 +70,14 @@ class SteppedPlan(ScaledPlan):
         """Return what the steps of all models cost, from what one release does."""
         return (RepeatedEvent(event, n_steps * self.n_models),)
 
+    def prior_for(self, scales: Scales) -> Prior:
+        """Return what is known of slope and shift before the calibration."""
+        return prior_for(self.mu_model * self.n_samples, self.facts, scales.eigenvalue, self.mu_scale * self.n_samples)
+
     def calibrate(self, fit: Fit, y: Vector, weights: Vector, scales: Scales) -> Calibration | None:
         """Fit slope and shift of finished weights as planned; None where the plan has no share for it."""
         if self.share_of_calibration == 0.0:
             return None
-        prior = prior_for(
-            self.mu_model * self.n_samples, self.facts, scales.eigenvalue, self.mu_scale * self.n_samples
-        )  # fmt: skip
         return calibrate(
             fit.rows,
             y,
@@ -84,7 +85,7 @@ class SteppedPlan(ScaledPlan):
             mu=self.mu_calibration / math.sqrt(self.n_models),
             adjacency=self.adjacency,
             n_public=self.n_samples,
-            prior=prior,
+            prior=self.prior_for(scales),
             noise=fit.noise,
             team=fit.team,
         )
