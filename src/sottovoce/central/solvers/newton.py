@@ -12,8 +12,9 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerate
 
 D has the eigenvectors of the noisy matrix, and its eigenvalues kept above a multiple of the edge of the spectrum of E:
 directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
-on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as the
-released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric of D).
+on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as
+the released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric
+of D).
 
 The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
 sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
@@ -57,7 +58,7 @@ _GRAM_SHARE: Final = 0.1  # of mu^2
 _PASSES: Final = 8  # after the one for the labels, while mu n / d is below the next number
 _SOME: Final = 20.0
 _MANY: Final = 1000.0  # mu n / d from which the clips grow
-_MORE_PASSES: Final = 1.5  # for each factor of e above it
+_MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
 _FIRST_CLIP: Final = 0.1
 _CLIP: Final = 0.15
 _MOST_CLIP: Final = 0.5
@@ -149,7 +150,7 @@ class NewtonPlan(ScaledPlan):
     def clips(self) -> tuple[float, ...]:
         """Bounds on a row's term, pass by pass; they follow from public facts."""
         growth = (1.0 + self.information / _MANY) ** 0.25
-        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME))
+        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
         n_passes = self.n_passes if self.n_passes is not None else round(_PASSES + more) + 1
         # with many passes the last clips stay wide enough for rows to move
         start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
@@ -158,7 +159,7 @@ class NewtonPlan(ScaledPlan):
 
     @cached_property
     def multipliers(self) -> tuple[float, ...]:
-        """Noise of each pass over its sensitivity: with 1/s^2 in proportion to the clips the sum has the least noise."""
+        """Noise of each pass over its sensitivity: 1/s^2 in proportion to the clips gives their sum the least noise."""
         whole = math.fsum(self.clips)
         return tuple(math.sqrt(whole / clip) / self.mu_model for clip in self.clips)
 
@@ -202,9 +203,7 @@ class NewtonPlan(ScaledPlan):
         weights = fit.each_model(len(sums), lambda y, report: self._train_one(fit, y, report, curvature, sums))
         return Solution(weights, len(sums), self.event, {})
 
-    def _train_one(
-        self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]
-    ) -> Vector:
+    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]) -> Vector:
         """Do the passes for one target; return the last point."""
         rows, a = fit.rows, np.zeros(fit.rows.n_samples)
 
