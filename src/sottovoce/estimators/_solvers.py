@@ -94,14 +94,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             "perturbation is more accurate there"
         )
     smooth = math.isfinite(facts.loss.smoothness) and math.isfinite(facts.loss.lipschitz)
-    each = information / facts.n_weights
-    if (
-        smooth
-        and facts.n_models == 1
-        and facts.n_weights <= _NARROW
-        and information >= _ENOUGH
-        and each >= _ENOUGH_EACH
-    ):
+    enough = information >= max(_ENOUGH, _ENOUGH_EACH * facts.n_weights)
+    if smooth and facts.n_models == 1 and facts.n_weights <= _NARROW and enough:
         return "newton", (
             f"{facts.n_weights} weights, mu n = {information:.0f} (mu of Gaussian DP) at least {_ENOUGH:g} and "
             f"{_ENOUGH_EACH:g} times as many: as accurate in some ten passes"

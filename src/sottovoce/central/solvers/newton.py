@@ -59,6 +59,7 @@ _PASSES: Final = 8  # after the one for the labels, while mu n / d is below the 
 _SOME: Final = 20.0
 _MANY: Final = 1000.0  # mu n / d from which the clips grow
 _MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
+_MOST_PASSES: Final = 24
 _FIRST_CLIP: Final = 0.1
 _CLIP: Final = 0.15
 _MOST_CLIP: Final = 0.5
@@ -151,7 +152,7 @@ class NewtonPlan(ScaledPlan):
         """Bounds on a row's term, pass by pass; they follow from public facts."""
         growth = (1.0 + self.information / _MANY) ** 0.25
         more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
-        n_passes = self.n_passes if self.n_passes is not None else round(_PASSES + more) + 1
+        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
         # with many passes the last clips stay wide enough for rows to move
         start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
         unit = 2.0 * self.slope
