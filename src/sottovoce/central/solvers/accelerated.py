@@ -51,6 +51,7 @@ __all__ = ["AcceleratedPlan"]
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
+_FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 
 
@@ -107,10 +108,11 @@ class AcceleratedPlan(SteppedPlan):
             return self.n_passes
         wanted = self._wanted_passes(eigenvalue)
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        cap = float(_MAX_PASSES)
+        cap, few = float(_MAX_PASSES), 6.0
         if not math.isfinite(self.loss.lipschitz):
             cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
-        most = min(cap, 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
+        most = min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
         return int(max(_MIN_PASSES, min(wanted, most)))
 
     def _wanted_passes(self, eigenvalue: float) -> float:
@@ -145,7 +147,11 @@ class AcceleratedPlan(SteppedPlan):
             first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
         if not math.isfinite(self.loss.lipschitz) and self.n_passes is None:
             # where a cap cuts passes short, residuals beyond the scale of the labels could not be reached at all
-            first_step *= max(1.0, self._wanted_passes(scales.eigenvalue) / self.steps_for(scales)) ** 2
+            passes = self.steps_for(scales)
+            short = self._wanted_passes(scales.eigenvalue) / passes
+            # acceleration carries a dual variable over some passes^2 / 6 steps
+            needed = _FARTHEST * 6.0 * (1.0 + scales.eigenvalue / self.alpha_scaled) / (_rule(self.loss)[0] * passes**2)
+            first_step *= max(1.0, min(short**2, needed))
         return _rule(self.loss)[0] * first_step
 
     def chosen(self, scales: Scales) -> dict[str, object]:
