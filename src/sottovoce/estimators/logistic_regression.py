@@ -40,7 +40,7 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     1.0
     """
 
-    alpha: float | str = parameter(default=5e-5)
+    alpha: float | str = parameter(default=1e-5)
     solver: str = parameter(
         default="auto",
         text=solver_text(
@@ -51,7 +51,8 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
         ),
     )
     solver_options: Any = parameter(
-        default=None, text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``')
+        default=None,
+        text=options_text('``n_passes`` for ``"multinomial-scd"``; ``penalty`` and ``tolerance`` for ``"objective"``'),
     )
 
     def _make_loss(self) -> Loss:
