@@ -1,7 +1,8 @@
 """An audit of whole fits of the joint model of several classes, by the adversary of `test_audit_of_fits`.
 
 He sees the noisy sums of all classes after every pass and knows every other row. The canary's term is a vector over the
-classes, at the clip as a whole: an attack on one class alone would be weaker, and noise for one class alone too little. He makes nothing of the length of the scores, 3 % of mu^2.
+classes, at the clip as a whole: an attack on one class alone would be weaker, and noise for one class alone too little.
+He makes nothing of the length of the scores, which gets 3 % of mu^2.
 """
 
 import numpy as np

@@ -12,7 +12,8 @@ That is `sottovoce.central.solvers.accelerated` with a vector for a memory. A ro
 times the noise. d = 1 / (1 + lambda_max / (2 alpha)), since the softmax loss has second derivatives of at most 1 / 2. C
 is a share of the first step, d sqrt(1 - 1/K).
 
-The model is the average of the last W's, times a length that is fitted with 3 % of mu^2 (`sottovoce.central.score_length`).
+The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
+(`sottovoce.central.score_length`); W itself where the budget hardly is any.
 
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
@@ -95,7 +96,8 @@ class MultinomialPlan(ScaledPlan):
     @property
     def mu_steps(self) -> float:
         """Gaussian-DP parameter that is left for the passes."""
-        return math.sqrt(super().mu_steps ** 2 - self.mu_length**2)
+        left: float = super().mu_steps
+        return math.sqrt(left * left - self.mu_length * self.mu_length)
 
     @property
     def mu_model(self) -> float:
@@ -192,7 +194,8 @@ class MultinomialPlan(ScaledPlan):
         if not self.fits_length:
             return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
         length, _ = release_score_length(
-            fit.rows, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length, noise=fit.noise, team=fit.team,
+            fit.rows, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+            noise=fit.noise, team=fit.team,
         )  # fmt: skip
         weights *= length
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
@@ -237,11 +240,11 @@ class NonPrivateMultinomialPlan(GapPlan):
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights of all classes, the iterations done and the gap that was reached."""
-        rows, codes = fit.rows, y.astype(np.intp)
+        rows = fit.rows
         shape, done = (self.n_models, rows.n_weights), 0
 
         def objective(w: Vector) -> tuple[float, Vector]:
-            return self._objective(rows, codes, w.reshape(shape))
+            return self._objective(rows, y, w.reshape(shape))
 
         def relative_gap(w: Vector) -> float:
             # with a_i = e_y - p_i, feasible, the gap between primal and dual is |gradient|^2 / (2 alpha)
@@ -273,11 +276,11 @@ class NonPrivateMultinomialPlan(GapPlan):
         weights, steps, gap = self.approach(fit, fit.targets[0])
         return Solution(weights, steps, self.event, {self.gap: gap})
 
-    def _objective(self, rows: Rows, codes: NDArray[np.intp], w: Vector) -> tuple[float, Vector]:
+    def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:
         """Return objective and gradient."""
         value, gradient, lo = 0.0, np.zeros(w.shape), 0
         for piece in rows.scaled_pieces():
-            labels = codes[lo : lo + piece.shape[0]]
+            labels = y[lo : lo + piece.shape[0]]
             scores = piece @ w[:, : piece.shape[1]].T
             if rows.constant > 0.0:
                 scores = scores + rows.constant * w[:, -1]
