@@ -1,8 +1,9 @@
 r"""How long the scores of a multinomial model should be: one number, fitted privately at the end of a training.
 
-Noisy passes find the direction of the weights W long before their length: few passes leave scores too short, much noise
-too long. So W becomes e^t W, with t near the minimiser of sum_i l(y_i, e^t W x_i), a convex problem in e^t. The penalty,
-which noisy passes do not need, has no part in it. In each of `ROUNDS` rounds the derivative and a curvature in t,
+Noisy passes find the direction of the weights W long before their length: few passes leave scores too short, and much
+noise too long. So W becomes e^t W, with t near the minimiser of sum_i l(y_i, e^t W x_i), a convex problem in e^t. The
+penalty, which noisy passes do not need, has no part in it. In each of `ROUNDS` rounds the derivative and a curvature
+in t,
 
 .. math:: g_i = p_i^\top z_i - z_{i y_i}, \qquad h_i = \sum_k p_{ik} (z_{ik} - p_i^\top z_i)^2, \qquad z_i = e^t W x_i,
 

@@ -96,7 +96,7 @@ class MultinomialPlan(ScaledPlan):
     @property
     def mu_steps(self) -> float:
         """Gaussian-DP parameter that is left for the passes."""
-        left: float = super().mu_steps
+        left = float(super().mu_steps)
         return math.sqrt(left * left - self.mu_length * self.mu_length)
 
     @property
