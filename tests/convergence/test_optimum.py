@@ -76,7 +76,10 @@ def test_multiclass_is_one_against_the_rest():
     X = rng.normal(size=(300, 4))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.array(["a", "b", "c"])[np.argmax(X[:, :3], axis=1)]
-    common = {"epsilon": math.inf, "data_norm": 1.0, "alpha": 1e-3, "intercept_scaling": SCALING, "random_state": 0}
+    common = {
+        "epsilon": math.inf, "data_norm": 1.0, "alpha": 1e-3, "intercept_scaling": SCALING, "random_state": 0,
+        "solver": "scd",
+    }  # fmt: skip
     model = sv.DPLogisticRegression(classes=["a", "b", "c"], **common).fit(X, y)
     assert model.coef_.shape == (3, 4) and model.intercept_.shape == (3,)
     for place, name in enumerate("abc"):

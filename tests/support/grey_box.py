@@ -91,6 +91,8 @@ _WHOLE = {"batch_size": 1e9, "epochs": 6.0}
 _BALL: dict[str, Any] = {"data_bound": 1.0, "n_steps": 8}
 CASES = (
     _case("scd, logistic", sv.DPLogisticRegression, "scd", {"n_passes": 8}),
+    _case("multinomial-scd", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8}, reached=0.7,
+          classes=[-1.0, 0.0, 1.0]),
     _case("scd, hinge", sv.DPLinearSVC, "scd", {"n_passes": 8}),
     _case("scd, ridge", sv.DPRidge, "scd", {"n_passes": 8}),
     _case("minibatch-scd, logistic", sv.DPLogisticRegression, "minibatch-scd", _BATCHES, NOT_REPLACED),

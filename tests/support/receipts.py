@@ -109,7 +109,12 @@ CENTRAL = {
     "newton, passes given": functools.partial(classifier, L, solver="newton", solver_options={"n_passes": 4}),
     "lasso": lasso,
     "sparse logistic": functools.partial(classifier, P, data_bound=1.0, radius=2.0),
-    "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"]),
+    "all classes jointly": functools.partial(classifier, L, classes=["a", "b", "c"]),
+    "all classes jointly, passes given": functools.partial(
+        classifier, L, classes=["a", "b", "c"], solver="multinomial-scd", solver_options={"n_passes": 30}
+    ),
+    "all classes jointly, two of them": functools.partial(classifier, L, solver="multinomial-scd"),
+    "one-vs-rest": functools.partial(classifier, L, classes=["a", "b", "c"], solver="scd"),
     "one-vs-rest sgd": functools.partial(classifier, L, classes=["a", "b", "c"], solver="sgd"),
     "add-remove": functools.partial(classifier, L, adjacency="add-remove", n_public=500, delta=1e-4),
     "replace-one": functools.partial(ridge, adjacency="replace-one"),
@@ -122,6 +127,7 @@ CENTRAL = {
     "large delta, said twice": functools.partial(ridge, delta=0.1, accept_delta=0.1),
     "no noise": functools.partial(ridge, epsilon=math.inf, delta=None),
     "no noise, sgd": functools.partial(classifier, L, epsilon=math.inf, solver="sgd"),
+    "no noise, all classes jointly": functools.partial(classifier, L, classes=["a", "b", "c"], epsilon=math.inf),
     "no noise, lasso": functools.partial(lasso, epsilon=math.inf),
     "classes read from the data": functools.partial(classifier, L, classes=[1, 2]),
     "search": searched,

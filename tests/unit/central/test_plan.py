@@ -118,7 +118,7 @@ def test_replacing_a_row_costs_twice_the_noise():
 
 
 def test_three_classes_split_the_budget_equally():
-    fixed = {"solver_options": {"n_passes": 30, "calibration_share": 0.0}}
+    fixed = {"solver": "scd", "solver_options": {"n_passes": 30, "calibration_share": 0.0}}
     binary = sv.plan(logistic(**fixed), *X.shape)
     three = sv.plan(logistic(**fixed, classes=[0, 1, 2]), *X.shape)
     assert three.n_models == 3
@@ -128,7 +128,7 @@ def test_three_classes_split_the_budget_equally():
     )
     assert many == pytest.approx(math.sqrt(3) * one)
     assert binary.event == three.event
-    text = "\n".join(logistic(classes=[0, 1, 2]).fit(X, THREE).guarantee_.assumptions)
+    text = "\n".join(logistic(classes=[0, 1, 2], **fixed).fit(X, THREE).guarantee_.assumptions)
     assert "one-vs-rest: each of the 3 models spends an equal part" in text
 
 

@@ -56,6 +56,7 @@ def small_blocks(monkeypatch):
 
 ESTIMATORS = [
     sv.DPLogisticRegression(**PUBLIC, classes=[-1, 1]),
+    sv.DPLogisticRegression(**PUBLIC, classes=[-1, 0, 1]),
     sv.DPLinearSVC(**PUBLIC, classes=[-1, 0, 1]),
     sv.DPRidge(**PUBLIC, label_bounds=(-2, 1)),
 ]

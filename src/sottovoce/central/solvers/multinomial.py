@@ -12,10 +12,13 @@ That is `sottovoce.central.solvers.accelerated` with a vector for a memory. A ro
 times the noise. d = 1 / (1 + lambda_max / (2 alpha)), since the softmax loss has second derivatives of at most 1 / 2. C
 is a share of the first step, d sqrt(1 - 1/K).
 
+The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
+(`sottovoce.central.score_length`); W itself where the budget hardly is any.
+
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
 
-Privacy: ``docs/privacy/dp_scd.md``, Theorem 1. Memory: 2 n K doubles for the dual vectors.
+Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K doubles for the dual vectors.
 """
 
 import math
@@ -37,6 +40,7 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
+from sottovoce.central.score_length import length_event, release_score_length
 from sottovoce.central.without_noise import GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
@@ -45,9 +49,11 @@ from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compos
 __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
-_SHARE: Final = 0.3  # the clip, over the first step
-_FACTOR: Final = 10.0  # in the number of passes
+_SHARE: Final = 0.4  # the clip, over the first step
+_FACTOR: Final = 7.0  # in the number of passes
 _AVERAGED: Final = 0.6  # share of the released points, the last ones, that the model is averaged over
+_LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
+_HARDLY_ANY_NOISE: Final = 10.0  # mu, of epsilon = 90 or so
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
 
@@ -79,16 +85,44 @@ class MultinomialPlan(ScaledPlan):
         self.check_given(whole_number, "n_passes", at_least=1)
 
     @property
+    def fits_length(self) -> bool:
+        """False for budgets that hardly are any, where the passes arrive at the penalised optimum by themselves."""
+        return self.mu <= _HARDLY_ANY_NOISE
+
+    @property
+    def mu_length(self) -> float:
+        """Gaussian-DP parameter of the length of the scores."""
+        return self.mu * math.sqrt(_LENGTH_SHARE) if self.fits_length else 0.0
+
+    @property
+    def mu_steps(self) -> float:
+        """Gaussian-DP parameter that is left for the passes."""
+        left = float(super().mu_steps)
+        return math.sqrt(left * left - self.mu_length * self.mu_length)
+
+    @property
     def mu_model(self) -> float:
-        """Gaussian-DP parameter of the passes: there is one model."""
+        """The same: there is one model."""
         return self.mu_steps
+
+    @property
+    def event(self) -> Event:
+        """The scales, all passes as one Gaussian, and the length."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps), *self.length_events)
+
+    @property
+    def length_events(self) -> tuple[Event, ...]:
+        """What the length of the scores will cost."""
+        return (length_event(self.mu_length),) if self.fits_length else ()
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
             "mu for lambda_max": self.mu_scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
+            **({"mu for the length of the scores": self.mu_length} if self.fits_length else {}),
         }
 
     def summary(self) -> dict[str, object]:
@@ -102,16 +136,19 @@ class MultinomialPlan(ScaledPlan):
             *self.scale_releases,
             "the weights of all classes after every pass (the model is an average of them)",
             "the number of passes",
+            *(("the length of the scores, from noisy sums of derivatives of the loss",) if self.fits_length else ()),
         )
 
     def passes_for(self, eigenvalue: float) -> int:
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
-        wanted = _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / self.n_weights**0.125
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
         most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-        return int(max(_MIN_PASSES, min(wanted, most)))
+        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), most)))
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / self.n_weights**0.125
 
     def multiplier_for(self, scales: Scales) -> float:
         """Return the noise of a pass divided by its sensitivity."""
@@ -123,7 +160,10 @@ class MultinomialPlan(ScaledPlan):
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step (a vector) times the norm of its row: a share of the first step."""
-        return _SHARE * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
+        # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
+        wanted, passes = math.floor(self._wanted(scales.eigenvalue)), self.passes_for(scales.eigenvalue)
+        share = _SHARE * max(1.0, wanted / passes) if self.n_passes is None else _SHARE
+        return min(1.0, share) * self.damping(scales.eigenvalue) * math.sqrt(1.0 - 1.0 / self.n_models)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
@@ -131,8 +171,8 @@ class MultinomialPlan(ScaledPlan):
         return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
 
     def spent(self, event: GaussianEvent, n_passes: int) -> Event:
-        """Return what the scales and the passes cost together, from what one pass does."""
-        return compose(*self.scale_events, RepeatedEvent(event, n_passes))
+        """Return what scales, passes and length cost together, from what one pass does."""
+        return compose(*self.scale_events, RepeatedEvent(event, n_passes), *self.length_events)
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
@@ -141,7 +181,7 @@ class MultinomialPlan(ScaledPlan):
         return event, self.chosen(scales)
 
     def train(self, fit: Fit) -> Solution:
-        """Release the scales, do the passes, and average the weights after the last ones."""
+        """Release the scales, do the passes, average the weights after the last ones, and fit their length."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
         scales, rows = self.release_scales(fit)
@@ -154,6 +194,12 @@ class MultinomialPlan(ScaledPlan):
                 total += point
             fit.progress(step + 1, n_passes)
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
+        if self.fits_length:
+            length, _ = release_score_length(
+                fit.rows, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+                noise=fit.noise, team=fit.team,
+            )  # fmt: skip
+            weights *= length
         weights[:, : self.n_features] /= scales.norm
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
@@ -197,11 +243,11 @@ class NonPrivateMultinomialPlan(GapPlan):
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights of all classes, the iterations done and the gap that was reached."""
-        rows, codes = fit.rows, y.astype(np.intp)
+        rows = fit.rows
         shape, done = (self.n_models, rows.n_weights), 0
 
         def objective(w: Vector) -> tuple[float, Vector]:
-            return self._objective(rows, codes, w.reshape(shape))
+            return self._objective(rows, y, w.reshape(shape))
 
         def relative_gap(w: Vector) -> float:
             # with a_i = e_y - p_i, feasible, the gap between primal and dual is |gradient|^2 / (2 alpha)
@@ -233,11 +279,11 @@ class NonPrivateMultinomialPlan(GapPlan):
         weights, steps, gap = self.approach(fit, fit.targets[0])
         return Solution(weights, steps, self.event, {self.gap: gap})
 
-    def _objective(self, rows: Rows, codes: NDArray[np.intp], w: Vector) -> tuple[float, Vector]:
+    def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:
         """Return objective and gradient."""
         value, gradient, lo = 0.0, np.zeros(w.shape), 0
         for piece in rows.scaled_pieces():
-            labels = codes[lo : lo + piece.shape[0]]
+            labels = y[lo : lo + piece.shape[0]]
             scores = piece @ w[:, : piece.shape[1]].T
             if rows.constant > 0.0:
                 scores = scores + rows.constant * w[:, -1]

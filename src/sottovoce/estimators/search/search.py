@@ -371,7 +371,7 @@ def search_receipt(
             "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
             "the data",
             *best.assumptions(),
-            *best.shared_budget(trial.parameters["solver"]),
+            *best.shared_budget(str(trial.parameters["solver"])),
         ),
         not_covered=(
             *fitted_before(steps),

@@ -1,0 +1,65 @@
+"""The length of the scores: near the best one where there is budget, the prior where there is none, and total."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from sottovoce.central.clipped_sums import clipped_sum
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.score_length import CLIP, _moments, _scores, length_event, release_score_length
+from sottovoce.losses import Multinomial
+from sottovoce.privacy.adjacency import Adjacency
+
+N, D, K = 3000, 4, 3
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, D))
+X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+W = rng.normal(size=(K, D)) * 5.0
+Y = (X @ W.T + rng.gumbel(size=(N, K))).argmax(axis=1)
+ROWS = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
+
+
+def release(weights, mu, codes=Y, rows=ROWS):
+    return release_score_length(
+        rows, codes, weights, adjacency=Adjacency.ZERO_OUT, mu=mu, noise=np.random.default_rng(1), team=Team(1, None)
+    )
+
+
+@pytest.mark.parametrize("factor", [0.4, 1.0, 2.5])
+def test_scores_get_their_best_length(factor):
+    length, event = release(factor * W, mu=50.0)
+    assert event == length_event(50.0)
+    best = minimize_scalar(
+        lambda t: Multinomial(K).value(Y, factor * math.exp(t) * X @ W.T).mean(), bounds=(-2, 2), method="bounded"
+    ).x
+    assert math.log(length) == pytest.approx(best, abs=0.2)  # two steps, a prior, and the largest errors are cut
+
+
+def test_without_budget_it_is_that_of_the_prior():
+    assert release(W, mu=1e-6)[0] == pytest.approx(math.exp(0.3), rel=0.01)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1.0, 1e30, 1e300, math.inf, math.nan])
+def test_a_row_moves_the_sums_by_at_most_the_clip(scale):
+    """Whatever scores there are, and no warning or error tells what they were."""
+    sums = clipped_sum(Adjacency.ZERO_OUT, CLIP, 3.0)
+    draws = np.random.default_rng(2)
+    for _ in range(200):
+        with np.errstate(all="ignore"):
+            scores = scale * draws.normal(size=(1, K)) * 10.0 ** draws.uniform(-2, 3, (1, K))
+        ticks = _moments(scores, draws.integers(K, size=1), 1.3, sums)
+        moved = float(np.linalg.norm(ticks.astype(float))) * sums.mechanism.tick
+        assert moved <= sums.mechanism.l2_sensitivity
+        assert moved == 0.0 or scale != 0.0
+
+
+def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
+    sums = clipped_sum(Adjacency.ZERO_OUT, CLIP, 3.0)
+    scores = _scores(ROWS, W, Team(1, None))
+    np.testing.assert_allclose(scores, X @ W.T, atol=1e-12)
+    whole = _moments(scores, Y, 1.3, sums)
+    parts = sum(_moments(scores[lo : lo + 7], Y[lo : lo + 7], 1.3, sums) for lo in range(0, N, 7))
+    np.testing.assert_array_equal(whole, parts)
