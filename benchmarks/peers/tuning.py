@@ -198,8 +198,8 @@ def _chosen(
     best, variant = _variant(tried, champion, metric)
     error = float(np.std([found[metric][variant] for found in tried.scores[champion]], ddof=1) / math.sqrt(seeds[2]))
     cheap = champion
-    near = [key for key in tried.scores if tried.value(key, metric) >= best - error]
-    for key in sorted(near, key=lambda key: price(tried.named(key)))[:10]:
+    good = [key for key in tried.best(metric, len(tried.scores), seeds[1]) if tried.value(key, metric) >= best - error]
+    for key in sorted(good, key=lambda key: price(tried.named(key)))[:FINALISTS]:
         tried.extend([key], seeds[2])
         if tried.value(key, metric) >= best - error:
             cheap = key
