@@ -27,6 +27,7 @@ __all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
+_HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 # names in the receipt
 _NORM: Final = "bound of nine rows in ten, in units of data_norm (noisy)"
@@ -97,7 +98,12 @@ class ScaledPlan(Plan):
         if given is not None:
             return given
         is_one = self.n_models == 1 and isinstance(self.loss, Logistic)
-        return share_for(self.mu * self.n_samples) if is_one else 0.0
+        return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
+
+    @property
+    def is_noisy(self) -> bool:
+        """False for budgets that hardly are any: a run then tends to the penalised optimum, length and all."""
+        return self.mu <= _HARDLY_ANY_NOISE
 
     def check_calibration(self, given: float | None) -> None:
         """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
