@@ -137,7 +137,7 @@ class AcceleratedPlan(SteppedPlan):
         return share, 5.0 / share
 
     def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain

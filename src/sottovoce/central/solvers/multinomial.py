@@ -142,7 +142,7 @@ class MultinomialPlan(ScaledPlan):
         return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), most)))
 
     def _wanted(self, eigenvalue: float) -> float:
-        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / self.n_weights**0.125
+        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def multiplier_for(self, scales: Scales) -> float:
         """Return the noise of a pass divided by its sensitivity."""

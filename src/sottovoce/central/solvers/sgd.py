@@ -78,7 +78,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     def horizon(self) -> float:
         """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough."""
         factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
-        path = factor * self._width**0.125 * self.mu_model * self.n_samples
+        path = factor * math.pow(self._width, 0.125) * self.mu_model * self.n_samples
         return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
 
     @property
@@ -90,7 +90,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     def _share_of_bound(self) -> float:
         """C over the bound on |l'|, or over the scale of the labels."""
         most = 1.0 if math.isfinite(self.loss.lipschitz) else math.inf
-        return min(most, max(_CLIP * self._width**0.25, self.mu_model * self.n_samples / _PLENTY_OF_ROWS))
+        return min(most, max(_CLIP * math.pow(self._width, 0.25), self.mu_model * self.n_samples / _PLENTY_OF_ROWS))
 
     def clip_for(self, scales: Scales) -> float:
         """Return C."""
