@@ -43,7 +43,7 @@ def test_they_are_frozen():
         facts().epsilon = 2.0
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver not in ("auto", "multinomial-scd")])
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_a_plan_shows_its_facts(solver, epsilon):
     given = facts(

@@ -54,18 +54,18 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 __all__ = ["MAX_WEIGHTS", "Curvature", "NewtonPlan"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
-_GRAM_SHARE: Final = 0.1  # of mu^2
+_GRAM_SHARE: Final = 0.08  # of mu^2
 
 # All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
-_PASSES: Final = 8  # after the one for the labels, while mu n / d is below the next number
+_PASSES: Final = 11  # after the one for the labels, while mu n / d is below the next number
 _SOME: Final = 20.0
 _MANY: Final = 1000.0  # mu n / d from which the clips grow
 _MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
 _MOST_PASSES: Final = 24
 _FIRST_CLIP: Final = 0.1
-_CLIP: Final = 0.15
+_CLIP: Final = 0.09
 _MOST_CLIP: Final = 0.5
-_DECAY: Final = 0.3  # of the clip in a pass
+_DECAY: Final = 0.15  # of the clip in a pass
 _LAST_CLIP: Final = 0.05  # over the first one, at least
 _EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
 _FEW: Final = 250.0  # mu n below which it is higher
