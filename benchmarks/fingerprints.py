@@ -151,6 +151,8 @@ SOLVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {
     "seq-scd": (tuple(KINDS), ("zero-out", "replace-one"), {"batch_size": 20, "clipping_norm": 0.01, "epochs": 2}),
     "primal-scd": (tuple(KINDS), tuple(ADJACENCIES), {"block_size": 2, "epochs": 3, "learning_rate": 0.5}),
     "adassp": (("ridge",), tuple(ADJACENCIES), {"clip_labels": False}),
+    "refinement": (("ridge",), tuple(ADJACENCIES), {"n_passes": 5}),
+    "newton": (("logistic",), tuple(ADJACENCIES), {"n_passes": 5}),
 }
 
 

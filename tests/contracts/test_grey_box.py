@@ -90,7 +90,10 @@ def test_the_densities_of_a_perturbed_objective(case):
         assert abs(logarithms[0] - logarithms[1]) <= math.log1p(event.curvature_ratio) * (1.0 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("name", ["scd, logistic", "multinomial-scd", "scd, ridge", "primal-scd, ridge", "adassp"])
+@pytest.mark.parametrize(
+    "name",
+    ["scd, logistic", "multinomial-scd", "scd, ridge", "primal-scd, ridge", "adassp", "refinement", "newton, logistic"],
+)
 def test_the_receipt_pays_for_what_ran(name):
     """The events of all mechanisms on the tape, composed, cost no more than the receipt says."""
     (case,) = (case for case in CASES if case.name == name)

@@ -81,6 +81,8 @@ SOLVERS = tuple(
          ("clipping_norm", "batch_size"), FIXED, True),
         ("adassp", (sv.DPRidge,), {}, (), ALL, False),
         ("adassp", (sv.DPRidge,), {"clip_labels": False}, (), ALL, False),
+        ("refinement", (sv.DPRidge,), {"n_passes": 3}, (), ALL, False),
+        ("newton", (sv.DPLogisticRegression,), {"n_passes": 3}, (), ALL, False),
         ("objective", (sv.DPLogisticRegression, sv.DPLinearSVC), {}, ("penalty", "smoothing", "tolerance"),
          NOT_REPLACED, False),
     )

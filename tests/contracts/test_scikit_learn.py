@@ -31,7 +31,8 @@ SPARSE = {"delta": 1e-3, "data_bound": 5.0, "radius": 5.0, "tol": 1e-4, "max_ite
             (sv.DPSparseLogisticRegression, SPARSE),
         )
     ]
-    + [sv.DPRidge(epsilon=1e4, random_state=0, solver="adassp", **RIDGE)]
+    + [sv.DPRidge(epsilon=1e4, random_state=0, solver=solver, **RIDGE) for solver in ("adassp", "refinement")]
+    + [sv.DPLogisticRegression(epsilon=1e4, random_state=0, solver="newton", **CLASSIFIER)]
     + [sv.DPLasso(epsilon=epsilon, random_state=0, n_steps=300, **LASSO) for epsilon in (math.inf, 1e6)]
     + [
         sv.DPSearchCV(

@@ -24,11 +24,11 @@ _BALL: dict[str, Any] = {"data_bound": 0.5, "radius": 1.0, "n_steps": 5}
 
 def _central() -> dict[str, Callable[[], Any]]:
     made: dict[str, Callable[[], Any]] = {}
-    for solver in ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd"):
+    for solver in ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd", "newton"):
         logistic = sv.DPLogisticRegression(**_CLASSES, data_norm=1.0, solver=solver)
         made[f"DPLogisticRegression, {solver}"] = lambda logistic=logistic: logistic.fit(X, Y)
     bounds = (-1.0, 1.0)
-    for solver in ("auto", "scd", "adassp"):
+    for solver in ("auto", "scd", "adassp", "refinement"):
         ridge = sv.DPRidge(**_BUDGET, data_norm=1.0, label_bounds=bounds, solver=solver)
         made[f"DPRidge, {solver}"] = lambda ridge=ridge: ridge.fit(X, _NUMBERS)
     search = sv.DPSearchCV(

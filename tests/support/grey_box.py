@@ -109,6 +109,8 @@ CASES = (
     _case("paper-scd, ridge", sv.DPRidge, "paper-scd", {"batch_size": 20, "epochs": 3}, FIXED, True, 0.9),
     _case("adassp", sv.DPRidge, "adassp"),
     _case("adassp, labels not clipped", sv.DPRidge, "adassp", {"clip_labels": False}, reached=0.9),
+    _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
+    _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
     _case("objective, logistic", sv.DPLogisticRegression, "objective", None, NOT_REPLACED, reached=0.45),
     _case("objective, hinge", sv.DPLinearSVC, "objective", None, NOT_REPLACED, reached=0.45),
     _case("Frank-Wolfe, LASSO", sv.DPLasso, radius=1.0, reached=0.7, **_BALL),

@@ -100,9 +100,13 @@ def reports(**options):
 L, S, P = sv.DPLogisticRegression, sv.DPLinearSVC, sv.DPSparseLogisticRegression
 CENTRAL = {
     **{f"ridge {solver}": functools.partial(ridge, solver=solver) for solver in
-       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp")},
+       ("auto", "scd", "minibatch-scd", "paper-scd", "sgd", "seq-scd", "primal-scd", "adassp", "refinement")},
     **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=solver) for kind in (L, S) for solver in
        ("auto", "scd", "minibatch-scd", "paper-scd", "objective", "sgd", "seq-scd", "primal-scd")},
+    **{f"newton {adjacency}": functools.partial(classifier, L, solver="newton", adjacency=adjacency, n_public=N)
+       for adjacency in ("zero-out", "add-remove", "replace-one")},
+    "newton one-vs-rest": functools.partial(classifier, L, solver="newton", classes=["a", "b", "c"]),
+    "newton, passes given": functools.partial(classifier, L, solver="newton", solver_options={"n_passes": 4}),
     "lasso": lasso,
     "sparse logistic": functools.partial(classifier, P, data_bound=1.0, radius=2.0),
     "all classes jointly": functools.partial(classifier, L, classes=["a", "b", "c"]),
@@ -116,6 +120,8 @@ CENTRAL = {
     "replace-one": functools.partial(ridge, adjacency="replace-one"),
     "no intercept": functools.partial(ridge, fit_intercept=False, alpha="auto"),
     "label scale unused": functools.partial(ridge, solver="adassp", solver_options={"clip_labels": False}),
+    "refinement without an intercept": functools.partial(ridge, solver="refinement", fit_intercept=False),
+    "refinement, passes given": functools.partial(ridge, solver="refinement", solver_options={"n_passes": 7}),
     "passes given": functools.partial(classifier, L, solver="scd", solver_options={"n_passes": 30}),
     "seeded": functools.partial(ridge, random_state=3),
     "large delta, said twice": functools.partial(ridge, delta=0.1, accept_delta=0.1),

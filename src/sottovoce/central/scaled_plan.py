@@ -1,4 +1,4 @@
-"""What solvers share that first release scales of the data: lambda_max, and two numbers on the labels."""
+"""What solvers share that first release scales: the length of rows, lambda_max, and two numbers on the labels."""
 
 import math
 from collections.abc import Mapping
@@ -6,36 +6,54 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
+from sottovoce._numerics import Vector
 from sottovoce._validation import number
+from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
 from sottovoce.central.plan import Fit, Plan
-from sottovoce.central.scales import number_of_counts, release_label_location_and_scale, release_largest_eigenvalue
+from sottovoce.central.rows import Rows
+from sottovoce.central.scales import (
+    norm_counts,
+    number_of_counts,
+    release_label_location_and_scale,
+    release_largest_eigenvalue,
+    release_row_norm,
+)
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.events import ComposedEvent, Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
+_NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
 
 # names in the receipt
+_NORM: Final = "bound of nine rows in ten, in units of data_norm (noisy)"
 _EIGENVALUE: Final = "lambda_max (noisy)"
 _LOCATION: Final = "label location, from the middle of the bounds (noisy)"
 _LABEL: Final = "label scale (noisy)"
+_SLOPES: Final = "slopes of the calibration (noisy)"
+_SHIFTS: Final = "shifts of the calibration (noisy)"
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Noisy scales of the data, released, and what they cost."""
+    """Noisy scales of the data, released, and what they cost; one that is not estimated has its public value."""
 
-    eigenvalue: float
-    location: float
-    label: float
-    events: tuple[Event, ...]
+    norm: float = 1.0
+    eigenvalue: float = 1.0
+    location: float = 0.0
+    label: float = 1.0
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledPlan(Plan):
     """Plan of a solver that first releases lambda_max and, without a Lipschitz bound, two numbers on the labels."""
 
+    # Whether a bound that nine rows in ten keep is released first of all, and rows are shortened to it.
+    estimates_norm: ClassVar[bool] = False
     # Whether lambda_max is released first.
     estimates_eigenvalue: ClassVar[bool] = True
 
@@ -50,19 +68,58 @@ class ScaledPlan(Plan):
         return not math.isfinite(self.loss.lipschitz)
 
     @property
-    def n_scales(self) -> int:
-        """Number of scales that are estimated."""
-        return int(self.estimates_eigenvalue) + int(self.estimates_labels)
+    def mu_scale(self) -> float:
+        """Gaussian-DP parameter of lambda_max, and of the labels."""
+        return self.mu * math.sqrt(_SHARE)
 
     @property
-    def mu_scale(self) -> float:
-        """Gaussian-DP parameter of each estimated scale."""
-        return self.mu * math.sqrt(_SHARE)
+    def mu_norm(self) -> float:
+        """Gaussian-DP parameter of the length of the rows."""
+        return self.mu * math.sqrt(_NORM_SHARE)
+
+    @property
+    def share_of_scales(self) -> float:
+        """Share of mu^2 that all scales take."""
+        return _NORM_SHARE * self.estimates_norm + _SHARE * (self.estimates_eigenvalue + self.estimates_labels)
 
     @property
     def mu_steps(self) -> float:
         """Gaussian-DP parameter that is left for the steps of all models together."""
-        return self.mu * math.sqrt(1.0 - _SHARE * self.n_scales)
+        return self.mu * math.sqrt(1.0 - self.share_of_scales - self.share_of_calibration)
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished models; 0 where they are not calibrated."""
+        return 0.0
+
+    def calibration_by_rule(self, given: float | None) -> float:
+        """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
+        if given is not None:
+            return given
+        is_one = self.n_models == 1 and isinstance(self.loss, Logistic)
+        return share_for(self.mu * self.n_samples) if is_one else 0.0
+
+    def check_calibration(self, given: float | None) -> None:
+        """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
+        if given is not None:
+            number("calibration_share", given, at_least=0.0, at_most=0.5)
+        if given and not self.loss.is_classification:
+            raise ParameterError(
+                f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "
+                f"classifiers have a slope and a shift to fit; got {given!r}."
+            )
+
+    @property
+    def mu_calibration(self) -> float:
+        """Gaussian-DP parameter for slope and shift of all models together."""
+        return self.mu * math.sqrt(self.share_of_calibration)
+
+    @property
+    def calibration_events(self) -> tuple[Event, ...]:
+        """What slope and shift of all models will cost."""
+        if self.share_of_calibration == 0.0:
+            return ()
+        return (RepeatedEvent(GaussianEvent(math.sqrt(self.n_models) / self.mu_calibration), self.n_models),)
 
     @property
     def mu_model(self) -> float:
@@ -71,57 +128,66 @@ class ScaledPlan(Plan):
 
     @property
     def scale_events(self) -> tuple[Event, ...]:
-        """What the scales will cost."""
-        return (GaussianEvent(1.0 / self.mu_scale),) * self.n_scales
+        """What the scales cost, in the order of their release."""
+        eigenvalue = (GaussianEvent(1.0 / self.mu_scale),) * self.estimates_eigenvalue
+        norm = (norm_counts(self.mu_norm),) if self.estimates_norm else ()
+        return (*norm, *eigenvalue, *self._label_events)
+
+    @property
+    def _label_events(self) -> tuple[Event, ...]:
+        if not self.estimates_labels:
+            return ()
+        n_counts = number_of_counts(located=self.facts.constant > 0.0)
+        return (RepeatedEvent(GaussianEvent(math.sqrt(n_counts) / self.mu_scale), n_counts),)
 
     @property
     def scale_releases(self) -> tuple[str, ...]:
         """What is released of the scales, in words."""
+        norm = ("a bound that some nine rows in ten keep, noisy; longer rows were shortened to it",)
         eigenvalue = ("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",)
         labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
-        return eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
+        return norm * self.estimates_norm + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
 
     @property
     def event(self) -> Event:
-        """The scales, and all that is left as one Gaussian."""
-        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps))
+        """The scales, all that is left as one Gaussian, and the calibration."""
+        return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps), *self.calibration_events)
 
     def scales_of(self, released: Mapping[str, object]) -> Scales:
-        """Return the scales from what a receipt says of them; one that is not estimated is 1."""
-        eigenvalue, location, label = 1.0, 0.0, 1.0
+        """Return the scales from what a receipt says of them."""
+        norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
+        if self.estimates_norm:
+            norm = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0)
         if self.estimates_eigenvalue:
             eigenvalue = number(_EIGENVALUE, released.get(_EIGENVALUE), above=0.0)
         if self.estimates_labels:
             location = number(_LOCATION, released.get(_LOCATION))
             label = number(_LABEL, released.get(_LABEL), above=0.0)
-        return Scales(eigenvalue, location, label, self.scale_events)
+        return Scales(norm, eigenvalue, location, label, self.scale_events)
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and what follows from them, for the receipt."""
-        out: dict[str, object] = {_EIGENVALUE: scales.eigenvalue} if self.estimates_eigenvalue else {}
-        return out | ({_LOCATION: scales.location, _LABEL: scales.label} if self.estimates_labels else {})
+        return {
+            **({_NORM: scales.norm} if self.estimates_norm else {}),
+            **({_EIGENVALUE: scales.eigenvalue} if self.estimates_eigenvalue else {}),
+            **({_LOCATION: scales.location, _LABEL: scales.label} if self.estimates_labels else {}),
+        }
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan, the scales and what follows from them; see `Plan.run`."""
-        return self.with_counts(self.event), self.chosen(self.scales_of(released))
+        return self.event, self.chosen(self.scales_of(released))
 
-    def with_counts(self, planned: Event) -> Event:
-        """Return a planned event with the noisy counts that the scale of the labels is made of."""
-        if not self.estimates_labels:
-            return planned
-        n_counts = number_of_counts(located=self.facts.constant > 0.0)
-        counts = RepeatedEvent(GaussianEvent(math.sqrt(n_counts) / self.mu_scale), n_counts)
-        assert isinstance(planned, ComposedEvent)
-        place = self.n_scales - 1  # the labels come last of the scales
-        return ComposedEvent((*planned.events[:place], counts, *planned.events[place + 1 :]))
-
-    def release_scales(self, fit: Fit) -> Scales:
-        """Release the scales as planned; one that is not estimated is 1, its public bound."""
-        events: list[Event] = []
-        eigenvalue, location, label = 1.0, 0.0, 1.0
+    def release_scales(self, fit: Fit) -> tuple[Scales, Rows]:
+        """Release the scales as planned; return them, and the rows shortened to the bound that was found."""
+        rows, events = fit.rows, list[Event]()
+        norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
+        if self.estimates_norm:
+            norm, counts = release_row_norm(rows, n_public=self.n_samples, mu=self.mu_norm, noise=fit.noise)
+            events.append(counts)
+            rows = rows.shortened(norm)
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                fit.rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=fit.noise
+                rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:
@@ -135,4 +201,52 @@ class ScaledPlan(Plan):
                 noise=fit.noise,
             )
             events.append(spent)
-        return Scales(eigenvalue, location, label, tuple(events))
+        return Scales(norm, eigenvalue, location, label, tuple(events)), rows
+
+    @property
+    def calibration_releases(self) -> tuple[str, ...]:
+        """What is released of the calibration, in words."""
+        counts = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
+        return (counts,) if self.share_of_calibration > 0.0 else ()
+
+    def calibrate(
+        self, fit: Fit, y: Vector, weights: Vector, eigenvalue: float, calibrations: list[Calibration]
+    ) -> Vector:
+        """Return finished weights with slope and shift as planned, and add these to ``calibrations``.
+
+        ``eigenvalue`` is a released upper estimate of lambda_max. Where the plan has no share for it nothing is done.
+        """
+        if self.share_of_calibration == 0.0:
+            return weights
+        calibration = calibrate(
+            fit.rows,
+            y,
+            [weights],
+            mu=self.mu_calibration / math.sqrt(self.n_models),
+            adjacency=self.adjacency,
+            n_public=self.n_samples,
+            prior=prior_for(self.mu_model * self.n_samples, self.facts, eigenvalue, self.mu_scale * self.n_samples),
+            noise=fit.noise,
+            team=fit.team,
+        )
+        calibrations.append(calibration)
+        return calibration.applied(weights, fit.rows.constant)
+
+    def told(self, calibrations: list[Calibration]) -> dict[str, object]:
+        """Return what a receipt says of the calibrations."""
+        slopes, shifts = [each.slope for each in calibrations], [each.shift for each in calibrations]
+        return {_SLOPES: slopes, _SHIFTS: shifts} if self.share_of_calibration > 0.0 else {}
+
+    def calibration_of(self, released: Mapping[str, object]) -> dict[str, object]:
+        """Return what a receipt says of the calibration, checked."""
+        if self.share_of_calibration == 0.0:
+            return {}
+        slopes, shifts = released.get(_SLOPES), released.get(_SHIFTS)
+        if not (isinstance(slopes, list) and isinstance(shifts, list) and len(slopes) == len(shifts) == self.n_models):
+            raise ParameterError(
+                f"there must be lists of {self.n_models} slopes and shifts; got {slopes!r}, {shifts!r}."
+            )
+        return {
+            _SLOPES: [number(_SLOPES, slope, above=0.0) for slope in slopes],
+            _SHIFTS: [number(_SHIFTS, shift) for shift in shifts],
+        }

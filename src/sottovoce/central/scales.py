@@ -1,4 +1,7 @@
-r"""Two scales of the data that the solvers need, each released with a small share of the budget.
+r"""The scales of the data that the solvers need, each released with a small share of the budget.
+
+*Length of the rows.* A bisection of a fixed number of noisy counts finds a bound that nine rows in ten keep: where the
+public one is loose, rows are shortened to it, and a loose bound costs no accuracy.
 
 *Largest eigenvalue.* With rows |x_i| <= 1, lambda_max(X'X)/n moves by at most 1/n when a row is added, removed, zeroed
 or replaced (Weyl's inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for
@@ -12,6 +15,7 @@ Proofs: ``docs/privacy/dp_scd.md``.
 """
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -26,7 +30,15 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
-__all__ = ["MAX_GRAM", "gram", "number_of_counts", "release_label_location_and_scale", "release_largest_eigenvalue"]
+__all__ = [
+    "MAX_GRAM",
+    "gram",
+    "norm_counts",
+    "number_of_counts",
+    "release_label_location_and_scale",
+    "release_largest_eigenvalue",
+    "release_row_norm",
+]
 
 MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
 _INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
@@ -34,6 +46,8 @@ _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two 
 _LOCATION_STEPS: Final = 12
 _SCALE_STEPS: Final = 5  # enough to bisect the 25 edges
 _QUANTILE: Final = 0.9
+_ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
+_LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when nine in ten keep half of it
 
 
 def release_largest_eigenvalue(
@@ -110,6 +124,43 @@ def number_of_counts(*, located: bool) -> int:
     return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
 
 
+def norm_counts(mu: float) -> RepeatedEvent:
+    """Return what `release_row_norm` costs: ``mu`` in terms of Gaussian DP."""
+    return RepeatedEvent(_counting(_SCALE_STEPS, mu).event, _SCALE_STEPS)
+
+
+def release_row_norm(
+    rows: Rows, *, n_public: int, mu: float, noise: np.random.Generator
+) -> tuple[float, RepeatedEvent]:
+    """Release a bound that some nine rows in ten keep, in units of the public one, by noisy bisection.
+
+    Parameters
+    ----------
+    rows : Rows
+    n_public : int
+        Public number of rows.
+    mu : float, > 0
+        Gaussian-DP parameter to spend on all counts together.
+    noise : numpy.random.Generator
+
+    Returns
+    -------
+    float
+        On a geometric grid with two edges a factor of 2, from 1 / 4096 to 1. It is 1 where the bound is not loose, and
+        the more likely so the larger the noise is: what is taken for a small norm should be one.
+    RepeatedEvent
+        What it cost.
+    """
+    counting, norms = _counting(_SCALE_STEPS, mu), rows.norms
+
+    def inside(edge: float) -> bool:
+        count = _noisy_count(norms <= edge * _ROUNDED, counting, noise)
+        return count >= _QUANTILE * n_public + counting.noise_std
+
+    edge = _first_edge(_GRID, inside)
+    return edge if edge <= _LOOSE else 1.0, RepeatedEvent(counting.event, _SCALE_STEPS)
+
+
 def release_label_location_and_scale(
     y: Vector, *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
 ) -> tuple[float, float, Event]:
@@ -139,12 +190,10 @@ def release_label_location_and_scale(
         What it cost.
     """
     n_counts = number_of_counts(located=located)
-    multiplier = math.sqrt(n_counts) / mu
-    counting = GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
+    counting = _counting(n_counts, mu)
 
     def enough(inside: NDArray[np.bool_], share: float) -> bool:
-        noisy, _ = counting.release(to_ticks(np.array([float(np.count_nonzero(inside))]), counting.tick), noise)
-        return bool(noisy[0] >= share * n_public)
+        return _noisy_count(inside, counting, noise) >= share * n_public
 
     location = 0.0
     if located:
@@ -157,12 +206,28 @@ def release_label_location_and_scale(
                 low = middle
         location = 0.5 * (low + high)
     distance = np.abs(y - location)
-    edges = (bound + abs(location)) * _GRID
+    scale = _first_edge((bound + abs(location)) * _GRID, lambda edge: enough(distance <= edge, _QUANTILE))
+    return location, scale, RepeatedEvent(counting.event, n_counts)
+
+
+def _counting(n_counts: int, mu: float) -> GridGaussian:
+    """Return the mechanism of each of some counts that cost ``mu`` together."""
+    multiplier = math.sqrt(n_counts) / mu
+    return GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
+
+
+def _noisy_count(inside: NDArray[np.bool_], counting: GridGaussian, noise: np.random.Generator) -> float:
+    noisy, _ = counting.release(to_ticks(np.array([float(np.count_nonzero(inside))]), counting.tick), noise)
+    return float(noisy[0])
+
+
+def _first_edge(edges: Vector, enough: Callable[[float], bool]) -> float:
+    """Return the first of 25 edges that is ``enough``, by bisection; the last one is taken to be."""
     first, last = 0, len(edges) - 1  # the answer is one of edges[first..last]
     for _ in range(_SCALE_STEPS):
         place = (first + last) // 2
-        if enough(distance <= edges[place], _QUANTILE):
+        if enough(float(edges[place])):
             last = place
         else:
             first = min(place + 1, last)
-    return location, float(edges[last]), RepeatedEvent(counting.event, n_counts)
+    return float(edges[last])

@@ -2,11 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.central.calibration import Calibration
 from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
@@ -29,7 +31,8 @@ class SteppedPlan(ScaledPlan):
     @property
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
-        return (*self.scale_releases, "the weights after every step (the model is an average of them)")
+        steps = "the weights after every step (the model is an average of them)"
+        return (*self.scale_releases, steps, *self.calibration_releases)
 
     @abstractmethod
     def steps_for(self, scales: Scales) -> int:
@@ -59,10 +62,12 @@ class SteppedPlan(ScaledPlan):
         """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
         _ = fit.noise  # the first stream to be opened, also where no scale is released
-        scales = self.release_scales(fit)
+        scales, rows = self.release_scales(fit)
+        fit = replace(fit, rows=rows)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
         averaged = max(1, round(self.averaged * n_points))
+        calibrations = list[Calibration]()
 
         def train_one(y: Vector, report: Report) -> Vector:
             # a classifier's location is 0: no second copy of its labels
@@ -71,8 +76,11 @@ class SteppedPlan(ScaledPlan):
                 if step >= n_points - averaged:
                     total += point
                 report(step + 1)
-            return total / (averaged * self.unit)
+            weights = total / (averaged * self.unit)
+            return self.calibrate(fit, y, weights, scales.eigenvalue, calibrations)
 
         weights = fit.each_model(n_points, train_one)
-        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps))
-        return Solution(weights, n_steps, event, self.chosen(scales), offset=scales.location)
+        weights[:, : self.n_features] /= scales.norm
+        event = compose(*scales.events, *self.spent(sums.mechanism.event, n_steps), *self.calibration_events)
+        chosen = self.chosen(scales) | self.told(calibrations)
+        return Solution(weights, n_steps, event, chosen, offset=scales.location)

@@ -8,10 +8,13 @@ from typing import Any, Final
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
+from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
+from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
+from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
@@ -27,11 +30,17 @@ __all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
     AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan, MultinomialPlan,
+    SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan,
+    SufficientStatisticsPlan, NewtonPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
+_ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
+_MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
+_ENOUGH: Final = 500.0  # mu n, and
+_ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
+_NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
 def make_plan(
@@ -78,9 +87,9 @@ def automatic_alpha(n_samples: int, *, private: bool) -> float:
     """Return the penalty that ``alpha="auto"`` stands for: 1 / (2 n) within public limits.
 
     Without noise it falls with the sampling error of n rows. With noise the number of passes and their average
-    regularise already, and less than 2e-5 would only ask for more passes (measured by ``benchmarks/central/alpha.py``).
+    regularise already, and less than 1e-5 would only ask for more passes (measured by ``benchmarks/central/alpha.py``).
     """
-    return min(1e-3, max(0.5 / n_samples, 2e-5 if private else 1e-7))
+    return min(1e-3, max(0.5 / n_samples, 1e-5 if private else 1e-7))
 
 
 def accelerated_solver(loss: Loss, n_models: int) -> str:
@@ -95,6 +104,12 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
+    seen = information / facts.n_weights**1.5
+    if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
+        return "refinement", (
+            f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a "
+            "noisy X'X shows most of what rows determine, and passes correct its errors"
+        )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
     if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
         return "objective", (
@@ -104,6 +119,12 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
     if accelerated_solver(facts.loss, facts.n_models) == MultinomialPlan.solver:
         return MultinomialPlan.solver, (
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
+        )
+    enough = max(_ENOUGH, _ENOUGH_EACH * facts.n_weights)
+    if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= enough:
+        return "newton", (
+            f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), at least "
+            f"{enough:.0f}: as accurate as any in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
 

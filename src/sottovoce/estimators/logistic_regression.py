@@ -44,10 +44,12 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
     solver: str = parameter(
         default="auto",
         text=solver_text(
-            """``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes for two classes), one-vs-rest for
-            more; ``"multinomial-scd"``: the same for one model of all classes, with 2 n_classes doubles of memory a row
-            (what ``"auto"`` takes for more than two classes); ``"minibatch-scd"``: Poisson
-            mini-batches with secret dual variables; ``"objective"``: objective perturbation, one noisy minimiser."""
+            """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
+            takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
+            (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
+            all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
+            ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"objective"``: objective
+            perturbation, one noisy minimiser."""
         ),
     )
     solver_options: Any = parameter(

@@ -25,10 +25,10 @@ def solver_text(own: str) -> str:
 
 def options_text(own: str) -> str:
     """Return the text of the parameter ``solver_options``, with those of an estimator's own solver."""
-    return f"""Public parameters of the solver: ``n_passes`` for ``"scd"``; ``batch_size`` and ``epochs`` for
-    ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and ``learning_rate``
-    for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for ``"primal-scd"``; {own}. None follows measured
-    rules."""
+    return f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
+    ``batch_size`` and ``epochs`` for ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and
+    ``"seq-scd"``, these and ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for
+    ``"primal-scd"``; {own}. None follows measured rules."""
 
 
 @estimator
@@ -45,7 +45,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
         'float in [1e-50, 1e50] or "auto"',
         default=1e-4,
         text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
-        rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 2e-5.""",
+        rows: 1 / (2 n), at most 1e-3 and, with a finite epsilon, at least 1e-5.""",
     )
     fit_intercept: bool = parameter(
         default=True, text="Add a constant column. Its weight is penalised like the others, as in liblinear."

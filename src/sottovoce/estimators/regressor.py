@@ -24,7 +24,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
     label_bounds: tuple[float, float] | None = parameter(
         "(float, float)",
         default=None,
-        text="Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training.",
+        text="""Public bounds on the labels, in the unit of y. Labels outside are clipped to them in training, and
+        so are predictions.""",
     )
 
     coef_: Vector = attribute("ndarray of shape (n_features,)")
@@ -78,7 +79,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
 
     def predict(self, X: Any) -> Vector:
-        """Predict the label of each row.
+        """Predict the label of each row: the linear prediction, cut to ``label_bounds``, which no label leaves.
 
         Parameters
         ----------
@@ -88,4 +89,4 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         -------
         ndarray of shape (n_samples,)
         """
-        return self._scores(X)[:, 0]
+        return np.clip(self._scores(X)[:, 0], *self.label_range())

@@ -1,6 +1,7 @@
 """Private ridge regression."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtri
@@ -9,12 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import number
+from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["DPRidge"]
+
+_ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
+_ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (measured by ``benchmarks/central/alpha.py``)
 
 
 @estimator
@@ -24,7 +29,11 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
     Minimises, over rows divided by ``data_norm`` and labels y centred at a private median (without privacy: at the
     middle of ``label_bounds``),
     :math:`\frac1n \sum_i \frac12 (y_i - x_i^\top w - b)^2 + \frac\alpha2 (|w|^2 + b^2 / s^2)` with s =
-    ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned.
+    ``intercept_scaling``, by iterative refinement with a noisy Gram matrix [3]_ or, where the noise would hide most of
+    it, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned.
+
+    Predictions are cut to ``label_bounds``: that is free, and never worse for a label within them. ``coef_`` and
+    ``intercept_`` are those of the linear function before.
 
     References
     ----------
@@ -33,6 +42,8 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
     .. [2] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction &
        estimation in unbounded domain. UAI 2018; algorithm AdaSSP, with the changes and the proof in
        ``docs/privacy/sufficient_statistics.md``.
+    .. [3] Higham (2002). Accuracy and Stability of Numerical Algorithms. 2nd ed.; chapter 12, and the proof in
+       ``docs/privacy/refinement.md``.
 
     Examples
     --------
@@ -48,17 +59,27 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
     1.0
     """
 
+    alpha: float | str = parameter(
+        'float in [1e-50, 1e50] or "auto"',
+        default="auto",
+        text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
+        rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
+    )
     solver: str = parameter(
         default="auto",
         text=solver_text(
-            """``"scd"``: accelerated full-batch DP-SCD (what ``"auto"`` takes); ``"minibatch-scd"``: Poisson
-            mini-batches with secret dual variables; ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for
-            `confidence_intervals`."""
+            """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
+            is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD;
+            ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"adassp"``: noisy X'X and X'y with
+            an adaptive ridge [2]_, for `confidence_intervals`."""
         ),
     )
     solver_options: Any = parameter(
         default=None,
-        text=options_text('``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'),
+        text=options_text(
+            '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for '
+            '``"adassp"``'
+        ),
     )
 
     least_squares_: Vector | None = attribute(
@@ -70,6 +91,16 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         "ndarray of the same shape, or None",
         "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
     )
+
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        plan = super()._make_plan(facts, tol=tol, max_iter=max_iter)
+        if not (self._has_auto_alpha and facts.is_private) or plan.solver == "refinement":
+            return plan
+        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
+
+    def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
+        alpha, constant = super()._alpha_and_constant(n_samples, private=private)
+        return min(1e-3, max(_ALPHA / n_samples, 1e-8)) if self._has_auto_alpha else alpha, constant
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         super()._take(plan, solution)

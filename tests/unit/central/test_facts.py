@@ -46,7 +46,9 @@ def test_they_are_frozen():
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_a_plan_shows_its_facts(solver, epsilon):
-    given = facts(epsilon=epsilon, loss=Squared() if solver == "adassp" else Logistic(), label_bound=2.0)
+    given = facts(
+        epsilon=epsilon, loss=Squared() if solver in ("adassp", "refinement") else Logistic(), label_bound=2.0
+    )
     plan = make_plan(solver, given, tol=1e-3, max_iter=10)
     for field in fields(TrainingFacts):
         assert getattr(plan, "intercept" if field.name == "constant" else field.name) == getattr(given, field.name)

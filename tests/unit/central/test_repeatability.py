@@ -22,7 +22,7 @@ def fit(X=X, y=Y, **changed):
     return sv.DPLogisticRegression(**parameters).fit(X, y)
 
 
-@pytest.mark.parametrize("solver", ["scd", "minibatch-scd"])
+@pytest.mark.parametrize("solver", ["scd", "newton", "minibatch-scd"])
 def test_a_seed_repeats_and_no_seed_does_not(solver):
     options = {"solver": solver, "solver_options": {"epochs": 3.0} if solver == "minibatch-scd" else {"n_passes": 20}}
     np.testing.assert_array_equal(fit(**options).coef_, fit(**options).coef_)
@@ -31,13 +31,14 @@ def test_a_seed_repeats_and_no_seed_does_not(solver):
     assert not np.array_equal(first, second)
 
 
+@pytest.mark.parametrize("solver", ["scd", "newton"])
 @pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
-def test_the_number_of_threads_changes_nothing(matrix, monkeypatch):
+def test_the_number_of_threads_changes_nothing(matrix, solver, monkeypatch):
     """The sums are sums of whole numbers: exact in any order."""
     results = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
-        results.append(fit(matrix(X), solver_options={"n_passes": 20}).coef_)
+        results.append(fit(matrix(X), solver=solver, solver_options={"n_passes": 20}).coef_)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
 

@@ -42,9 +42,11 @@ def ledger(tmp_path):
 def models():
     return {
         "ridge": (sv.DPRidge(**RIDGE), T),
+        "refinement": (sv.DPRidge(solver="refinement", **RIDGE), T),
         "adassp": (sv.DPRidge(solver="adassp", **RIDGE), T),
         "logistic": (sv.DPLogisticRegression(**CLASSIFIER), Y),
         "objective": (sv.DPLogisticRegression(solver="objective", **CLASSIFIER), Y),
+        "newton": (sv.DPLogisticRegression(solver="newton", **CLASSIFIER), Y),
         "minibatch": (sv.DPLogisticRegression(solver="minibatch-scd", **CLASSIFIER), Y),
         "svm": (sv.DPLinearSVC(**CLASSIFIER), Y),
         "lasso": (sv.DPLasso(data_bound=1.0, radius=1.0, label_bounds=(-1, 1), **SPEND), T),

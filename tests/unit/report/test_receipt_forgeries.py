@@ -316,7 +316,7 @@ def test_a_ledger_line_that_was_removed(files):
 
 
 def test_models_of_every_kind_are_tied(tmp_path):
-    for name in ("lasso", "ridge adassp", "one-vs-rest", "sparse logistic", "no noise"):
+    for name in ("lasso", "ridge adassp", "ridge refinement", "one-vs-rest", "sparse logistic", "no noise"):
         save_model(fitted(name), tmp_path / "model.json")
         found = verify_receipt(tmp_path / "model.json")
         assert found.passed, found.rows()

@@ -80,8 +80,11 @@ def local(**changed):
 
 def kinds():
     for solver in SOLVERS:
-        if solver == "adassp":
-            yield solver, lambda: central(sv.DPRidge(**BUDGET, data_norm=2.0, label_bounds=(0, 1), solver="adassp"))
+        if solver in ("adassp", "refinement"):
+            yield (
+                solver,
+                lambda solver=solver: central(sv.DPRidge(**BUDGET, data_norm=2.0, label_bounds=(0, 1), solver=solver)),
+            )
         else:
             yield (
                 solver,

@@ -9,7 +9,7 @@ from sottovoce.central.kernels.rows import BLOCK
 from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
 from sottovoce.losses.base import slope
 
-__all__ = ["batch_gradient", "gradient"]
+__all__ = ["batch_gradient", "full_gradient", "gradient"]
 
 
 @njit(inline="always")
@@ -27,6 +27,19 @@ def batch_gradient(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         places[:count] = batch[first : first + count]
+        predict(rows, w, places, count, m)
+        _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def full_gradient(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum the gradients l'(m_i) x_i of the rows lo to hi at ``w``, each clipped to ``clip``, in ticks."""
+    places, m, factor, buffer = workspace(rows.X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            places[k] = first + k
         predict(rows, w, places, count, m)
         _clipped_slopes(rows.divisor, y, clip, loss, places, count, m)
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)

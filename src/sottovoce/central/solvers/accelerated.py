@@ -9,9 +9,10 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n
 The step is safe for all rows at once because of the aggregation constant s' = n lambda_max. For losses whose derivative
 is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the way to the dual variable that the
 prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = 1 / (1 + L lambda_max / alpha). For the others (hinge, squared
-loss) it is the exact coordinate step. The clip C is a fixed share of the step that a row takes from zero: half of
-d |l'(0)|, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of 1 / (1 + lambda_max / alpha) for the
-hinge. Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
+loss) it is the exact coordinate step. The clip C is a share of the step that a row takes from zero: a third to all of
+d |l'(0)| by the number of rows, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of
+1 / (1 + lambda_max / alpha) for the hinge. Short clips pay: the noise is in proportion, and a row that has further to
+go takes several passes. So clips grow where the cap on passes holds.
 
 The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
@@ -43,13 +44,16 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
-from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
+_MANY_ROWS: Final = 50_000.0
+_MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
+_FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
+_NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,10 @@ class AcceleratedPlan(SteppedPlan):
     ----------
     n_passes : int or None
         Public number of passes; None follows the rule `passes_for`.
+    calibration_share : float or None
+        Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
+        follows a rule for one model with the logistic loss, and is 0 for others: among one-vs-rest models the noise of
+        the shifts would decide.
     """
 
     solver = "scd"
@@ -68,22 +76,32 @@ class AcceleratedPlan(SteppedPlan):
         "a grid, no subsampling"
     )
     in_order = True
-    averaged = 0.6
+    averaged = 0.45
+    estimates_norm = True
 
     n_passes: int | None = None
+    calibration_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_calibration(self.calibration_share)
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished model."""
+        return self.calibration_by_rule(self.calibration_share)
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
             "mu for lambda_max": self.mu_scale,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,
             "mu for the passes of all models": self.mu_steps,
             "mu for the passes of each model": self.mu_model,
+            "mu for slopes and shifts": self.mu_calibration,
         }
 
     def summary(self) -> dict[str, object]:
@@ -97,16 +115,35 @@ class AcceleratedPlan(SteppedPlan):
             *self.scale_releases,
             "the weights after every pass (the model is an average of them)",
             "the number of passes",
+            *self.calibration_releases,
         )
 
     def passes_for(self, eigenvalue: float) -> int:
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
-        wanted = _rule(self.loss)[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
+
+    @property
+    def _rule(self) -> tuple[float, float]:
+        """The clip as a share of the first step, and the factor in the number of passes; measured on public data."""
+        if not math.isfinite(self.loss.lipschitz):
+            return 0.25, 10.0
+        if not math.isfinite(self.loss.smoothness):
+            return 1.0, 7.0
+        # many short steps are a little better than few long ones, and cost nothing where rows are few
+        share = min(1.0, max(0.35, math.sqrt(self.n_samples / _MANY_ROWS)))
+        return share, 5.0 / share
+
+    def _wanted(self, eigenvalue: float) -> float:
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+
+    def _most(self, eigenvalue: float) -> float:
+        cap = float(_MAX_PASSES)
+        if not math.isfinite(self.loss.lipschitz):
+            cap = max(cap, min(self._wanted(eigenvalue) / _FEWER, float(_MAX_PASSES_SQUARED)))
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        most = min(float(_MAX_PASSES), 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
-        return int(max(_MIN_PASSES, min(wanted, most)))
+        return min(cap, 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
 
     def steps_for(self, scales: Scales) -> int:
         """Return the number of passes."""
@@ -124,12 +161,15 @@ class AcceleratedPlan(SteppedPlan):
 
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
-        damping = self.damping(scales.eigenvalue)
-        if damping > 0.0:
-            first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
-        else:
-            first_step = scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
-        return _rule(self.loss)[0] * first_step
+        damping, share = self.damping(scales.eigenvalue), self._rule[0]
+        # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
+        hurry = max(1.0, self._wanted(scales.eigenvalue) / self.steps_for(scales)) if self.n_passes is None else 1.0
+        if damping == 0.0:
+            # residuals beyond the scale of the labels could not be reached at all
+            longer = 1.0 if math.isfinite(self.loss.lipschitz) else hurry**2
+            return share * longer * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
+        first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
+        return min(share * hurry, _NO_CLIP) * first_step
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
@@ -140,7 +180,8 @@ class AcceleratedPlan(SteppedPlan):
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
         scales = self.scales_of(released)
         spent = self.spent(GaussianEvent(self.multiplier_for(scales)), self.steps_for(scales))
-        return self.with_counts(compose(*self.scale_events, *spent)), self.chosen(scales)
+        event = compose(*self.scale_events, *spent, *self.calibration_events)
+        return event, self.chosen(scales) | self.calibration_of(released)
 
     def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes for one target; yield v after each."""
@@ -163,10 +204,3 @@ class AcceleratedPlan(SteppedPlan):
             v, v_before = v + momentum * (v - v_before), v
             v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
             yield v
-
-
-def _rule(loss: Loss) -> tuple[float, float]:
-    """Return the clip as a share of the first step, and the factor in the number of passes; measured on public data."""
-    if not math.isfinite(loss.lipschitz):
-        return 0.25, 10.0
-    return (0.5, 10.0) if math.isfinite(loss.smoothness) else (1.0, 7.0)

@@ -24,7 +24,7 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -75,6 +75,7 @@ class MultinomialPlan(ScaledPlan):
     )
     in_order = True
     joint = True
+    estimates_norm = True
 
     n_passes: int | None = None
 
@@ -146,7 +147,7 @@ class MultinomialPlan(ScaledPlan):
         return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), most)))
 
     def _wanted(self, eigenvalue: float) -> float:
-        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / self.n_weights**0.125
+        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def multiplier_for(self, scales: Scales) -> float:
         """Return the noise of a pass divided by its sensitivity."""
@@ -182,7 +183,8 @@ class MultinomialPlan(ScaledPlan):
         """Release the scales, do the passes, average the weights after the last ones, and fit their length."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
-        scales = self.release_scales(fit)
+        scales, rows = self.release_scales(fit)
+        whole, fit = fit.rows, replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
@@ -191,10 +193,11 @@ class MultinomialPlan(ScaledPlan):
                 total += point
             fit.progress(step + 1, n_passes)
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
+        weights[:, : self.n_features] /= scales.norm
         if not self.fits_length:
             return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
         length, _ = release_score_length(
-            fit.rows, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+            whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
             noise=fit.noise, team=fit.team,
         )  # fmt: skip
         weights *= length

@@ -122,7 +122,7 @@ class SufficientStatisticsPlan(ScaledPlan):
     def train(self, fit: Fit) -> Solution:
         """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
-        scales = self.release_scales(fit)
+        scales, _ = self.release_scales(fit)
         clip = self._label_clip_for(scales)
         labels = np.clip((fit.targets[0] - scales.location) / clip, -1.0, 1.0)
         mechanism = self.gram_mechanism()
@@ -141,7 +141,7 @@ class SufficientStatisticsPlan(ScaledPlan):
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan, and what follows from the scale of the labels; see `Plan.run`."""
         alpha = number(_ALPHA, released.get(_ALPHA), at_least=0.0)
-        return self.with_counts(self.event), self._chosen(self.scales_of(released), alpha)
+        return self.event, self._chosen(self.scales_of(released), alpha)
 
     def _label_clip_for(self, scales: Scales) -> float:
         assert self.label_bound is not None

@@ -1,0 +1,304 @@
+r"""A slope and a shift for the predictions of finished weights, from one noisy release.
+
+Predictions z = x.w of noisy weights are too long where noise dominates, too short where few damped steps were taken.
+sigma(a z + b) with two fitted numbers mends both, and learns the base rate where the weights know nothing.
+
+1. Each row is shared between the two nodes beside its z, on a fixed grid, and gives the vector
+   (1 - t) A_k + t A_{k+1}: A has one column for each node and label, none longer than 1. The sum over rows is released
+   with Gaussian noise. So a row moves it by at most 1 (two rows by at most the widest gap of two columns), whatever its
+   prediction is.
+2. A is public: it minimises the noise in the estimating equations below, on average over the slopes and shifts that are
+   likely beforehand (a matrix mechanism [1]_). It halves the noise of a plain histogram.
+3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-1.5: the score of logistic
+   regression with a bounded weight in z. It keeps its root for a model that holds, and is robust to far rows.
+4. The law of the noise in these equations is public. So the answer is the mean of log a and b under their Gaussian
+   likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
+   of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
+
+Everything after step 1 is post-processing. Privacy: ``docs/privacy/calibration.md``.
+
+References
+----------
+.. [1] Li, Miklau, Hay, McGregor, Rastogi (2015). The matrix mechanism: optimizing linear counting queries under
+   differential privacy. VLDB Journal 24.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sottovoce._numerics import Vector
+from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.kernels.binned import binned_margins
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.parallel import Team
+from sottovoce.central.row_unit import RowUnit
+from sottovoce.central.rows import Rows
+from sottovoce.central.scales import MAX_GRAM
+from sottovoce.central.sketch import sketch_sensitivity
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
+
+__all__ = ["Calibration", "Prior", "calibrate", "prior_for", "share_for"]
+
+_HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
+_NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
+_PARTS: Final = 2**10  # that a row is shared in
+_FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
+_TICK: Final = 1.0 / (_PARTS * _FINE)
+_CUT: Final = 1.5  # of phi
+_SPREAD: Final = 0.05  # variance of a row's term in the equations, for the sampling error
+_SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
+_LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
+_LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
+_LONGEST_LOSS: Final = 3.0  # of a row, in the comparison of candidates
+
+
+class Prior(NamedTuple):
+    """What is known of slope and shift beforehand; a spread of 0 for the shift leaves it at 0."""
+
+    slope: float
+    slope_spread: float  # of its logarithm
+    shift_spread: float
+
+
+class Calibration(NamedTuple):
+    """Which candidate was taken, and what its predictions are multiplied by and added to."""
+
+    chosen: int
+    slope: float
+    shift: float
+    events: tuple[GaussianEvent, ...]  # one for each candidate
+
+    def applied(self, weights: Vector, constant: float) -> Vector:
+        """Return the weights with slope and shift; ``constant`` is the entry of the intercept's column."""
+        moved = self.slope * weights
+        if constant > 0.0:
+            moved[-1] += self.shift / constant
+        return moved
+
+
+def share_for(information: float) -> float:
+    """Return the share of mu^2 that slope and shift of one model get, for mu n of its training.
+
+    Their own noise costs about c / (share (mu n)^2) in log loss, and the share costs about share c' / (mu n) in that of
+    the weights: the best share falls with the root of mu n. Its factor was measured by
+    ``benchmarks/central/calibration.py``.
+    """
+    return min(0.5, max(0.005, 1.5 / math.sqrt(information)))
+
+
+def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, precision: float) -> Prior:
+    """Return the prior for mu n of a model's training and a released lambda_max of noise 1 / ``precision``.
+
+    Weights that noise dominates have a slope near (mu n)^2 lambda_max times a constant: the share of the signal in the
+    variance of their predictions. Where the signal dominates, slopes are between .4 and 2. In between the share is
+    rounded to 32nds, so that few designs are ever computed.
+    """
+    width = facts.n_weights
+    noise = (sketch_sensitivity(width) if width > MAX_GRAM else 1.0) * facts.adjacency.sum_factor / precision
+    # the released value is about two standard deviations too large, and the constant column alone gives its square
+    low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - RowUnit(1.0, facts.constant).entry ** 2)
+    signal = (information / facts.adjacency.sum_factor) ** 2 * low
+    share = max(1, round(32.0 * signal / (signal + 100.0))) / 32.0 if signal > 1.0 else 2.0**-7
+    shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
+    return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift)
+
+
+def calibrate(
+    rows: Rows,
+    y: Vector,
+    candidates: Sequence[Vector],
+    *,
+    mu: float,
+    adjacency: Adjacency,
+    n_public: int,
+    prior: Prior,
+    noise: np.random.Generator,
+    team: Team,
+) -> Calibration:
+    """Choose one of some weight vectors, and fit slope and shift for its predictions; the rows are visited once.
+
+    Parameters
+    ----------
+    rows : Rows
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    candidates : sequence of ndarray of shape (n_weights,)
+        Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
+    mu : float, > 0
+        Gaussian-DP parameter to spend on all candidates together.
+    adjacency : Adjacency
+    n_public : int
+        Public number of rows.
+    prior : Prior
+    noise : numpy.random.Generator
+    team : Team
+    """
+    design = _design(prior)
+    multiplier = math.sqrt(len(candidates)) / mu
+    fits, events = [], []
+    for counts in _counted(rows, y, candidates, team):
+        noisy, noise_std, event = _released(design, counts, multiplier, adjacency, noise)
+        fits.append(_fit(design, noisy, noise_std, n_public))
+        events.append(event)
+    chosen = 0
+    for place, fit in enumerate(fits):
+        if (
+            place
+            and fit.loss + math.hypot(fit.loss_std, fits[0].loss_std) < fits[0].loss
+            and fit.loss < fits[chosen].loss
+        ):
+            chosen = place
+    return Calibration(chosen, fits[chosen].slope, fits[chosen].shift, tuple(events))
+
+
+class _Fit(NamedTuple):
+    slope: float
+    shift: float
+    loss: float  # of a row after the calibration, each row's cut; noisy
+    loss_std: float
+
+
+def _counted(rows: Rows, y: Vector, candidates: Sequence[Vector], team: Team) -> NDArray[np.int64]:
+    """Return for each candidate how many parts of rows of each label are at each node."""
+    weights = [rows.weights(w) for w in candidates]
+    counts = np.zeros((rows.n_parts(team), len(weights), 2, len(_NODES)), np.int64)
+
+    def count(part: int, lo: int, hi: int, block: Rows, y: Vector) -> None:
+        kernel: ScaledRows = block.kernel
+        for place, w in enumerate(weights):
+            binned_margins(kernel, y, w, _NODES, _PARTS, lo, hi, counts[part, place])
+
+    rows.sweep(team, count, y)
+    total: NDArray[np.int64] = counts.sum(axis=0)
+    return total
+
+
+def _released(
+    design: "_Design", counts: NDArray[np.int64], multiplier: float, adjacency: Adjacency, noise: np.random.Generator
+) -> tuple[Vector, float, GaussianEvent]:
+    """Release A times the counts; all sums are of whole numbers, so they are exact."""
+    gap = design.widest_gap if adjacency is Adjacency.REPLACE_ONE else design.longest
+    tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
+    bits = round(math.log2(tick / _TICK))
+    coarse = rounding_norm(len(design.matrix), tick) if bits else 0.0
+    mechanism = GridGaussian(gap + coarse, multiplier, tick)
+    noisy, event = mechanism.release((design.matrix @ counts.ravel()) >> bits, noise)
+    return noisy, mechanism.noise_std, event
+
+
+@dataclass(frozen=True)
+class _Design:
+    """The public matrix for a prior.
+
+    Attributes
+    ----------
+    prior : Prior
+    matrix : ndarray of int64 of shape (cells, cells)
+        A in units of 1 / _FINE: a column for each label and node.
+    inverse : ndarray of shape (cells, cells)
+    longest, widest_gap : float
+        The longest column, and the widest distance of two.
+    """
+
+    prior: Prior
+    matrix: NDArray[np.int64]
+    inverse: Vector
+    longest: float
+    widest_gap: float
+
+    def loss_of(self, slope: float, shift: float) -> Vector:
+        """Return what the release is multiplied by for the sum of the rows' losses, each cut."""
+        z = slope * _NODES + shift
+        return np.asarray(np.minimum(np.logaddexp(0.0, np.concatenate([z, -z])), _LONGEST_LOSS) @ self.inverse)
+
+
+@lru_cache(maxsize=256)
+def _design(prior: Prior) -> _Design:
+    """Return the design for a prior."""
+    slopes, shifts, log_prior = _grid(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
+    cells = _scores(np.exp(slopes), shifts)
+    likely = np.exp(log_prior)[..., None, None] * cells
+    matrix = np.trunc(_FINE * _strategy(np.einsum("abik,abil->kl", likely, cells))).astype(np.int64)
+    columns = matrix.T.astype(np.float64)
+    apart = math.sqrt(float(((columns[:, None] - columns) ** 2).sum(axis=2).max())) / _FINE
+    longest = math.sqrt(float((columns**2).sum(axis=1).max())) / _FINE
+    return _Design(prior, matrix, np.asarray(np.linalg.inv(matrix / _FINE), np.float64), longest, apart)
+
+
+def _grid(prior: Prior, centre: float, spread: float, middle: float, width: float) -> tuple[Vector, Vector, Vector]:
+    """Return logarithms of slopes and shifts around a point, and the logarithm of the prior there."""
+    slopes = centre + _LIMIT * spread * np.linspace(-1.0, 1.0, _SLOPES)
+    away = (slopes[:, None] - math.log(prior.slope)) / prior.slope_spread
+    if prior.shift_spread == 0.0:
+        return slopes, np.zeros(1), -0.5 * away**2
+    shifts = middle + _LIMIT * width * np.linspace(-1.0, 1.0, _SHIFTS)
+    return slopes, shifts, -0.5 * (away**2 + (shifts / prior.shift_spread) ** 2)
+
+
+def _scores(slopes: Vector, shifts: Vector) -> Vector:
+    """Return the terms of a row in each cell in the equations, for each slope and shift."""
+    z = slopes[:, None, None] * _NODES + shifts[:, None]
+    rest = np.concatenate([expit(z), -expit(-z)], axis=-1)  # prediction minus label
+    phi = np.clip(slopes[:, None] * _NODES, -_CUT, _CUT) / _CUT
+    terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
+    return np.stack(terms, axis=-2)
+
+
+def _strategy(workload: Vector) -> Vector:
+    """Return A, no column longer than 1, with about the least trace(workload (A'A)^-1).
+
+    Where all columns have length 1, the optimal X = A'A satisfies X diag(l) X = workload for some l > 0, the
+    multipliers of the lengths, which are found by repeated scaling.
+    """
+    size = len(workload)
+    workload = workload / np.trace(workload) + 1e-4 / size * np.eye(size)
+    multipliers = np.full(size, 1.0 / size)
+    for _ in range(20):
+        root = np.sqrt(multipliers)
+        values, vectors = np.linalg.eigh(root[:, None] * workload * root)
+        product = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T / root[:, None] / root
+        multipliers = multipliers * product.diagonal()
+        multipliers /= multipliers.sum()
+    # a square root whose rows are all of a like size: no tick is lost on small rows
+    values, vectors = np.linalg.eigh(product / product.diagonal().max())
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
+
+
+def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fit:
+    """Return the mean of log slope and shift, given the noisy sums and the prior.
+
+    On a grid that covers the prior first, then on two finer ones around the mean.
+    """
+    prior = design.prior
+    centre, spread, middle, width = math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread
+    for _ in range(3):
+        slopes, shifts, log_prior = _grid(prior, centre, spread, middle, width)
+        equations = _scores(np.exp(slopes), shifts) @ design.inverse
+        left = equations @ noisy
+        sampling = _SPREAD * n_public * np.diag([0.5, 1.0][: left.shape[-1]])
+        covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2)) + sampling
+        solved = np.linalg.solve(covariance, left[..., None])[..., 0]
+        weight = log_prior - 0.5 * (left * solved).sum(axis=-1)
+        weight = np.exp(weight - weight.max())
+        weight /= weight.sum()
+        centre, spread = _mean_and_spread(weight.sum(axis=1), slopes, spread)
+        middle, width = _mean_and_spread(weight.sum(axis=0), shifts, width)
+    slope = math.exp(centre)
+    losses = design.loss_of(slope, middle)
+    return _Fit(slope, middle, float(losses @ noisy) / n_public, noise_std * float(np.linalg.norm(losses)) / n_public)
+
+
+def _mean_and_spread(weight: Vector, values: Vector, spread: float) -> tuple[float, float]:
+    """Return the mean, and a spread for the next grid: at least two steps of this one."""
+    mean = float(weight @ values)
+    steps = 2.0 * _LIMIT * spread / max(1, len(values) - 1)
+    return mean, min(spread, max(math.sqrt(float(weight @ (values - mean) ** 2)), 2.0 * steps / _LIMIT))

@@ -1,0 +1,298 @@
+r"""Newton steps with secret dual variables: some ten passes, for logistic regression with up to some thousand columns.
+
+With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerated`, a fit
+
+1. releases :math:`\tilde G = X'X + E` once, with a tenth of mu^2 (`sottovoce.central.whole_gram`);
+2. in pass 0 sets a_i = C_0 y_i and releases v, a share of the labels' correlation with the rows; its direction starts
+   at :math:`w_1 = (c_0 D + \Lambda)^{-1} (|l'(0)| / C_0) v`;
+3. in pass t = 1, ..., T moves a_i toward -l'(x_i.w_t) by at most C_t / |x_i|, releases v <- v + sum_i zeta_i x_i +
+   N(0, (s_t C_t)^2 I), and steps
+
+.. math:: w_{t+1} = w_t + (c_t D + \Lambda)^{-1} (v - \Lambda w_t).
+
+D has the eigenvectors of the noisy matrix, with eigenvalues kept above a multiple of the edge of the spectrum of E:
+directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
+on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as the
+released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric of D).
+
+The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
+sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
+than the 1 of a gradient. The budget of the passes is divided by 1/s_t^2 in proportion to C_t, which makes that sum
+least. Rows that still err after the last pass are those that the model cannot fit; their pull stays clipped, as in a
+robust loss, and less so the more mu n there is: the clips grow, and the limit is the exact optimum.
+
+Privacy: ``docs/privacy/newton.md``. The penalty is at least a multiple of 1/mu: below it the noise alone would decide.
+
+References
+----------
+.. [1] Barzilai, Borwein (1988). Two-Point Step Size Gradient Methods. IMA Journal of Numerical Analysis 8.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import whole_number
+from sottovoce.central.calibration import Calibration
+from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.kernels.newton import newton_pass
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.plan import Fit, Report, Solution
+from sottovoce.central.scaled_plan import ScaledPlan
+from sottovoce.central.whole_gram import gram_mechanism, release_gram
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+__all__ = ["MAX_WEIGHTS", "Curvature", "NewtonPlan"]
+
+MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
+_GRAM_SHARE: Final = 0.1  # of mu^2
+
+# All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
+_PASSES: Final = 8  # after the one for the labels, while mu n / d is below the next number
+_SOME: Final = 20.0
+_MANY: Final = 1000.0  # mu n / d from which the clips grow
+_MORE_PASSES: Final = 1.5  # for each factor of e above it
+_FIRST_CLIP: Final = 0.1
+_CLIP: Final = 0.15
+_MOST_CLIP: Final = 0.5
+_DECAY: Final = 0.3  # of the clip in a pass
+_LAST_CLIP: Final = 0.05  # over the first one, at least
+_EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
+_FEW: Final = 250.0  # mu n below which it is higher
+_STEP: Final = 0.75  # c over the bound on l'', at most
+_LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
+_SMALLEST_STEP: Final = 0.08
+_FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
+_PENALTY: Final = 0.1  # times 1 / mu
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewtonPlan(ScaledPlan):
+    """Plan of Newton steps with secret dual variables.
+
+    Parameters
+    ----------
+    n_passes : int or None
+        Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
+    calibration_share : float or None
+        Share of mu^2, from 0 to 0.5, for slope and shift of the finished model (`sottovoce.central.calibration`); None
+        follows a rule for the logistic loss of one model, and is 0 else.
+    """
+
+    solver = "newton"
+    mechanism = (
+        "second moments of the rows once, then Newton steps with secret dual variables: adaptive composition of "
+        "Gaussian mechanisms on a grid, no subsampling"
+    )
+    proof = "docs/privacy/newton.md"
+    in_order = True
+    estimates_eigenvalue = False  # the matrix itself is released
+    estimates_norm = True
+
+    n_passes: int | None = None
+    calibration_share: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_calibration(self.calibration_share)
+        if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
+            raise ParameterError(
+                f"solver='newton' needs a loss with bounded first and second derivatives; got {self.loss.name!r}. Use "
+                "solver='scd', or solver='auto'."
+            )
+        if self.n_weights > MAX_WEIGHTS:
+            raise ParameterError(
+                f"solver='newton' takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their square; "
+                f"got n_features = {self.n_features}. Use solver='scd'."
+            )
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return (
+            *self.scale_releases,
+            "X'X of the scaled rows, noisy",
+            "the weights after every pass, the first of which releases a share of X'y",
+            *self.calibration_releases,
+        )
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split, and the penalty."""
+        return {
+            "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
+            "mu for X'X": self.mu_gram,
+            "mu for the passes of each model": self.mu_model,
+            "mu for slope and shift": self.mu_calibration,
+            "passes": len(self.clips),
+            "alpha, at least what the noise asks for": self.penalty / self.n_samples,
+        }
+
+    @property
+    def mu_gram(self) -> float:
+        """Gaussian-DP parameter of the second moments."""
+        return self.mu * math.sqrt(_GRAM_SHARE)
+
+    @property
+    def mu_steps(self) -> float:
+        """Gaussian-DP parameter that is left for the passes of all models together."""
+        return self.mu * math.sqrt(1.0 - _GRAM_SHARE - self.share_of_scales - self.share_of_calibration)
+
+    @property
+    def share_of_calibration(self) -> float:
+        """Share of mu^2 for slope and shift of the finished model."""
+        return self.calibration_by_rule(self.calibration_share)
+
+    @property
+    def information(self) -> float:
+        """Mu n / d: what there is to learn a weight from."""
+        return self.mu_model * self.n_samples / self.n_weights
+
+    @property
+    def slope(self) -> float:
+        """|l'(0)|, the unit of the clips."""
+        return abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
+
+    @cached_property
+    def clips(self) -> tuple[float, ...]:
+        """Bounds on a row's term, pass by pass; they follow from public facts."""
+        growth = (1.0 + self.information / _MANY) ** 0.25
+        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME))
+        n_passes = self.n_passes if self.n_passes is not None else round(_PASSES + more) + 1
+        # with many passes the last clips stay wide enough for rows to move
+        start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
+        unit = 2.0 * self.slope
+        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
+
+    @cached_property
+    def multipliers(self) -> tuple[float, ...]:
+        """Noise of each pass over its sensitivity: 1/s^2 in proportion to the clips gives the sum the least noise."""
+        whole = math.fsum(self.clips)
+        return tuple(math.sqrt(whole / clip) / self.mu_model for clip in self.clips)
+
+    @property
+    def penalty(self) -> float:
+        """Lambda, alpha n at least; with little mu the noise asks for more."""
+        least = _PENALTY * 2.0 * self.slope / self.mu_model
+        return max(self.alpha_scaled * self.n_samples, least)
+
+    @property
+    def gram_mechanism(self) -> GridGaussian:
+        """The mechanism that releases X'X."""
+        return gram_mechanism(self.n_weights, self.n_samples, self.adjacency, self.mu_gram)
+
+    @property
+    def least_eigenvalue(self) -> float:
+        """What eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum."""
+        edge = math.sqrt(2.0 * self.n_weights) * self.gram_mechanism.noise_std
+        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_samples)) * edge
+
+    @property
+    def least_step(self) -> float:
+        """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
+        return min(_STEP, max(_SMALLEST_STEP, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+
+    @property
+    def event(self) -> Event:
+        """The second moments, and every pass of every model."""
+        passes = (GaussianEvent(multiplier) for multiplier in self.multipliers)
+        return compose(
+            *self.scale_events,
+            self.gram_mechanism.event,
+            *(RepeatedEvent(event, self.n_models) for event in passes),
+            *self.calibration_events,
+        )
+
+    def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
+        """Return the event of the plan and what was released of norm, slopes and shifts; see `Plan.run`."""
+        return self.event, self.chosen(self.scales_of(released)) | self.calibration_of(released)
+
+    def train(self, fit: Fit) -> Solution:
+        """Release the second moments, and train one model for each target as planned."""
+        self.settle()
+        scales, rows = self.release_scales(fit)
+        fit = replace(fit, rows=rows)
+        matrix, _ = release_gram(rows, self.gram_mechanism, fit.noise)
+        curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
+        calibrations = list[Calibration]()
+        sums = [
+            clipped_sum(self.adjacency, clip, multiplier)
+            for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
+        ]
+
+        def train_one(y: Vector, report: Report) -> Vector:
+            found = self._train_one(fit, y, report, curvature, sums)
+            return self.calibrate(fit, y, found, curvature.largest / self.n_samples, calibrations)
+
+        weights = fit.each_model(len(sums), train_one)
+        weights[:, : self.n_features] /= scales.norm
+        return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
+
+    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]) -> Vector:
+        """Do the passes for one target; return the last point."""
+        rows, a = fit.rows, np.zeros(fit.rows.n_samples)
+
+        def moved(point: Vector, share: float, sums: ClippedSum) -> Vector:
+            """Move the dual variables at a point, and release by how much v moved."""
+            w, clip, ticks = rows.weights(point), sums.clip, sums.ticks_per_unit
+
+            def add(block: ScaledRows, y: Vector, a: Vector, lo: int, hi: int, total: Ticks) -> None:
+                newton_pass(block, y, a, w, share, clip, ticks, self.loss, lo, hi, total)
+
+            return sums.mechanism.release(rows.total(fit.team, add, y, a), fit.noise)[0]
+
+        first = sums[0].clip / self.slope
+        v = moved(np.zeros(self.n_weights), first, sums[0])
+        report(1)
+        least, most = (factor * self.loss.smoothness for factor in (self.least_step, _STEP))
+        w = curvature.solve(v / first, _FIRST_STEP * self.loss.smoothness)
+        factor, last = most, None
+        for step, one in enumerate(sums[1:], start=1):
+            v = v + moved(w, 1.0, one)
+            gradient = v - self.penalty * w
+            if last is not None:
+                seen = curvature.along(w - last[0], last[1] - gradient, one.mechanism.noise_std)
+                factor = min(max(seen, least), most)
+            last = w, gradient
+            w = w + curvature.solve(gradient, factor)
+            report(step + 1)
+        return w
+
+
+class Curvature:
+    """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty."""
+
+    def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
+        values, self._vectors = eigh(matrix)
+        self._values = np.maximum(values, least)
+        self._penalty = penalty
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue."""
+        return float(self._values[-1])
+
+    def solve(self, vector: Vector, factor: float) -> Vector:
+        """Return (factor D + penalty I)^-1 times the vector."""
+        scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
+        return np.asarray(self._vectors @ scaled)
+
+    def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
+        """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
+
+        NaN-free and total: no step at all explains everything.
+        """
+        length = float(np.linalg.norm(step))
+        size = float(self._values @ (self._vectors.T @ step) ** 2)
+        if not size > 0.0:
+            return math.inf
+        return (float(step @ gained) - self._penalty * length**2 + noise_std * length) / size

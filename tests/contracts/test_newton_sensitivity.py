@@ -1,0 +1,104 @@
+"""What one row can do to the releases of `solver="newton"`: at most the sensitivity that scales their noise."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.kernels.newton import newton_pass
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.whole_gram import gram_mechanism, whole_gram
+from sottovoce.losses import Logistic, SmoothedHinge
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.mechanisms.gaussian import to_ticks
+
+TEAM = Team(1, None)
+D = 3
+wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
+tame = st.floats(-3, 3, width=32)
+entries = st.one_of(wild, tame, st.just(0.0))
+LOSSES = [Logistic(), SmoothedHinge(0.5)]
+BOTH = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+
+
+def rows_of(raw, dtype, sparse, constant):
+    raw = np.array(raw, dtype=dtype)
+    return make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@settings(max_examples=60, deadline=None)
+@given(
+    row=st.lists(entries, min_size=1, max_size=70),
+    label=st.sampled_from([-1.0, 1.0]),
+    memory=st.floats(-1e3, 1e3),
+    weights=st.lists(wild, min_size=1, max_size=5),
+    constant=st.sampled_from([0.0, 0.2, 1.0]),
+    share=st.floats(0.01, 1.0),
+    clip=st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent),
+    multiplier=st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent),
+)
+def test_one_row_moves_a_pass_by_at_most_the_clip(
+    loss, dtype, sparse, row, label, memory, weights, constant, share, clip, multiplier
+):
+    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    rows = rows_of([row], dtype, sparse, constant)
+    w, a = np.resize(np.array(weights, dtype=dtype), rows.n_weights), np.array([memory])
+    total = np.zeros(rows.n_weights, np.int64)
+    newton_pass(rows.kernel, np.array([label]), a, w, share, clip, 1.0 / mechanism.tick, loss, 0, 1, total)
+    assert np.isfinite(a).all()
+    assert np.linalg.norm(total.astype(np.float64)) * (mechanism.tick / mechanism.l2_sensitivity) <= 1.0
+
+
+def about_to_be_noised(raw, dtype, sparse, constant, mechanism):
+    gram = whole_gram(rows_of(raw, dtype, sparse, constant))
+    upper = np.triu_indices(len(gram))
+    factor = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    return to_ticks(gram[upper] * factor, mechanism.tick).astype(np.float64) * mechanism.tick
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE], ids=lambda one: one.value)
+@settings(max_examples=40, deadline=None)
+@given(
+    row=st.lists(entries, min_size=D, max_size=D),
+    other=st.lists(entries, min_size=D, max_size=D),
+    constant=st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_one_row_moves_the_moments_by_at_most_their_sensitivity(adjacency, dtype, sparse, row, other, constant):
+    mechanism = gram_mechanism(D + (constant > 0.0), 40, adjacency, 0.3)
+    rest = np.random.default_rng(0).normal(size=(39, D))
+    neighbour = [other] if adjacency is Adjacency.REPLACE_ONE else np.empty((0, D))
+    values = [about_to_be_noised(np.vstack([rest, last]), dtype, sparse, constant, mechanism)
+              for last in ([row], neighbour)]  # fmt: skip
+    assert np.linalg.norm(values[0] - values[1]) <= mechanism.l2_sensitivity
+
+
+def test_the_bounds_are_reached():
+    """So that the tests above could fail."""
+    rest, one, across = np.zeros((3, D)), [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    for adjacency, other in ((Adjacency.ADD_REMOVE, [0.0] * D), (Adjacency.REPLACE_ONE, across)):
+        mechanism = gram_mechanism(D, 4, adjacency, 0.3)
+        values = [about_to_be_noised(np.vstack([rest, [last]]), np.float64, False, 0.0, mechanism)
+                  for last in (one, other)]  # fmt: skip
+        assert np.linalg.norm(values[0] - values[1]) == pytest.approx(mechanism.l2_sensitivity, rel=1e-5)
+
+
+@BOTH
+def test_the_moments_are_whole_numbers_that_no_order_changes(sparse):
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=(20_000, 7))
+    raw /= np.minimum(np.linalg.norm(raw, axis=1, keepdims=True), 1.0)
+    order = rng.permutation(len(raw))
+    gram = whole_gram(rows_of(raw, np.float64, sparse, 0.2))
+    np.testing.assert_array_equal(gram * 2.0**32, np.rint(gram * 2.0**32))
+    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw[order], np.float64, sparse, 0.2)))
+    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw, np.float64, not sparse, 0.2)))
+    scaled = np.hstack([raw / np.linalg.norm(raw, axis=1, keepdims=True), np.full((len(raw), 1), 0.2)]) / 1.04**0.5
+    np.testing.assert_allclose(gram, scaled.T @ scaled, atol=len(raw) * 2.0**-15)

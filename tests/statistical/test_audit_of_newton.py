@@ -1,0 +1,99 @@
+"""Audit of whole runs of `solver="newton"`: the adversary knows all other rows and sees every release.
+
+The canary is long, and the other rows pull the other way, so that its prediction stays wrong and every pass moves its
+dual variable by the whole clip. The adversary follows both tables' memories through the released history, and scores a
+run by its exact log-likelihood ratio. At the planned noise the lower bound on epsilon stays below the receipt's; at
+0.7 times that noise it must not.
+"""
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.solvers.newton import Curvature
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Streams
+from support.noise import Scaled
+
+# an audit has more power at a large delta; the tables are made up
+pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
+
+EPSILON, DELTA, RUNS = 1.0, 0.05, 4000
+TEAM = Team(1, None)
+N, SHORT = 400, 0.3
+
+
+@pytest.mark.parametrize(
+    "factor", [1.0, pytest.param(0.7, marks=pytest.mark.slow)], ids=lambda factor: f"noise x {factor}"
+)
+def test_audit(factor, monkeypatch):
+    without = np.zeros((N, 2))
+    without[:-1, 0] = SHORT
+    present = without.copy()
+    present[-1, 0] = 1.0
+    y = np.where(np.arange(N) == N - 1, 1.0, -1.0)
+    released = []
+    original = GridGaussian.release
+
+    def release(self, ticks, noise):
+        value, event = original(self, ticks, Scaled(noise, factor))
+        released.append((value, self.noise_std))
+        return value, event
+
+    monkeypatch.setattr(GridGaussian, "release", release)
+    model = sv.DPLogisticRegression(
+        epsilon=EPSILON, delta=DELTA, accept_delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False,
+        solver="newton",
+    )  # fmt: skip
+    plan = sv.plan(model, N, 2)
+    scores = {}
+    for name, X in (("in", present), ("out", without)):
+        rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+        scores[name] = []
+        for seed in range(RUNS):
+            released.clear()
+            solution = plan.solve(rows, [y], Streams(seed + RUNS * (name == "in")), TEAM, lambda step, steps: None)
+            score, w = _likelihood(plan, released)
+            np.testing.assert_allclose(solution.weights[0], w, rtol=1e-6)  # the adversary's algebra is the solver's
+            scores[name].append(score)
+    bound = gaussian_lower_bound(np.array(scores["in"]), np.array(scores["out"]), delta=DELTA)
+    print(f"noise x {factor}: epsilon >= {bound:.3f} at delta = {DELTA} ({RUNS} runs a table)")
+    if factor == 1.0:
+        assert 0.5 * EPSILON < bound < EPSILON
+    else:
+        assert bound > EPSILON
+
+
+def _likelihood(plan, released):
+    """Return the log-likelihood ratio of the canary's presence, and the model, from the releases alone."""
+    (value, std), *passes = released
+    others = (N - 1) * np.trunc(SHORT * 2**16) ** 2 / 2**32
+    score = ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2.0 * std**2)
+    matrix = np.array([[value[0], value[1] / 2**0.5], [value[1] / 2**0.5, value[2]]])
+    curvature = Curvature(matrix, plan.least_eigenvalue, plan.penalty)
+    share = plan.clips[0] / 0.5
+    w = v = np.zeros(2)
+    factor, last = 0.1875, None
+    other = canary = 0.0
+    for step, ((value, std), clip) in enumerate(zip(passes, plan.clips, strict=True)):
+        now = 1.0 if step else share
+        moves = []
+        for memory, label, x in ((other, -1.0, SHORT), (canary, 1.0, 1.0)):
+            zeta = now * label / (1.0 + np.exp(label * x * w[0])) - memory
+            moves.append(min(max(zeta, -clip / x), clip / x))
+        other, canary = other + moves[0], canary + moves[1]
+        score += ((value[0] - (N - 1) * SHORT * moves[0]) * moves[1] - 0.5 * moves[1] ** 2) / std**2
+        v = v + value
+        if not step:
+            w = curvature.solve(v / share, 0.1375)
+            continue
+        gradient = v - plan.penalty * w
+        if last is not None:
+            seen = curvature.along(w - last[0], last[1] - gradient, std)
+            factor = min(max(seen, 0.25 * plan.least_step), 0.1875)
+        last = w, gradient
+        w = w + curvature.solve(gradient, factor)
+    return score, w

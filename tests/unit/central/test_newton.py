@@ -1,0 +1,136 @@
+"""The solver "newton": the plan, its refusals, its limits, and when "auto" takes it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import SmoothedHinge
+from sottovoce.privacy.calibration import gaussian_mu
+from support.noise import switch_off_gaussians
+from support.optimum import estimator, labels, objective, reference, table
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+CLASSIFIER = {**BUDGET, "data_norm": 1.0, "classes": [-1, 1], "random_state": 0}
+
+
+def made_up(n=20_000, d=8):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-8.0 * X[:, 0] + 4.0 * X[:, 1])), 1, -1)
+
+
+def newton(**changed):
+    return sv.DPLogisticRegression(**{**CLASSIFIER, "solver": "newton", **changed})
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+def test_without_noise_it_reaches_the_optimum(sparse, alpha, monkeypatch):
+    """The noise is switched off in the mechanism, at a budget for which the clips are open."""
+    switch_off_gaussians(monkeypatch)
+    X, score = table(0, 400, 12, density=0.4)
+    y = labels("logistic", score)
+    model = estimator("logistic", epsilon=1e4, alpha=alpha, solver="newton", solver_options={"n_passes": 60})
+    model.fit(sp.csr_matrix(X) if sparse else X, y)
+    ours = objective("logistic", X, y, alpha, model.coef_, float(np.ravel(model.intercept_)[0]))
+    assert ours <= reference("logistic", X, y, alpha) * (1 + 1e-4)
+
+
+def test_a_large_budget_gives_the_optimum():
+    X, y = made_up()
+    model = estimator("logistic", epsilon=1e4, delta=1e-5, alpha=5e-5, solver="newton", random_state=0).fit(X, y)
+    ours = objective("logistic", X, y, 5e-5, model.coef_, float(np.ravel(model.intercept_)[0]))
+    assert ours <= reference("logistic", X, y, 5e-5) * (1 + 1e-3)
+    assert model.n_iter_ <= 25
+
+
+def test_it_is_as_good_as_the_default_in_a_tenth_of_the_passes():
+    X, y = made_up()
+    fits = {
+        solver: sv.DPLogisticRegression(**{**CLASSIFIER, "solver": solver}).fit(X, y) for solver in ("scd", "newton")
+    }
+    assert fits["newton"].score(X, y) > fits["scd"].score(X, y) - 0.002
+    assert fits["newton"].n_iter_ * 8 < fits["scd"].n_iter_
+
+
+def test_storage_changes_nothing(tmp_path):
+    X, y = made_up(3000)
+    X = X.astype(np.float32)
+    names = [f"x{k}" for k in range(X.shape[1])]
+    pq.write_table(pa.table([*X.T.copy(), y], names=[*names, "y"]), tmp_path / "t.parquet", row_group_size=700)
+    on_disk = sv.ParquetTable(tmp_path / "t.parquet", target="y")
+    mapped = on_disk.to_npy(tmp_path / "t.npy")
+    coef = newton().fit(X, y).coef_
+    for stored in (on_disk, mapped):
+        np.testing.assert_array_equal(newton().fit(stored, y).coef_, coef)
+    np.testing.assert_allclose(newton().fit(sp.csr_array(X), y).coef_, coef, rtol=1e-4, atol=1e-4)
+
+
+def test_the_passes_spend_the_budget_where_the_clips_are():
+    plan = sv.plan(newton(), 10_000, 20)
+    squares = [1.0 / multiplier**2 for multiplier in plan.multipliers]
+    assert math.fsum(squares) == pytest.approx(plan.mu_model**2, rel=1e-12)
+    np.testing.assert_allclose(np.divide(squares, plan.clips), squares[0] / plan.clips[0])
+    assert plan.mu_gram**2 + plan.mu_steps**2 == pytest.approx(gaussian_mu(1.0, 1e-5) ** 2)
+    assert 0.55 < math.fsum(plan.clips) < 0.8
+
+
+def test_more_information_means_more_passes_and_wider_clips():
+    plans = [sv.plan(newton(delta=1e-9), n, 20) for n in (10**3, 10**5, 10**7)]
+    assert [len(plan.clips) for plan in plans] == sorted({len(plan.clips) for plan in plans})
+    assert plans[0].clips[1] < plans[1].clips[1] < plans[2].clips[1]
+    assert plans[0].penalty > plans[1].alpha_scaled * 10**3  # with little budget the noise asks for more than alpha
+    assert plans[2].penalty == pytest.approx(plans[2].alpha_scaled * 10**7)
+    assert len(sv.plan(newton(solver_options={"n_passes": 1}), 1000, 5).clips) == 1
+
+
+def test_a_smoothed_hinge_will_do_and_a_jump_will_not():
+    plan = sv.plan(newton(), 1000, 5)
+    smooth = dataclasses.replace(plan, facts=dataclasses.replace(plan.facts, loss=SmoothedHinge(0.5)))
+    assert smooth.clips[0] == pytest.approx(2.0 * plan.clips[0])
+    for model in (
+        sv.DPLinearSVC(**{**CLASSIFIER, "solver": "newton"}),
+        sv.DPRidge(**BUDGET, data_norm=1.0, label_bounds=(0, 1), solver="newton"),
+    ):
+        with pytest.raises(ParameterError, match="'newton' needs a loss with bounded first and second derivatives"):
+            sv.plan(model, 1000, 5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "d", "message"),
+    [
+        ({}, 5000, "at most 4096 weights.*n_features = 5000"),
+        ({"solver_options": {"n_passes": 0}}, 5, "n_passes must be"),
+        ({"solver_options": {"epochs": 3}}, 5, "no entry 'epochs' for solver='newton'; it takes 'n_passes'"),
+    ],
+)
+def test_refusals(changed, d, message):
+    with pytest.raises(ParameterError, match=message):
+        sv.plan(newton(**changed), 1000, d)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "changed", "taken"),
+    [
+        (20_000, 8, {}, "newton"),
+        (20_000, 8, {"adjacency": "replace-one"}, "newton"),
+        (1_000, 8, {}, "scd"),  # few rows
+        (20_000, 1000, {}, "scd"),  # as many columns as the budget tells apart
+        (10**8, 3000, {"delta": 1e-9}, "scd"),  # a matrix that costs more than the passes
+        (20_000, 8, {"classes": [0, 1, 2]}, "scd"),
+        (20_000, 8, {"solver_options": {"n_passes": 9}}, "scd"),
+    ],
+)
+def test_what_auto_takes(n, d, changed, taken):
+    plan = sv.plan(newton(solver="auto", **changed), n, d)
+    assert plan.solver == taken
+    if taken == "newton":
+        assert "mu n" in plan.choice
