@@ -119,6 +119,7 @@ class MultinomialPlan(ScaledPlan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self.mu_norm,
             "mu for lambda_max": self.mu_scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
             **({"mu for the length of the scores": self.mu_length} if self.fits_length else {}),
