@@ -10,7 +10,7 @@
 
 import sottovoce as sv
 from benchmarks.common import keep, make_parser, show
-from benchmarks.peers import compare as peers
+from benchmarks.peers import libraries as peers
 from sottovoce.audit import audit_estimator, worst_case_pairs
 
 

@@ -1,12 +1,13 @@
 """Training from disk under a memory limit below the size of the table: .npy mapped, and Parquet, against the array.
 
-    python -m benchmarks.central.out_of_core [--quick] [--gigabytes 2] [--folder /tmp]
+    python -m benchmarks.central.out_of_core [--docs] [--quick] [--gigabytes 2] [--folder /tmp] [--only array,parquet]
 
 Writes a table of 90 float32 columns. Each way of reading trains in a process of its own, which may not allocate more
 than three quarters of the size of the table on top of what the interpreter and its libraries hold (RLIMIT_DATA; the
 array in memory has no limit, for comparison). A pass is timed as the difference of two fits that differ in their number
 of passes, with files in the cache of the system where the machine has memory left: then the figure is decoding and
-training, not the disk.
+training, not the disk. Then the whole default fit (Newton steps, a few passes), beside what the passes of
+``solver="scd"`` would take: their number is that of a fit on the array.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, run_again, show
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
 
 D = 90
 PIECE = 50_000
@@ -67,9 +68,10 @@ def open_table(way: str, folder: Path):
     return (table.to_npy(folder / "converted.npy") if way == "to_npy" else table), table.labels()
 
 
-def fit(X, y, n_passes):
+def fit(X, y, n_passes=None, solver="scd"):
+    options = None if n_passes is None else {"n_passes": n_passes}
     model = sv.DPLogisticRegression(
-        epsilon=1.0, delta=1e-8, data_norm=1.0, classes=[-1, 1], random_state=0, solver_options={"n_passes": n_passes}
+        epsilon=1.0, delta=1e-8, data_norm=1.0, classes=[-1, 1], random_state=0, solver=solver, solver_options=options
     )
     start = time.perf_counter()
     model.fit(X, y)
@@ -89,6 +91,7 @@ def child(way: str, folder: Path, limit: float) -> None:
         pq.write_table(pq.ParquetFile(folder / "parquet.parquet").read_row_group(0).slice(0, 2000), tiny)
     small = sv.ParquetTable(tiny, target="y")
     fit(small, small.labels(), SHORT)  # compiles and loads whatever is needed, threads included
+    fit(small, small.labels(), SHORT, "newton")
     mapped = small.to_npy(folder / f"tiny-{way}.npy")
     fit(mapped, small.labels(), SHORT)
     before, allocated = held("RssAnon"), held("VmData")
@@ -108,19 +111,25 @@ def child(way: str, folder: Path, limit: float) -> None:
     opening = time.perf_counter() - start
     _, short = fit(X, y, SHORT)
     model, long = fit(X, y, LONG)
-    scores = model.decision_function(X)
+    few, whole = fit(X, y, solver="newton")
+    scores, of_few = model.decision_function(X), few.decision_function(X)
+    many = fit(X, y)[0].n_iter_ if way == "array" else 0
     done.set()
     watcher.join()
     print(json.dumps({
         "open, s": opening, "fit, s": long, "pass, s": (long - short) / (LONG - SHORT), "peak, MB": peak - before,
         "model": hashlib.sha256(model.coef_.tobytes() + model.intercept_.tobytes()).hexdigest(),
         "accuracy": float(np.mean((scores > 0) == (y > 0))),
+        "newton, s": whole, "newton, passes": few.n_iter_, "newton, accuracy": float(np.mean((of_few > 0) == (y > 0))),
+        "newton, model": hashlib.sha256(few.coef_.tobytes() + few.intercept_.tobytes()).hexdigest(),
+        "scd, passes": many,
     }))  # fmt: skip
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--only", default=",".join(WAYS), help="ways of reading, by commas; the array always")
     parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
     parser.add_argument("--write", type=int, metavar="ROWS", help=argparse.SUPPRESS)
     parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
@@ -136,7 +145,8 @@ def main() -> None:
     size = 4e-6 * n * D
     limit = 0.75 * size
     # a page and a dictionary of each column are decoded at a time: with one row group that is most of a small table
-    ways = [way for way in WAYS if not (given.quick and way == "large-groups")]
+    only = {"array", *given.only.split(",")}
+    ways = [way for way in WAYS if way in only and not (given.quick and way == "large-groups")]
     results = {}
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
@@ -158,8 +168,20 @@ def main() -> None:
             for way, row in results.items()
         ],
     )  # fmt: skip
+    many = results["array"]["scd, passes"]
+    head = ("way", "a pass of `scd`, s", f"{many} passes of `scd`, s", "`newton`, whole fit, s", "passes", "ratio")
+    rows = [
+        (
+            WAYS[way], f"{row['pass, s']:.2f}", f"{many * row['pass, s']:,.0f}", f"{row['newton, s']:,.1f}",
+            f"{row['newton, passes']}", f"{many * row['pass, s'] / row['newton, s']:.0f}",
+        )
+        for way, row in results.items()
+    ]  # fmt: skip
+    show("the default before and after", head, rows)
+    if given.docs:
+        write_tables(DOCS / "guide" / "large_tables.md", {"newton": (head, rows)})
     keep("out_of_core", {"rows": n, "columns": D, "MB": size, "threads": threads, "files, MB": disk, **results})
-    if len({row["model"] for row in results.values()}) > 1:
+    if any(len({row[kind] for row in results.values()}) > 1 for kind in ("model", "newton, model")):
         sys.exit("the models differ")
 
 

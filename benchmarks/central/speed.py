@@ -22,7 +22,8 @@ from sklearn.svm import LinearSVC
 
 import sottovoce as sv
 from benchmarks.common import a9a, keep, make_parser, show
-from benchmarks.peers import compare as peers
+from benchmarks.peers import libraries as peers
+from benchmarks.peers.timing import write_split
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
@@ -131,16 +132,17 @@ def other_libraries(X, y, few, many, with_snap):
     if with_snap:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "split.npz"
-            peers.write_split(path, X, y, X[:100], y[:100])
+            write_split(path, X, y, X[:100], y[:100])
             for threads in (1, 2):
                 seconds = []
                 for epochs in (few, many):
                     setting = {"private": False, "constant": 0.3, "regularizer": 1e-4 * len(y), "epochs": epochs}
                     answer = peers.work("snapml", {
-                        "data": [str(path)], "task": "classification", "epsilon": 1.0, "delta": 1e-5, "seeds": 3,
-                        "quick": False, "warm": True, "setting": {**setting, "threads": threads},
+                        "data": 3 * [str(path)], "task": "binary", "metrics": ["accuracy"], "epsilon": 1.0,
+                        "delta": 1e-5, "quick": False, "warm": True,
+                        "settings": {"accuracy": {**setting, "threads": threads}},
                     })  # fmt: skip
-                    seconds.append(answer["seconds"] if answer else np.nan)
+                    seconds.append(answer["accuracy"]["seconds"] if answer else np.nan)
                 found[f"Snap ML, logistic, {threads} threads"] = (seconds[1] - seconds[0]) / (many - few)
     return found
 

@@ -1,203 +1,97 @@
-"""Library defaults, nothing tuned, against other libraries, each tuned: accuracy and seconds of a fit.
+"""Library defaults, nothing tuned, against other libraries, each tuned for each metric: cells won, tied and lost.
 
-    python -m benchmarks.peers.compare              what is not yet in benchmarks/results/peers/, then the table
-    python -m benchmarks.peers.compare --ours-only  our own fits again, then the table with the peers' cached results
-    python -m benchmarks.peers.compare --table      the table only
-    python -m benchmarks.peers.compare --speed      seconds of whole private trainings, in one run
+    python -m benchmarks.peers.compare                      what benchmarks/results/peers/ lacks, then the table
+    python -m benchmarks.peers.compare --ours-only          our own fits that are missing, then the table
+    python -m benchmarks.peers.compare --ours-only --again  our own fits again, all of them
+    python -m benchmarks.peers.compare --polish             search again, from the best settings of all cells
+    python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/guide/peers.md
+    python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
+    python -m benchmarks.peers.compare --time-to-accuracy   seconds of trainings that are as accurate
 
-Options: --only phishing,a9a --peers opacus,snapml --epsilons 0.1,1 --deltas 1e-3 --seeds 10 --tune-on test --quick
+Options: --half chosen --only phishing,a9a --peers dpsgd,snapml --epsilons 0.1,1 --delta 1e-3 --budget 20 --quick
 
-Every peer gets an environment of its own in benchmarks/.peers/ with pinned versions, and a script in benchmarks/peers/.
-Their settings are chosen in every cell by the score on a quarter of the training rows that is held out for it, without
-privacy and at no cost, as in the paper's own protocol (Appendix E); the reported fits use all training rows.
-``--tune-on test`` chooses by the score on the test set instead, which rewards the luck of that set. DP-SGD is tuned
-with a fast implementation (``dpsgd``, itself a row of the table); opacus and
-jax-privacy run with the cheapest of its settings within one standard error of the best. Two peers promise something
-else: diffprivlib pure DP (more), Snap ML a fixed delta of 0.01 (less), so that delta changes nothing for them.
+The sets are those of ``benchmarks/sets.py``: five splits, the same for all. Every peer gets an environment of its own
+in benchmarks/.peers/ with pinned versions, and a script in benchmarks/peers/. Its settings are chosen for each set,
+epsilon and metric by the scores on a quarter of the first split's training rows, without privacy and at no cost to the
+peer; the reported fits use all training rows and other seeds. DP-SGD is tuned with a fast implementation (``dpsgd``);
+opacus and jax-privacy run with the cheapest of its settings within one standard error of the best. Two peers promise
+something else: diffprivlib pure DP (more), Snap ML a fixed delta of 0.01 (less).
 
-The data are prepared in the same way for everybody. BlogFeedback's columns are divided by their largest absolute value
-in the training part, which is taken as public, and peers get its labels centred by the public constant 1.
+Peers get rows divided by the public norm, and numbers to learn moved from their public bounds to [-1, 1].
 
-A cell shows the median over the seeds and its standard error (bootstrap over the seeds; the test set is fixed).
+A cell is a set, an epsilon and a metric. It is won or lost against the best peer where the mean difference over the
+splits is more than its standard error (paired: both have the same splits), and tied otherwise.
 """
 
 import argparse
 import itertools
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
-import venv
 import warnings
-from functools import cache, partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
-from benchmarks.common import (
-    EPSILONS,
-    RESULTS,
-    ROOT,
-    a9a,
-    adult,
-    blogfeedback,
-    make_parser,
-    mnist_4v9,
-    phishing,
-    reuters,
-    show,
-)
+from benchmarks import sets
+from benchmarks.common import DOCS, EPSILONS, keep, make_parser, show, write_tables
+from benchmarks.peers import timing
+from benchmarks.peers.job import METRICS, classification_scores, regression_scores
+from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
+from benchmarks.peers.timing import write_split
 from sottovoce.exceptions import PrivacyWarning
 
-FOLDER = RESULTS / "peers"
 HELD_OUT = 0.25  # of the training rows, to choose the settings of a peer
-DELTAS = (1e-3, 1e-5)
-
-DATA = {  # in the order in which they are run
-    "phishing": (phishing, sv.DPLogisticRegression),
-    "a9a": (a9a, sv.DPLogisticRegression),
-    "reuters": (reuters, sv.DPLogisticRegression),
-    "mnist_4v9": (mnist_4v9, sv.DPLogisticRegression),
-    "adult": (adult, sv.DPLogisticRegression),
-    "blogfeedback": (partial(blogfeedback, scale_columns=True), sv.DPRidge),
-}
-CENTRE = 1.0  # of the labels of blogfeedback
-
-# DP-SGD's settings for --speed where a9a has not been tuned yet
-UNTUNED = {
-    "epochs": 20, "batches": 20, "clip": 1.0, "step": 1.6, "constant": 0.3, "momentum": 0.0, "l2": 0.0, "average": True,
-}  # fmt: skip
-
-NOTES = """\
-Every peer's settings were chosen in each cell on {tuned_on}, without privacy and at no cost; ours are the defaults.
-Several peers run the same algorithm (dpsgd, opacus, jax-privacy): the best of them is in part luck, in their favour.
-diffprivlib promises pure DP and ignores delta; Snap ML promises (epsilon, 0.01)-DP at both values of delta.
-opacus and jax-privacy run with the cheapest settings that the search with dpsgd found within one standard error of its
-best, and with fewer seeds on reuters and blogfeedback.
-The columns of blogfeedback were divided by their largest absolute value in the training part, taken as public.
-Seconds are of a busy machine unless it was left alone: see --speed for a comparison."""
+LARGEST = ("skin", "farm_ads", "news20", "blogfeedback")  # run last
+STARTS = 24  # settings of other cells at which a search begins
 
 
-class Peer(NamedTuple):
-    """A library to compare with."""
-
-    script: str
-    pins: tuple[tuple[str, ...], ...]  # what pip installs, one call each; none: this environment
-    uses_delta: bool = True
-    tuned_by: str = ""  # the peer whose settings it takes
-
-
-PEERS = {
-    "dpsgd": Peer("fast_dpsgd", ()),
-    "diffprivlib": Peer(
-        "run_diffprivlib",
-        (("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.2.6", "scipy==1.15.3"),),
-        uses_delta=False,
-    ),
-    "snapml": Peer(
-        "run_snapml",
-        (("snapml==1.17.2", "scikit-learn==1.9.1", "numpy==2.4.6", "scipy==1.17.1"),),
-        uses_delta=False,
-    ),
-    "opacus": Peer(
-        "run_opacus",
-        (("torch==2.13.0",), ("opacus==1.6.0", "numpy==2.4.6", "scipy==1.17.1")),
-        tuned_by="dpsgd",
-    ),
-    "jax-privacy": Peer(
-        "run_jax_privacy",
-        (
-            (
-                "jax-privacy==2.0.0", "jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8", "dp-accounting==0.6.0",
-                "numpy==2.4.6", "scipy==1.17.1",
-            ),
-        ),
-        tuned_by="dpsgd",
-    ),
-}  # fmt: skip
-
-
-def at_hand() -> list[str]:
-    """Return the peers that need no environment, or have one."""
-    return [name for name, peer in PEERS.items() if not peer.pins or (environment(name) / "ready").exists()]
-
-
-def environment(name: str) -> Path:
-    """Return the folder of a peer's environment."""
-    return ROOT / "benchmarks" / ".peers" / name
-
-
-def interpreter(name: str) -> str:
-    """Return the Python of a peer's environment, made at first use."""
-    peer = PEERS[name]
-    if not peer.pins:
-        return sys.executable
-    folder = environment(name)
-    python = folder / "bin" / "python"
-    ready = folder / "ready"
-    wanted = json.dumps(peer.pins)
-    if not (ready.exists() and ready.read_text(encoding="utf-8") == wanted):
-        print(f"making the environment of {name} ...", flush=True)
-        venv.create(folder, with_pip=True)
-        for pins in peer.pins:
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *pins], check=True)
-        ready.write_text(wanted, encoding="utf-8")
-    return str(python)
-
-
-def work(name: str, job: dict[str, Any]) -> dict[str, Any] | None:
-    """Let a peer do a job on one core; None if it broke."""
-    alone = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
-    alone["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    with tempfile.TemporaryDirectory() as folder:
-        question, answer = Path(folder) / "job.json", Path(folder) / "answer.json"
-        question.write_text(json.dumps(job), encoding="utf-8")
-        log = FOLDER / f"{name}.log"
-        with log.open("a", encoding="utf-8") as output:
-            done = subprocess.run(
-                [interpreter(name), "-m", f"benchmarks.peers.{PEERS[name].script}", str(question), str(answer)],
-                cwd=ROOT,
-                env={**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **alone},
-                stdout=subprocess.DEVNULL,
-                stderr=output,
-            )
-        if done.returncode or not answer.exists():
-            print(f"{name} failed, see {log}", flush=True)
-            return None
-        return dict(json.loads(answer.read_text(encoding="utf-8")))
-
-
-def parts_for_peers(name: str, seed: int) -> tuple[Any, ...]:
-    """Return the split as peers get it: rows divided by the public norm, labels -1 and 1 or centred."""
-    X, y, X_test, y_test, public = load(name, seed)
-    norm = public["data_norm"]
+def task_of(name: str) -> str:
+    """Return what is learned from a set."""
+    public = sets.whole(name).public
     if "label_bounds" in public:
-        return X / norm, y - CENTRE, X_test / norm, y_test - CENTRE, public
-    high = public["classes"][1]
-    signs = (np.where(np.asarray(labels) == high, 1.0, -1.0) for labels in (y, y_test))
-    return X / norm, next(signs), X_test / norm, next(signs), public
+        return "regression"
+    return "binary" if len(public["classes"]) == 2 else "multiclass"
 
 
-@cache
-def load(name: str, seed: int) -> tuple[Any, ...]:
-    """Return a split; only phishing has more than one."""
-    return DATA[name][0](seed)  # type: ignore[operator]
+def in_order(names: list[str]) -> list[str]:
+    """Return sets of both halves alternating, the largest last."""
+    halves = [[name for name in half if name in names] for half in (sets.CHOSEN_ON, sets.CONFIRMED_ON)]
+    mixed = [name for pair in itertools.zip_longest(*halves) for name in pair if name]
+    return sorted(mixed, key=lambda name: LARGEST.index(name) if name in LARGEST else -1)
 
 
-def splits(name: str, seeds: int) -> list[str]:
+def for_peers(name: str, seed: int) -> tuple[Any, ...]:
+    """Return a split as peers get it: rows divided by the public norm; labels -1 and 1, 0 to K - 1, or in [-1, 1]."""
+    X, y, X_test, y_test, public = sets.split(name, seed)
+    task = task_of(name)
+
+    def labels(y: Any) -> np.ndarray:
+        if task == "regression":
+            low, high = public["label_bounds"]
+            return (2.0 * np.asarray(y) - low - high) / (high - low)
+        places = _places(public["classes"], y)
+        return 2.0 * places - 1.0 if task == "binary" else places
+
+    return X / public["data_norm"], labels(y), X_test / public["data_norm"], labels(y_test)
+
+
+def _places(classes: list[Any], y: Any) -> np.ndarray:
+    """Return the place of each label in the list of classes."""
+    known = {label: place for place, label in enumerate(classes)}
+    return np.array([known[label] for label in np.asarray(y).tolist()], dtype=np.int64)
+
+
+def splits(name: str, count: int) -> list[str]:
     """Write the splits for the peers, and return their paths."""
     paths = []
-    for seed in range(seeds if name == "phishing" else 1):
+    for seed in range(count):
         path = FOLDER / "data" / f"{name}-{seed}.npz"
         if not path.exists():
-            X, y, X_test, y_test, _ = parts_for_peers(name, seed)
-            write_split(path, X, y, X_test, y_test)
+            write_split(path, *for_peers(name, seed))
         paths.append(str(path))
     return paths
 
@@ -206,31 +100,17 @@ def tuning_split(name: str) -> str:
     """Write three quarters of the first split's training rows, the last quarter in place of the test part."""
     path = FOLDER / "data" / f"{name}-held-out.npz"
     if not path.exists():
-        X, y, _, _, _ = parts_for_peers(name, 0)
-        X, X_held, y, y_held = train_test_split(X, y, test_size=HELD_OUT, random_state=0)
+        X, y, _, _ = for_peers(name, 0)
+        strata = None if task_of(name) == "regression" else y
+        X, X_held, y, y_held = train_test_split(X, y, test_size=HELD_OUT, random_state=0, stratify=strata)
         write_split(path, X, y, X_held, y_held)
     return str(path)
 
 
-def write_split(path: Path, X: Any, y: Any, X_test: Any, y_test: Any) -> None:
-    """Write one split as job.py reads it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {}
-    for part, rows, labels in (("train", X, y), ("test", X_test, y_test)):
-        rows = sp.csr_matrix(rows, dtype=np.float32)
-        arrays[f"{part}_data"], arrays[f"{part}_shape"] = rows.data, np.array(rows.shape)
-        arrays[f"{part}_indices"] = rows.indices.astype(np.int32)
-        arrays[f"{part}_indptr"] = rows.indptr.astype(np.int32)
-        arrays[f"{part}_y"] = np.asarray(labels, dtype=np.float32)
-    np.savez(path, **arrays)
-
-
-def cell_path(peer: str, data: str, epsilon: float, delta: float, options: argparse.Namespace) -> Path:
-    """Return where a result is kept."""
-    delta_part = f"{delta:g}" if peer == "ours" or PEERS[peer].uses_delta else "any"
-    kind = "" if peer == "ours" or options.tune_on == "validation" else "-tuned-on-test"
+def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace) -> Path:
+    """Return where a result is kept: for our own fits or those of a peer."""
     quick = "-quick" if options.quick else ""
-    return FOLDER / f"{data}-{epsilon:g}-{delta_part}-{peer}{kind}{quick}.json"
+    return FOLDER / "cells" / f"{data}-{epsilon:g}-{options.delta:g}-{name}{quick}.json"
 
 
 def cached(path: Path) -> dict[str, Any] | None:
@@ -238,226 +118,212 @@ def cached(path: Path) -> dict[str, Any] | None:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def ours(data: str, epsilon: float, delta: float, seeds: int) -> dict[str, Any]:
-    """Fit the defaults."""
-    scores, seconds, passes = [], [], 0
-    for seed in range(seeds):
-        X, y, X_test, y_test, public = load(data, seed if data == "phishing" else 0)
-        model = DATA[data][1](epsilon=epsilon, delta=delta, random_state=seed, **public)  # type: ignore[operator]
+def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
+    """Fit the defaults: all scores come from the same models."""
+    task = task_of(data)
+    kind = sv.DPRidge if task == "regression" else sv.DPLogisticRegression
+    found, seconds, passes = [], [], 0
+    for seed in range(options.seeds):
+        X, y, X_test, y_test, public = sets.split(data, seed)
+        model = kind(epsilon=epsilon, delta=options.delta, random_state=seed, **public)  # type: ignore[operator]
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # about the seed
             model.fit(X, y)
         seconds.append(time.perf_counter() - start)
-        regression = "label_bounds" in public
-        scores.append(
-            -float(np.mean((model.predict(X_test) - y_test) ** 2)) if regression else float(model.score(X_test, y_test))
-        )
         passes = int(np.max(model.n_iter_))
-    return {"scores": scores, "seconds": float(np.median(seconds)), "setting": {"passes": passes}}
+        if task == "regression":
+            low, high = public["label_bounds"]
+            half = (high - low) / 2.0
+            scale = lambda values, low=low, half=half: (np.asarray(values) - low) / half - 1.0  # noqa: E731
+            # predictions are taken as the model gives them: whether it keeps its bounds is its own affair
+            found.append(regression_scores(scale(model.predict(X_test)), scale(y_test), (-np.inf, np.inf)))
+            continue
+        with np.errstate(divide="ignore"):
+            logs = np.log(model.predict_proba(X_test))
+        order = model.decision_function(X_test) if task == "binary" else None
+        classes = public["classes"]
+        guess, truth = _places(classes, model.predict(X_test)), _places(classes, y_test)
+        found.append(classification_scores(logs, order, guess, truth))
+    return {
+        metric: {
+            "scores": [scores[metric] for scores in found],
+            "seconds": float(np.median(seconds)),
+            "setting": {"passes": passes},
+        }
+        for metric in METRICS[task]
+    }
 
 
-def peer_cell(peer: str, data: str, epsilon: float, delta: float, options: argparse.Namespace) -> dict[str, Any] | None:
-    """Tune (or take the settings of the fast implementation) and fit."""
+def peer_cell(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any] | None:
+    """Tune (or take the settings of the fast implementation) and fit; scores are in the unit of [-1, 1] labels."""
+    task = task_of(data)
     job: dict[str, Any] = {
-        "data": splits(data, options.seeds), "epsilon": epsilon, "delta": delta, "seeds": options.seeds,
-        "quick": options.quick, "task": "regression" if data == "blogfeedback" else "classification",
-        "label_bounds": (-CENTRE, 8.0 - CENTRE),
+        "data": splits(data, options.seeds), "tuning": tuning_split(data), "task": task, "metrics": METRICS[task],
+        "epsilon": epsilon, "delta": options.delta, "quick": options.quick,
     }  # fmt: skip
-    if options.tune_on == "validation":
-        job["tuning"] = tuning_split(data)
     teacher = PEERS[peer].tuned_by
     if teacher:
-        known = cached(cell_path(teacher, data, epsilon, delta, options))
+        known = cached(cell_path(teacher, data, epsilon, options))
         if known is None:
             print(f"{peer} needs the settings of {teacher} first", flush=True)
             return None
-        job["setting"] = known["cheap"]
-        if data in ("reuters", "blogfeedback"):  # seconds a fit: these libraries know no sparse rows
-            job["seeds"] = min(options.seeds, options.seeds_on_large)
-    elif not options.quick:  # begin where the search of other cells of this table ended
-        found = [cached(cell_path(peer, data, *known, options)) for known in itertools.product(EPSILONS, DELTAS)]
-        job["starts"] = [
-            {name: value for name, value in row[kind].items() if name != "sigma"}
-            for row in found if row for kind in ("setting", "cheap")
-        ]  # fmt: skip
+        job["settings"] = {metric: row["cheap"] for metric, row in known.items()}
+    elif not options.quick:  # begin where the search of other cells ended
+        job["starts"] = starts(peer, data, epsilon, options)
+    if options.budget:
+        job["budget"] = options.budget
     return work(peer, job)
 
 
-def medians(row: dict[str, Any]) -> np.ndarray:
-    """Return the median of the scores, then those of 2,000 bootstrap samples; the same seeds are drawn for all rows."""
-    scores = np.asarray(row["scores"])
-    drawn = np.random.default_rng(len(scores)).integers(len(scores), size=(2000, len(scores)))
-    return np.r_[np.median(scores), np.median(scores[drawn], axis=1)]
+def better(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return for each metric the result whose setting was better on the held-out rows."""
+    return {
+        metric: old[metric] if metric in old and old[metric]["held out"] >= row["held out"] else row
+        for metric, row in new.items()
+    }
 
 
-def median(row: dict[str, Any]) -> tuple[float, float]:
-    """Return the median of the scores and its bootstrap standard error."""
-    values = medians(row)
-    return float(values[0]), float(np.std(values[1:]))
+def starts(peer: str, data: str, epsilon: float, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the best settings of this set at other epsilons, then of other sets at this epsilon."""
+    others = [name for name in sets.SETS if name != data and task_of(name) == task_of(data)] if peer == "dpsgd" else []
+    places = [(data, other) for other in EPSILONS] + [(name, epsilon) for name in others]
+    found = [
+        {name: value for name, value in row["setting"].items() if name not in ("sigma", "variant")}
+        for place in places
+        for row in (cached(cell_path(peer, *place, options)) or {}).values()
+    ]
+    return [dict(pairs) for pairs in dict.fromkeys(tuple(setting.items()) for setting in found)][:STARTS]
 
 
-def as_good(mine: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether we are as good, but for one standard error of the difference (paired: seeds share their split)."""
-    gaps = medians(mine) - medians(other)
-    return bool(gaps[0] >= -np.std(gaps[1:]))
+def verdict(mine: list[float], other: list[float]) -> str:
+    """Return whether a cell is won, tied (within one standard error of the paired difference) or lost."""
+    gaps = np.asarray(mine) - np.asarray(other)
+    error = float(np.std(gaps, ddof=1)) / len(gaps) ** 0.5
+    return "tied" if abs(float(np.mean(gaps))) <= error else "won" if np.mean(gaps) > 0.0 else "lost"
 
 
-def words(value: float, error: float) -> str:
-    """Return a score as people read it: accuracies in percent, squared errors as they are."""
-    if value < -1e3:
-        return "useless"
-    return f"{100 * value:.2f} ± {100 * error:.2f}" if value >= 0.0 else f"{-value:.4f} ± {error:.4f}"
-
-
-def table(names: list[str], epsilons: list[float], deltas: list[float], options: argparse.Namespace) -> None:
-    """Print what is known, and write it as JSON and markdown."""
-    rows, kept = [], []
-    for delta, data, epsilon in itertools.product(deltas, names, sorted(epsilons)):
-        entries = {name: cached(cell_path(name, data, epsilon, delta, options)) for name in (*PEERS, "ours")}
-        known = {name: entry for name, entry in entries.items() if entry}
-        if not known:
-            continue
-        others = {name: median(entry)[0] for name, entry in known.items() if name != "ours"}
-        best = max(others, key=lambda name: others[name], default="")
-        verdict = ""
-        if best and "ours" in known:
-            verdict = "yes" if as_good(known["ours"], known[best]) else f"no: {best}"
-        texts = (f"{words(*median(entry))}, {entry['seconds']:.2g} s" if entry else "" for entry in entries.values())
-        rows.append((data, f"{delta:g}", f"{epsilon:g}", *texts, verdict))
-        kept.append({"data": data, "delta": delta, "epsilon": epsilon, "as good": verdict, "results": known})
-    head = ("data", "delta", "epsilon", *PEERS, "sottovoce", "as good as the best")
-    title = "test accuracy in percent (blogfeedback: mean squared error): median ± standard error, seconds of a fit"
-    show(title, head, rows, width=200)
-    verdicts = [row[-1] for row in rows if row[-1]]
-    summary = (
-        "at least as good as the best tuned peer, but for one standard error of the difference: "
-        f"{verdicts.count('yes')} of {len(verdicts)}"
-    )
-    print(summary)
-    name = "peers" + ("" if options.tune_on == "validation" else "-tuned-on-test") + ("-quick" if options.quick else "")
-    tuned_on = "rows held out of the training part" if options.tune_on == "validation" else "the test set itself"
-    (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    lines = "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
-    text = f"{title}\n\n{lines}\n\n{summary}\n\n{NOTES.format(tuned_on=tuned_on)}\n"
-    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
-
-
-def speed(options: argparse.Namespace) -> None:
-    """Time whole trainings at epsilon 1, delta 1e-5, one thread each, one after the other."""
-    os.environ["SOTTOVOCE_NUM_THREADS"] = "1"
-    epsilon, delta = 1.0, 1e-5
-    repeats = 1 if options.quick else 3
-    n = 4_000 if options.quick else 400_000
-    rng = np.random.default_rng(0)
-    dense = rng.standard_normal((n, 90), dtype=np.float32)
-    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
-    labels = np.where(dense @ rng.standard_normal(90) + 0.05 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
-    X, y, X_test, y_test, _ = parts_for_peers("a9a", 0)
-    small = slice(4_000 if options.quick else None)
-    rows, kept = [], {}
-    for name, (rows_, labels_), tests in (
-        ("a9a", (X[small], y[small]), (X_test, y_test)),
-        (f"dense {n:,} x 90", (dense, labels), (dense[:1000], labels[:1000])),
-    ):
-        model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, data_norm=1.0, classes=[-1.0, 1.0])
-        model.fit(rows_, labels_)
-        times = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            model.fit(rows_, labels_)
-            times.append(time.perf_counter() - start)
-        mine, passes = float(np.median(times)), int(np.max(model.n_iter_))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "split.npz"
-            write_split(path, rows_, labels_, *tests)
-            job = {
-                "data": [str(path)], "task": "classification", "epsilon": epsilon, "delta": delta, "seeds": repeats,
-                "quick": False, "warm": True,
+def compared(names: list[str], epsilons: list[float], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield every cell of which something is known."""
+    for data, epsilon in itertools.product(names, epsilons):
+        entries = {name: cached(cell_path(name, data, epsilon, options)) for name in (*options.peers, "ours")}
+        for metric in METRICS[task_of(data)]:
+            known = {name: entry[metric] for name, entry in entries.items() if entry and metric in entry}
+            if not known:
+                continue
+            others = {name: float(np.mean(row["scores"])) for name, row in known.items() if name != "ours"}
+            best = max(others, key=lambda name: others[name], default=None)
+            both = best is not None and "ours" in known
+            yield {
+                "half": "chosen" if data in sets.CHOSEN_ON else "confirmed", "data": data, "epsilon": epsilon,
+                "metric": metric, "best": best, "results": known, "unit": unit_of(data, metric),
+                "verdict": verdict(known["ours"]["scores"], known[best]["scores"]) if both else "",  # type: ignore[index]
             }  # fmt: skip
-            tuned = cached(FOLDER / f"a9a-{epsilon:g}-{delta:g}-dpsgd.json")
-            descent = dict(tuned["cheap"] if tuned else UNTUNED)
-            # the dense table: seconds of one epoch, times the number of epochs
-            factor = 1 if name == "a9a" else descent["epochs"]
-            descent["epochs"] //= factor
-            descent.setdefault("sigma", 1.0)  # changes no time
-            usual = {**descent, "epochs": 1, "batches": -(-rows_.shape[0] // 256), "usual": True}
-            snap = {"constant": 0.3, "regularizer": 1.0, "epochs": passes, "private": False}
-            private = {"private": True, "batches": 50, "eta": 1.0, "clip": 1.0, "epochs": 20}
-            what = f"{factor * descent['epochs']} epochs of {descent['batches']} batches"
-            cases = [
-                ("opacus", "opacus", descent, factor, what + (", from one epoch" if factor > 1 else "")),
-                (
-                    "opacus, usual loader",
-                    "opacus",
-                    usual,
-                    descent["epochs"] * factor,
-                    f"{descent['epochs'] * factor} epochs of batches of 256, from one",
-                ),
-                ("jax-privacy", "jax-privacy", descent, factor, what + (", from one epoch" if factor > 1 else "")),
-                ("diffprivlib", "diffprivlib", {"C": 1.0, "intercept": True}, 1, "objective perturbation"),
-                ("snapml, private", "snapml", {**snap, **private}, 1, "20 epochs of 50 batches"),
-                ("snapml, not private", "snapml", snap, 1, f"{passes} epochs of coordinate descent"),
-            ]
-            rows.append((name, "sottovoce, default", f"{mine:.3f}", "1.0", f"{passes} passes"))
-            kept[f"{name}, sottovoce"] = {"seconds": mine, "passes": passes}
-            for title, peer, setting, times_epochs, note in cases:
-                if peer not in options.peers:
-                    continue
-                answer = work(peer, {**job, "setting": setting})
-                if answer is None:
-                    continue
-                seconds = times_epochs * answer["seconds"]
-                kept[f"{name}, {title}"] = {"seconds": seconds, "setting": setting, "note": note}
-                rows.append((name, title, f"{seconds:.3f}", f"{seconds / mine:.1f}", note))
-    show("seconds of a whole training, epsilon = 1, one thread", ("data", "library", "seconds", "ratio", "what"), rows)
-    (RESULTS / "peers-speed.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+def unit_of(data: str, metric: str) -> float:
+    """Return what a score is multiplied by to be shown."""
+    if metric == "MSE":
+        low, high = sets.whole(data).public["label_bounds"]
+        return -((high - low) ** 2) / 4.0
+    return {"accuracy": 100.0, "AUC": 100.0, "log loss": -1.0}[metric]
+
+
+def words(row: dict[str, Any] | None, unit: float) -> str:
+    """Return the mean of a result's scores as people read it."""
+    if row is None:
+        return ""
+    value = unit * float(np.mean(row["scores"]))
+    return "useless" if abs(value) > 1e5 else f"{value:.2f}" if unit in (100.0, 1.0) else f"{value:.4g}"
+
+
+def tables(cells: list[dict[str, Any]], epsilons: list[float]) -> dict[str, Any]:
+    """Return the counts by half and metric, and all cells: ours, the best peer's, and how it ended."""
+    counts = []
+    for half, metric in itertools.product(("chosen", "confirmed"), ("accuracy", "log loss", "AUC", "MSE", None)):
+        ends = [cell["verdict"] for cell in cells if cell["half"] == half and metric in (cell["metric"], None)]
+        if any(ends):
+            won, tied, lost = (ends.count(name) for name in ("won", "tied", "lost"))
+            share = f"{100 * (won + tied) / (won + tied + lost):.0f} %"
+            counts.append((half, metric or "all", str(won), str(tied), str(lost), share))
+    marks = {"won": " +", "tied": " =", "lost": " -", "": ""}
+    lines: dict[tuple[str, ...], dict[float, str]] = {}
+    for cell in cells:
+        own, other = (words(cell["results"].get(name), cell["unit"]) for name in ("ours", cell["best"]))
+        line = lines.setdefault((cell["half"], cell["data"], cell["metric"]), {})
+        line[cell["epsilon"]] = f"{own} / {other}{marks[cell['verdict']]}"
+    rows = [(*names, *(line.get(epsilon, "") for epsilon in epsilons)) for names, line in sorted(lines.items())]
+    return {
+        "peers counts": (("half", "metric", "won", "tied", "lost", "won or tied"), counts),
+        "peers cells": (("half", "set", "metric", *(f"epsilon {epsilon:g}" for epsilon in epsilons)), rows),
+    }
+
+
+def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:
+    """Make the results that are missing."""
+    people = (*(() if options.ours_only else options.peers), *(() if options.no_ours else ("ours",)))
+    # epsilons from the middle, so that each search has a near one to begin at
+    nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
+    for data, epsilon, name in itertools.product(in_order(names), nearest, people):
+        path = cell_path(name, data, epsilon, options)
+        again = options.again if name == "ours" else options.polish and not PEERS[name].tuned_by
+        if (path.exists() and not again) or (name != "ours" and task_of(data) not in PEERS[name].tasks):
+            continue
+        start = time.perf_counter()
+        result = ours(data, epsilon, options) if name == "ours" else peer_cell(name, data, epsilon, options)
+        if result is None:
+            continue
+        if name != "ours":
+            result = better(cached(path) or {}, result)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        texts = [
+            f"{metric} {words(row, unit_of(data, metric))}"
+            + (f" ({row['tried']} tried, ended by {row['ended by']})" if "tried" in row else "")
+            for metric, row in result.items()
+        ]
+        print(f"{data} {epsilon:g} {name}: {'; '.join(texts)}; {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--only", default=None, help="default all; phishing with --quick")
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument(
+        "--half", choices=("chosen", "confirmed", "both"), default="both", help="see benchmarks/sets.py"
+    )
+    parser.add_argument("--only", default=None, help="default all sets; german with --quick")
     parser.add_argument("--peers", default=None, help="default all; with --quick those that have an environment")
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--deltas", default=",".join(f"{delta:g}" for delta in DELTAS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--seeds-on-large", type=int, default=3, help="opacus, jax-privacy: reuters and blogfeedback")
-    parser.add_argument("--tune-on", choices=("validation", "test"), default="validation")
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument("--seeds", type=int, default=5, help="splits")
+    parser.add_argument("--budget", type=float, default=None, help="seconds, roughly, of the search in a cell")
     parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--again", action="store_true", help="make our own fits that are kept again")
+    parser.add_argument("--polish", action="store_true", help="search again, from the best settings of all cells")
     parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--time-to-accuracy", action="store_true")
     options = parser.parse_args()
-    FOLDER.mkdir(parents=True, exist_ok=True)
     if options.quick:
         options.seeds = min(options.seeds, 2)
     options.peers = options.peers.split(",") if options.peers else at_hand() if options.quick else list(PEERS)
-    if options.speed:
-        speed(options)
+    if options.speed or options.time_to_accuracy:
+        (timing.speed if options.speed else timing.time_to_accuracy)(options)
         return
-    names = options.only.split(",") if options.only else ["phishing"] if options.quick else list(DATA)
-    epsilons = [float(text) for text in options.epsilons.split(",")]
-    deltas = [float(text) for text in options.deltas.split(",")]
-    for delta in () if options.table else deltas:
-        for data in names:
-            for epsilon in epsilons:
-                own = () if options.no_ours else ("ours",)
-                for peer in (*own, *(() if options.ours_only else options.peers)):
-                    path = cell_path(peer, data, epsilon, delta, options)
-                    if path.exists() and not options.ours_only:
-                        continue
-                    start = time.perf_counter()
-                    if peer == "ours":
-                        result = ours(data, epsilon, delta, options.seeds)
-                    else:
-                        result = peer_cell(peer, data, epsilon, delta, options)
-                    if result is not None:
-                        path.write_text(json.dumps(result) + "\n", encoding="utf-8")
-                        print(
-                            f"{data} epsilon {epsilon:g} delta {delta:g} {peer}: {words(*median(result))}, "
-                            f"{result['seconds']:.3f} s a fit, {time.perf_counter() - start:.0f} s in all", flush=True,
-                        )  # fmt: skip
-    table(names, epsilons, deltas, options)
+    half = {"chosen": sets.CHOSEN_ON, "confirmed": sets.CONFIRMED_ON, "both": tuple(sets.SETS)}[options.half]
+    names = [name for name in (options.only.split(",") if options.only else half) if name in half]
+    if options.quick and not options.only:
+        names = [name for name in ("german",) if name in half]
+    epsilons = [float(text) for text in options.epsilons.split(",")][: 1 if options.quick else None]
+    if not options.table:
+        run_cells(names, epsilons, options)
+    cells = list(compared(names, epsilons, options))
+    written = tables(cells, epsilons)
+    for title, (head, rows) in written.items():
+        show(title, head, rows, width=200)
+    keep("peers" + ("-quick" if options.quick else ""), cells)
+    if options.docs:
+        write_tables(DOCS / "guide" / "peers.md", written)
 
 
 if __name__ == "__main__":

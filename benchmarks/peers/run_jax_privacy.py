@@ -15,14 +15,14 @@ from dp_accounting import NeighboringRelation, pld
 from jax_privacy import batch_selection
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
-from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, run, with_constant
 from benchmarks.peers.tuning import Setting
 
 
 @lru_cache(maxsize=2)
-def rows(path: str, constant: float) -> tuple[jax.Array, jax.Array]:
-    """Return rows and labels on the device."""
-    return jnp.asarray(with_constant(path, constant, True)), jnp.asarray(load(path).y, jnp.float32)
+def rows(path: str, constant: float) -> jax.Array:
+    """Return rows on the device."""
+    return jnp.asarray(with_constant(path, constant, True))
 
 
 @lru_cache(maxsize=1)
@@ -46,19 +46,19 @@ def compiled(regression: bool, n: int, d: int, steps: int, batches: int, clip: f
     optimizer = optax.chain(optax.add_decayed_weights(l2), optax.sgd(rate, momentum=momentum if momentum else None))
 
     @jax.jit
-    def step(X, y, w, total, state, noise_state, indices, late):
+    def step(X, y, w, totals, state, noise_state, indices, late):
         summed = gradient(w, X[indices], y[indices], is_padding_example=indices < 0)
         noisy, noise_state = plan.noise_addition_transform.update(summed, noise_state)
         updates, state = optimizer.update(noisy, state, w)
         w = optax.apply_updates(w, updates)
-        return w, total + late * w, state, noise_state
+        return w, totals + late[:, None] * w, state, noise_state
 
     return plan, optimizer, step
 
 
-def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:
+def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
     """Train one model."""
-    X, y = rows(path, setting["constant"])
+    X, y = rows(path, setting["constant"]), jnp.asarray(centred(path, setting), jnp.float32)
     n, d = X.shape
     batches, momentum, clip = setting["batches"], setting["momentum"], setting["clip"]
     steps = batches * setting["epochs"]
@@ -66,19 +66,20 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
     plan, optimizer, step = compiled(
         job["task"] == "regression", n, d, steps, batches, clip, rate, momentum, setting["l2"], setting["sigma"]
     )
-    w = total = jnp.zeros(d, jnp.float32)
+    w, totals, starts = jnp.zeros(d, jnp.float32), jnp.zeros((len(AVERAGES), d), jnp.float32), average_starts(steps)
     state = optimizer.init(w)
     noise_state = (jax.random.key(seed), *plan.noise_addition_transform.init(w)[1:])
     expected = n / batches
     size = n if batches == 1 else expected + 5.0 * math.sqrt(expected)
     size = 512 * math.ceil(size / 512)
-    for taken, indices in enumerate(plan.batch_selection_strategy.batch_iterator(n, rng=seed), start=1):
+    for taken, indices in enumerate(plan.batch_selection_strategy.batch_iterator(n, rng=seed)):
         padded = batch_selection.pad_to_multiple_of(indices.astype(np.int32), size)
         if not len(padded):
             padded = np.full(size, -1, np.int32)
-        w, total, state, noise_state = step(X, y, w, total, state, noise_state, padded, float(2 * taken > steps))
-    result = np.asarray(total / (steps - steps // 2) if setting["average"] else w, dtype=np.float64)
-    return result[:-1], float(result[-1] * setting["constant"])
+        late = (taken >= starts).astype(np.float32)
+        w, totals, state, noise_state = step(X, y, w, totals, state, noise_state, padded, late)
+    found = np.asarray(totals, dtype=np.float64) / (steps - starts)[:, None]
+    return {share: (w[:-1], float(w[-1] * setting["constant"])) for share, w in zip(AVERAGES, found, strict=True)}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ loads them as its tutorials do, row by row from a TensorDataset, for the compari
 """
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import torch
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.job import AVERAGES, Models, average_starts, centred, run, with_constant
 from benchmarks.peers.tuning import Setting
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 class Table(Dataset):
@@ -37,11 +38,11 @@ class Table(Dataset):
         return self.X[chosen], self.y[chosen]
 
 
-def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:
+def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
     """Train one model."""
     torch.manual_seed(seed)
     X = torch.from_numpy(with_constant(path, setting["constant"], True))
-    y = torch.from_numpy(load(path).y.astype(np.float32))
+    y = torch.from_numpy(centred(path, setting).astype(np.float32))
     regression = job["task"] == "regression"
     model = torch.nn.Linear(X.shape[1], 1, bias=False)
     torch.nn.init.zeros_(model.weight)
@@ -61,8 +62,8 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
     )  # fmt: skip
     if len(loader) != setting["batches"]:
         raise RuntimeError(f"opacus makes {len(loader)} batches, not {setting['batches']}: the noise would be wrong")
-    steps = setting["batches"] * setting["epochs"]
-    taken, total, averaged = 0, torch.zeros(X.shape[1]), 0
+    starts = average_starts(setting["batches"] * setting["epochs"])
+    taken, totals, counts = 0, torch.zeros(len(starts), X.shape[1]), np.zeros(len(starts))
     for _ in range(setting["epochs"]):
         for rows, labels in loader:
             optimizer.zero_grad()
@@ -70,12 +71,12 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
             loss = 0.5 * (z - labels) ** 2 if regression else torch.nn.functional.softplus(-labels * z)
             loss.mean().backward()
             optimizer.step()
+            late = taken >= starts
+            totals[late] += model._module.weight.detach()[0]
+            counts += late
             taken += 1
-            if 2 * taken > steps:
-                total += model._module.weight.detach()[0]
-                averaged += 1
-    w = (total / averaged if setting["average"] else model._module.weight.detach()[0]).numpy().astype(np.float64)
-    return w[:-1], float(w[-1] * setting["constant"])
+    found = totals.numpy().astype(np.float64) / counts[:, None]
+    return {share: (w[:-1], float(w[-1] * setting["constant"])) for share, w in zip(AVERAGES, found, strict=True)}
 
 
 if __name__ == "__main__":

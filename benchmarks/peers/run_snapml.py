@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from snapml import LinearRegression, LogisticRegression
 
-from benchmarks.peers.job import load, run, with_constant
+from benchmarks.peers.job import Models, centred, entries, load, run, with_constant
 from benchmarks.peers.tuning import Setting
 
 
-def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[np.ndarray, float]:
+def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models:
     """Train one model; ``private: false`` is its stochastic coordinate descent, for the comparison of speed."""
-    known = load(path)
-    X, y = with_constant(path, setting["constant"], 2 * known.X.nnz > np.prod(known.X.shape)), known.y
+    y = centred(path, setting)
+    known = load(path).X
+    X = with_constant(path, setting["constant"], 2 * entries(known) > np.prod(known.shape))
     kind = LinearRegression if job["task"] == "regression" else LogisticRegression
     if not setting.get("private", True):
         model = kind(
@@ -25,7 +26,7 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
             n_jobs=setting.get("threads", 1),
         )  # fmt: skip
         w = np.ravel(model.fit(X, y).coef_)
-        return w[:-1], float(w[-1] * setting["constant"])
+        return {None: (w[:-1], float(w[-1] * setting["constant"]))}
     order = np.random.default_rng(seed).permutation(len(y))
     model = kind(
         privacy=True, dual=False, privacy_epsilon=job["epsilon"], eta=setting["eta"], grad_clip=setting["clip"],
@@ -33,12 +34,17 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> tuple[
         regularizer=setting["regularizer"], random_state=seed,
     )  # fmt: skip
     w = np.ravel(model.fit(X[order], y[order]).coef_)
-    return w[:-1], float(w[-1] * setting["constant"])
+    return {None: (w[:-1], float(w[-1] * setting["constant"]))}
 
 
 def space(job: dict[str, Any]) -> dict[str, Any]:
     """Return what is searched."""
-    X = load(job["data"][0]).X
+    X = load(job["tuning"]).X
+
+    def cost(setting: Setting) -> float:
+        """Return rough seconds of a fit."""
+        return 0.01 + setting["epochs"] * (10e-9 * entries(X) + 25e-9 * X.shape[1] * setting["batches"])
+
     return {
         "space": {
             "batches": (2, 5, 10, 20, 50, 100, 200, 500),
@@ -49,11 +55,10 @@ def space(job: dict[str, Any]) -> dict[str, Any]:
             "regularizer": (1e-3, 1e-1, 1.0, 10.0, 100.0, 1000.0),
         },
         "coarse": {"batches": (5, 50, 200), "epochs": (5, 20), "clip": (0.1, 1.0), "eta": (0.03, 0.3, 3.0)},
+        "frugal": {"epochs": (1, 2, 5, 10, 20, 40)},
         "default": {"constant": 0.3, "regularizer": 1.0},
-        "cost": lambda setting: setting["epochs"],
-        "allowed": lambda setting: (
-            10e-9 * X.nnz * setting["epochs"] + 25e-9 * X.shape[1] * setting["epochs"] * setting["batches"] <= 1.0
-        ),
+        "cost": cost,
+        "budget": 30.0,
     }
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sottovoce._numerics import Vector
+from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.kernels.binned import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -57,6 +57,7 @@ _CUT: Final = 1.5  # of phi
 _SPREAD: Final = 0.05  # variance of a row's term in the equations, for the sampling error
 _SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
 _LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
+_STEEPNESS: Final = (0.2, 0.35)  # of the equations, by row, in log slope and shift
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
 _LONGEST_LOSS: Final = 3.0  # of a row, in the comparison of candidates
 
@@ -90,9 +91,9 @@ def share_for(information: float) -> float:
 
     Their own noise costs about c / (share (mu n)^2) in log loss, and the share costs about share c' / (mu n) in that of
     the weights: the best share falls with the root of mu n. Its factor was measured by
-    ``benchmarks/central/calibration.py``.
+    ``benchmarks/central/calibration.py``. Where mu n is next to nothing, so is the share.
     """
-    return min(0.5, max(0.005, 1.5 / math.sqrt(information)))
+    return min(0.5, max(0.005, 1.5 / math.sqrt(information))) if information > 1e-3 else 0.0
 
 
 def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, precision: float) -> Prior:
@@ -107,7 +108,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     # the released value is about two standard deviations too large, and the constant column alone gives its square
     low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - RowUnit(1.0, facts.constant).entry ** 2)
     signal = (information / facts.adjacency.sum_factor) ** 2 * low
-    share = max(1, round(32.0 * signal / (signal + 100.0))) / 32.0 if signal > 1.0 else 2.0**-7
+    share = max(1, round(32.0 * signal / (signal + 150.0))) / 32.0 if signal > 1.0 else 2.0**-7
     shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
     return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift)
 
@@ -190,7 +191,7 @@ def _released(
     tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
     bits = round(math.log2(tick / _TICK))
     coarse = rounding_norm(len(design.matrix), tick) if bits else 0.0
-    mechanism = GridGaussian(gap + coarse, multiplier, tick)
+    mechanism = GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
     noisy, event = mechanism.release((design.matrix @ counts.ravel()) >> bits, noise)
     return noisy, mechanism.noise_std, event
 
@@ -284,10 +285,12 @@ def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fi
         slopes, shifts, log_prior = _grid(prior, centre, spread, middle, width)
         equations = _scores(np.exp(slopes), shifts) @ design.inverse
         left = equations @ noisy
-        sampling = _SPREAD * n_public * np.diag([0.5, 1.0][: left.shape[-1]])
-        covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2)) + sampling
-        solved = np.linalg.solve(covariance, left[..., None])[..., 0]
-        weight = log_prior - 0.5 * (left * solved).sum(axis=-1)
+        size = left.shape[-1]
+        covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2))
+        covariance += _SPREAD * n_public * np.diag([0.5, 1.0][:size])
+        # noise alone must not speak for any point: the same without a root there, as wide as the prior lets it be
+        reach = n_public * np.array([_STEEPNESS[0] * prior.slope_spread, _STEEPNESS[1] * prior.shift_spread])[:size]
+        weight = log_prior - 0.5 * (_squares(left, covariance) - _squares(left, covariance + np.diag(reach**2)))
         weight = np.exp(weight - weight.max())
         weight /= weight.sum()
         centre, spread = _mean_and_spread(weight.sum(axis=1), slopes, spread)
@@ -295,6 +298,11 @@ def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fi
     slope = math.exp(centre)
     losses = design.loss_of(slope, middle)
     return _Fit(slope, middle, float(losses @ noisy) / n_public, noise_std * float(np.linalg.norm(losses)) / n_public)
+
+
+def _squares(vectors: Vector, covariances: Vector) -> Vector:
+    """Return v' C^-1 v for each vector and covariance."""
+    return np.asarray((vectors * np.linalg.solve(covariances, vectors[..., None])[..., 0]).sum(axis=-1))
 
 
 def _mean_and_spread(weight: Vector, values: Vector, spread: float) -> tuple[float, float]:

@@ -27,9 +27,10 @@ __all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
+_HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 # names in the receipt
-_NORM: Final = "bound of nine rows in ten, in units of data_norm (noisy)"
+_NORM: Final = "bound of most rows, in units of data_norm (noisy)"
 _EIGENVALUE: Final = "lambda_max (noisy)"
 _LOCATION: Final = "label location, from the middle of the bounds (noisy)"
 _LABEL: Final = "label scale (noisy)"
@@ -52,7 +53,7 @@ class Scales:
 class ScaledPlan(Plan):
     """Plan of a solver that first releases lambda_max and, without a Lipschitz bound, two numbers on the labels."""
 
-    # Whether a bound that nine rows in ten keep is released first of all, and rows are shortened to it.
+    # Whether a bound that most rows keep is released first of all, and rows are shortened to it.
     estimates_norm: ClassVar[bool] = False
     # Whether lambda_max is released first.
     estimates_eigenvalue: ClassVar[bool] = True
@@ -97,7 +98,12 @@ class ScaledPlan(Plan):
         if given is not None:
             return given
         is_one = self.n_models == 1 and isinstance(self.loss, Logistic)
-        return share_for(self.mu * self.n_samples) if is_one else 0.0
+        return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
+
+    @property
+    def is_noisy(self) -> bool:
+        """False for budgets that hardly are any: a run then tends to the penalised optimum, length and all."""
+        return self.mu <= _HARDLY_ANY_NOISE
 
     def check_calibration(self, given: float | None) -> None:
         """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
@@ -143,7 +149,7 @@ class ScaledPlan(Plan):
     @property
     def scale_releases(self) -> tuple[str, ...]:
         """What is released of the scales, in words."""
-        norm = ("a bound that some nine rows in ten keep, noisy; longer rows were shortened to it",)
+        norm = ("a bound that most rows keep, noisy; longer rows were shortened to it",)
         eigenvalue = ("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",)
         labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
         return norm * self.estimates_norm + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels

@@ -21,6 +21,7 @@ ORDER = ["Parameters", "Attributes", "Raises", "Notes", "References", "Examples"
 # how many texts a name has among the central estimators, where they mean different things by it
 SEVERAL = {
     "epsilon": 2,  # of one fit, of a whole search
+    "alpha": 2,  # its default and what "auto" takes, for ridge and for classification
     "fit_intercept": 2,  # a constant column of a size that can be chosen, or of the size of the bound on entries
     "max_iter": 2,
     "tol": 2,

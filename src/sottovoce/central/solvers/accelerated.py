@@ -52,6 +52,7 @@ _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
 _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
+_FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
@@ -136,14 +137,16 @@ class AcceleratedPlan(SteppedPlan):
         return share, 5.0 / share
 
     def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / self.n_weights**0.125
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def _most(self, eigenvalue: float) -> float:
-        cap = float(_MAX_PASSES)
-        if not math.isfinite(self.loss.lipschitz):
-            cap = max(cap, min(self._wanted(eigenvalue) / _FEWER, float(_MAX_PASSES_SQUARED)))
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
-        return min(cap, 6.0 * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
+        cap, few = float(_MAX_PASSES), 6.0
+        if not math.isfinite(self.loss.lipschitz):
+            wanted = self._wanted(eigenvalue)
+            cap = max(cap, min(wanted / _FEWER, float(_MAX_PASSES_SQUARED)))
+            few *= math.sqrt(max(1.0, wanted / _MAX_PASSES))
+        return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
 
     def steps_for(self, scales: Scales) -> int:
         """Return the number of passes."""
@@ -162,14 +165,16 @@ class AcceleratedPlan(SteppedPlan):
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
         damping, share = self.damping(scales.eigenvalue), self._rule[0]
+        passes, condition = self.steps_for(scales), 1.0 + scales.eigenvalue / self.alpha_scaled
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
-        hurry = max(1.0, self._wanted(scales.eigenvalue) / self.steps_for(scales)) if self.n_passes is None else 1.0
-        if damping == 0.0:
-            # residuals beyond the scale of the labels could not be reached at all
-            longer = 1.0 if math.isfinite(self.loss.lipschitz) else hurry**2
-            return share * longer * scales.label / (1.0 + scales.eigenvalue / self.alpha_scaled)
-        first_step = damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
-        return min(share * hurry, _NO_CLIP) * first_step
+        hurry = max(1.0, self._wanted(scales.eigenvalue) / passes) if self.n_passes is None else 1.0
+        if damping > 0.0:
+            return min(share * hurry, _NO_CLIP) * damping * abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
+        if not math.isfinite(self.loss.lipschitz):
+            # acceleration carries a dual variable over some passes^2 / 6 steps
+            needed = _FARTHEST * 6.0 * condition / (share * passes**2)
+            share *= max(1.0, min(hurry**2, needed))
+        return share * scales.label / condition
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""

@@ -53,7 +53,6 @@ _SHARE: Final = 0.4  # the clip, over the first step
 _FACTOR: Final = 7.0  # in the number of passes
 _AVERAGED: Final = 0.6  # share of the released points, the last ones, that the model is averaged over
 _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
-_HARDLY_ANY_NOISE: Final = 10.0  # mu, of epsilon = 90 or so
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
 
@@ -85,14 +84,9 @@ class MultinomialPlan(ScaledPlan):
         self.check_given(whole_number, "n_passes", at_least=1)
 
     @property
-    def fits_length(self) -> bool:
-        """False for budgets that hardly are any, where the passes arrive at the penalised optimum by themselves."""
-        return self.mu <= _HARDLY_ANY_NOISE
-
-    @property
     def mu_length(self) -> float:
         """Gaussian-DP parameter of the length of the scores."""
-        return self.mu * math.sqrt(_LENGTH_SHARE) if self.fits_length else 0.0
+        return self.mu * math.sqrt(_LENGTH_SHARE) if self.is_noisy else 0.0
 
     @property
     def mu_steps(self) -> float:
@@ -113,7 +107,7 @@ class MultinomialPlan(ScaledPlan):
     @property
     def length_events(self) -> tuple[Event, ...]:
         """What the length of the scores will cost."""
-        return (length_event(self.mu_length),) if self.fits_length else ()
+        return (length_event(self.mu_length),) if self.is_noisy else ()
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
@@ -122,7 +116,7 @@ class MultinomialPlan(ScaledPlan):
             "mu for the length of rows": self.mu_norm,
             "mu for lambda_max": self.mu_scale,
             "mu for the passes, which train all classes jointly": self.mu_steps,
-            **({"mu for the length of the scores": self.mu_length} if self.fits_length else {}),
+            **({"mu for the length of the scores": self.mu_length} if self.is_noisy else {}),
         }
 
     def summary(self) -> dict[str, object]:
@@ -136,7 +130,7 @@ class MultinomialPlan(ScaledPlan):
             *self.scale_releases,
             "the weights of all classes after every pass (the model is an average of them)",
             "the number of passes",
-            *(("the length of the scores, from noisy sums of derivatives of the loss",) if self.fits_length else ()),
+            *(("the length of the scores, from noisy sums of derivatives of the loss",) if self.is_noisy else ()),
         )
 
     def passes_for(self, eigenvalue: float) -> int:
@@ -195,13 +189,12 @@ class MultinomialPlan(ScaledPlan):
             fit.progress(step + 1, n_passes)
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
         weights[:, : self.n_features] /= scales.norm
-        if not self.fits_length:
-            return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
-        length, _ = release_score_length(
-            whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
-            noise=fit.noise, team=fit.team,
-        )  # fmt: skip
-        weights *= length
+        if self.is_noisy:
+            length, _ = release_score_length(
+                whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+                noise=fit.noise, team=fit.team,
+            )  # fmt: skip
+            weights *= length
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:

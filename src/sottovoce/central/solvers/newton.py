@@ -12,8 +12,9 @@ With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerate
 
 D has the eigenvectors of the noisy matrix, with eigenvalues kept above a multiple of the edge of the spectrum of E:
 directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
-on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as the
-released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric of D).
+on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as
+the released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric
+of D).
 
 The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
 sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
@@ -59,7 +60,8 @@ _GRAM_SHARE: Final = 0.1  # of mu^2
 _PASSES: Final = 8  # after the one for the labels, while mu n / d is below the next number
 _SOME: Final = 20.0
 _MANY: Final = 1000.0  # mu n / d from which the clips grow
-_MORE_PASSES: Final = 1.5  # for each factor of e above it
+_MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
+_MOST_PASSES: Final = 24
 _FIRST_CLIP: Final = 0.1
 _CLIP: Final = 0.15
 _MOST_CLIP: Final = 0.5
@@ -166,8 +168,8 @@ class NewtonPlan(ScaledPlan):
     def clips(self) -> tuple[float, ...]:
         """Bounds on a row's term, pass by pass; they follow from public facts."""
         growth = (1.0 + self.information / _MANY) ** 0.25
-        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME))
-        n_passes = self.n_passes if self.n_passes is not None else round(_PASSES + more) + 1
+        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
+        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
         # with many passes the last clips stay wide enough for rows to move
         start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
         unit = 2.0 * self.slope

@@ -28,7 +28,7 @@ References
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -48,6 +48,7 @@ from sottovoce.central.distances import (
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
+from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
@@ -59,6 +60,7 @@ __all__ = ["MAX_WEIGHTS", "RefinementPlan"]
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
+_LENGTH: Final = 0.01  # of the rows
 _LOCATION: Final = 0.02
 _DISTANCES: Final = 0.02  # of the labels
 _RESIDUALS: Final = 0.05  # of the residuals
@@ -72,6 +74,7 @@ _REACH: Final = 10.0  # T passes reach eigenvalues down to this over T^2, of the
 _SHORTEST: Final = 1e-4  # mean square of the norms of rows: fewer would be noise
 
 # names in the receipt
+_NORM: Final = "bound of most rows, in units of data_norm (noisy)"
 _MEDIAN: Final = "label location, from the middle of the bounds (noisy)"
 _CLIPS: Final = ("clip of the residuals in the first passes", "clip of the residuals in the others")
 
@@ -122,7 +125,7 @@ class RefinementPlan(Plan):
     @property
     def mu_passes(self) -> float:
         """Gaussian-DP parameter that is left for all passes together."""
-        return self.mu * math.sqrt(1.0 - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM)
+        return self.mu * math.sqrt(1.0 - _LENGTH - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM)
 
     @property
     def passes(self) -> int:
@@ -146,6 +149,7 @@ class RefinementPlan(Plan):
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return (
+            "a bound that most rows keep, noisy; longer rows were shortened to it",
             *(("location of the labels (a median), noisy",) * self.is_located),
             "X'X of the scaled rows, noisy",
             "histograms of the signed distances of labels from the location and, later, from predictions, noisy",
@@ -156,6 +160,7 @@ class RefinementPlan(Plan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
+            "mu for the length of rows": self._share(_LENGTH),
             "mu for the location of the labels": self._share(_LOCATION) if self.is_located else 0.0,
             "mu for X'X": self._share(_GRAM),
             "mu for the distances of labels and residuals": self._share(_DISTANCES + _RESIDUALS),
@@ -169,6 +174,7 @@ class RefinementPlan(Plan):
         one = GaussianEvent(self.multiplier)
         rest = self.passes - self.first_passes
         return compose(
+            norm_counts(self._share(_LENGTH)),
             *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
             self.gram_mechanism.event,
             histogram_mechanism(self.adjacency, self._share(_DISTANCES)).event,
@@ -193,7 +199,8 @@ class RefinementPlan(Plan):
     def train(self, fit: Fit) -> Solution:
         """Release what the plan says, in its order, and average the last weights."""
         self.settle()
-        location = 0.0
+        norm, _ = release_row_norm(fit.rows, n_public=self.n_samples, mu=self._share(_LENGTH), noise=fit.noise)
+        fit, location = replace(fit, rows=fit.rows.shortened(norm)), 0.0
         if self.is_located:
             assert self.label_bound is not None
             location, _ = release_location(
@@ -211,9 +218,10 @@ class RefinementPlan(Plan):
         residuals = labels - fit.rows.margins(path.point, fit.team)
         clips.append(self._clip(fit, residuals, 2.0 * widest, _RESIDUALS, filtered))
         path.follow(self.passes - self.first_passes, clips[1])
-        return Solution(
-            path.average[None, :], self.passes, self.event, self._chosen(location, clips[0], clips[1]), offset=location
-        )
+        weights = path.average[None, :].copy()
+        weights[:, : self.n_features] /= norm
+        chosen = self._chosen(norm, location, clips[0], clips[1])
+        return Solution(weights, self.passes, self.event, chosen, offset=location)
 
     def _clip(self, fit: Fit, distances: Vector, widest: float, share: float, filtered: "_Filter") -> float:
         """Release a histogram of distances, and return the clip that it asks for."""
@@ -230,17 +238,17 @@ class RefinementPlan(Plan):
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan; of the released values, that a run can have chosen them. See `Plan.run`."""
         assert self.label_bound is not None
-        location = 0.0
+        norm, location = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0), 0.0
         if self.is_located:
             location = number(_MEDIAN, released.get(_MEDIAN), at_least=-self.label_bound, at_most=self.label_bound)
         clips = [number(name, released.get(name), above=0.0) for name in _CLIPS]
         for clip, factor in zip(clips, (1.0, 2.0), strict=True):
             if not np.any(np.isclose(clip, clip_grid(factor * self._widest(location)), rtol=1e-9, atol=0.0)):
                 raise ParameterError(f"a clip of {clip!r} is none that follows from the location of the labels.")
-        return self.event, self._chosen(location, clips[0], clips[1])
+        return self.event, self._chosen(norm, location, clips[0], clips[1])
 
-    def _chosen(self, location: float, first: float, second: float) -> dict[str, object]:
-        return {**({_MEDIAN: location} if self.is_located else {}), _CLIPS[0]: first, _CLIPS[1]: second}
+    def _chosen(self, norm: float, location: float, first: float, second: float) -> dict[str, object]:
+        return {_NORM: norm, **({_MEDIAN: location} if self.is_located else {}), _CLIPS[0]: first, _CLIPS[1]: second}
 
 
 class _Filter:

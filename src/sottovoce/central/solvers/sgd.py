@@ -7,6 +7,12 @@ Step t samples each row with probability q = L / n on its own, clips each gradie
 divided by the *expected* batch size L, because the realised one is secret, with the step of the L2 term implicit (it is
 a function of w, which is public, and the step stays bounded for every eta). The model is the average of the last w's.
 
+Where nothing is given, C, eta, T and L follow from public facts. T steps of learning rate eta move w by at most
+P = eta T C, and their noise has standard deviation P / (mu n) in each direction, however P is divided into steps. So
+P = c mu n, whatever the number of weights; c, and C as a share of the bound on |l'| (of the scale of the labels), were
+taken from what tuning chose on public tables. C grows to the whole bound with mu n, so that no clip stays where there
+is no noise to avoid. ``docs/guide/solvers.md`` says how near a tuned run this comes.
+
 Privacy: ``docs/privacy/dp_sgd.md``. Differences from the paper [1]_: Poisson samples, as its accountant assumes; the
 budget is kept by privacy loss distributions in place of the moments accountant; noise on a grid; averaging.
 
@@ -36,14 +42,23 @@ from sottovoce.randomness import Purpose
 
 __all__ = ["PlainSGDPlan", "SGDPlan"]
 
-_MIN_STEPS: Final = 50
+_MIN_STEPS: Final = 400
 _MAX_STEPS: Final = 10_000
+_PATH: Final = 2.0  # c, for losses with a bound on |l'|
+_PATH_SQUARED: Final = 0.75
+_WIDE: Final = 1000.0  # weights beyond which the path is shorter and the clip smaller
+_CLIP: Final = 0.5  # of the bound on |l'|, or of the released scale of the labels
+_PLENTY_OF_ROWS: Final = 40_000.0  # mu n beyond which nothing needs a smaller clip than the loss asks for
 _PLENTY: Final = 2.0  # noise multiplier of a step beyond which larger batches save hardly any noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class SGDPlan(SampledPlan, FirstOrderPlan):
-    """Plan of DP-SGD; with batches of all rows nothing is sampled, and the account is exact Gaussian DP."""
+    """Plan of DP-SGD; with batches of all rows nothing is sampled, and the account is exact Gaussian DP.
+
+    Without `clipping_norm`, C is half the bound on |l'|, or half the released scale of the labels; less for wide tables
+    and more, up to the whole bound, where mu n is large.
+    """
 
     solver = "sgd"
     mechanism = "DP-SGD: adaptive composition of Poisson-subsampled Gaussian mechanisms on a grid"
@@ -58,6 +73,32 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
                 "there is no tight accountant for replacing a row under Poisson sampling here; got 'replace-one'. Give "
                 "solver_options={'batch_size': n_samples}, or use solver='scd'."
             )
+
+    @property
+    def horizon(self) -> float:
+        """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough."""
+        factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
+        path = factor * math.pow(self._width, 0.125) * self.mu_model * self.n_samples
+        return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
+
+    @property
+    def _width(self) -> float:
+        """At most 1; smaller for wide tables."""
+        return min(1.0, _WIDE / self.n_weights)
+
+    @property
+    def _share_of_bound(self) -> float:
+        """C over the bound on |l'|, or over the scale of the labels."""
+        most = 1.0 if math.isfinite(self.loss.lipschitz) else math.inf
+        return min(most, max(_CLIP * math.pow(self._width, 0.25), self.mu_model * self.n_samples / _PLENTY_OF_ROWS))
+
+    def clip_for(self, scales: Scales) -> float:
+        """Return C."""
+        if self.clipping_norm is not None:
+            return super().clip_for(scales)
+        if math.isfinite(self.loss.lipschitz):
+            return self._share_of_bound * self.loss.lipschitz
+        return min(self._share_of_bound * scales.label, self.label_bound or math.inf)
 
     @property
     def _wanted_steps(self) -> int:

@@ -1,0 +1,108 @@
+"""Newton steps beside the passes of DP-SCD: accuracy, log loss, AUC, passes and seconds.
+
+    python -m benchmarks.central.newton [--docs] [--quick] [--only a9a,w8a] [--splits 5]
+
+Real sets of two classes from the half that rules may be chosen on (``benchmarks/sets.py``; delta = 1e-5), and a made-up
+table of 400,000 x 90 (delta = 1e-6). Both solvers get the same splits and seeds; the differences are paired. Nothing is
+tuned; the clips, the number of passes, the least eigenvalue and the penalty of `newton` were chosen on these sets.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
+
+import sottovoce as sv
+from benchmarks.common import DOCS, EPSILONS, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.sets import split
+from sottovoce.exceptions import PrivacyWarning
+
+SETS = ("german", "mushrooms", "phishing", "a9a", "w8a")
+MADE_UP = "400,000 x 90"
+SOLVERS = ("scd", "newton")
+HEAD = (
+    "data", "epsilon", "mu n / d", "accuracy", "difference", "log loss", "AUC", "passes", "seconds",
+)  # fmt: skip
+
+
+def made_up(n, n_test, d=90):
+    """Rows of norm 1 with columns of different sizes, labels from a logistic model."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((n + n_test, d), dtype=np.float32) * np.linspace(2.0, 0.3, d, dtype=np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    w = rng.standard_normal(d)
+    margins = X @ (w * (55.0 / np.linalg.norm(w)))
+    y = np.where(rng.random(n + n_test) < 1.0 / (1.0 + np.exp(-margins)), 1.0, -1.0)
+    return X[:n], y[:n], X[n:], y[n:], {"data_norm": 1.0, "classes": [-1.0, 1.0]}
+
+
+def measure(part, solver, epsilon, delta, seed):
+    """Return accuracy, log loss, AUC, passes and seconds of a fit."""
+    X, y, X_test, y_test, public = part
+    model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, solver=solver, random_state=seed, **public)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # many fits on the same table
+        model.fit(X, y)
+    seconds = time.perf_counter() - start
+    of_second = model.predict_proba(X_test)[:, 1]
+    positive = y_test == public["classes"][1]
+    return (
+        model.score(X_test, y_test), log_loss(positive, of_second), roc_auc_score(positive, of_second), model.n_iter_,
+        seconds,
+    )  # fmt: skip
+
+
+def information(part, epsilon, delta):
+    """Return mu n over the number of weights, as the solver counts them."""
+    X, *_, public = part
+    model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, solver="newton", **public)
+    return sv.plan(model, *X.shape).information
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", help="names of sets, by commas")
+    parser.add_argument("--splits", type=int, default=5)
+    given = parser.parse_args()
+    count = 1 if given.quick else given.splits
+    names = parts_at_hand((MADE_UP,), SETS[:2] if given.quick else SETS)
+    names = [name for name in names if given.only is None or name in given.only.split(",")]
+    results, rows = {}, []
+    for name in names:
+        big = name == MADE_UP
+        delta, seeds = (1e-6, range(1)) if big else (1e-5, range(count))
+        parts = [made_up(20_000 if given.quick else 400_000, 60_000)] if big else [split(name, seed) for seed in seeds]
+        for epsilon in EPSILONS[::3] if given.quick else EPSILONS:
+            for solver in SOLVERS:  # compiles
+                if epsilon == EPSILONS[0]:
+                    measure((parts[0][0][:500], parts[0][1][:500], *parts[0][2:]), solver, epsilon, delta, 0)
+            found = {
+                solver: np.array([measure(part, solver, epsilon, delta, seed)
+                                  for part, seed in zip(parts, seeds, strict=True)])
+                for solver in SOLVERS
+            }  # fmt: skip
+            mean = {solver: values.mean(axis=0) for solver, values in found.items()}
+            gained = 100.0 * (found["newton"] - found["scd"])[:, 0]
+            error = f" ± {gained.std(ddof=1) / len(gained) ** 0.5:.2f}" if len(gained) > 1 else ""
+            each = information(parts[0], epsilon, delta)
+            results[f"{name} {epsilon:g}"] = {
+                "mu n / d": each, **{solver: values.tolist() for solver, values in found.items()}
+            }  # fmt: skip
+            pairs = [
+                " / ".join(f"{mean[solver][place]:.{digits}f}" for solver in SOLVERS)
+                for place, digits in ((0, 4), (1, 3), (2, 4), (3, 0), (4, 2))
+            ]
+            rows.append((
+                name, f"{epsilon:g}", f"{each:.3g}", pairs[0], f"{gained.mean():+.2f}{error}", *pairs[1:],
+            ))  # fmt: skip
+            print(*rows[-1], sep="  ", flush=True)
+    show(f"scd / newton, means of {count} splits", HEAD, rows, width=150)
+    keep("newton", results)
+    if given.docs:
+        write_tables(DOCS / "guide" / "solvers.md", {"newton": (HEAD, rows)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What one row, or two, can do to the sums that slope and shift are made of: at most what the mechanism was told."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.central import calibration
+from sottovoce.central.calibration import Prior
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+TEAM = Team(1, None)
+wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+def released_exactly(rows, y, w, adjacency, multiplier, prior, patch):
+    seen = []
+
+    def record(self, ticks, noise):
+        seen.append((ticks.astype(np.float64) * self.tick, self.l2_sensitivity))
+        return ticks.astype(np.float64) * self.tick, self.event
+
+    patch.setattr(GridGaussian, "release", record)
+    design = calibration._design(prior)
+    counts = calibration._counted(rows, y, [w], TEAM)[0]
+    calibration._released(design, counts, multiplier, adjacency, np.random.default_rng(0))
+    return seen[0]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@settings(max_examples=60, deadline=None)
+@given(
+    row=st.lists(st.one_of(wild, st.floats(-3, 3, width=32)), min_size=3, max_size=3),
+    other=st.lists(st.one_of(wild, st.floats(-3, 3, width=32)), min_size=3, max_size=3),
+    labels=st.tuples(st.sampled_from([-1.0, 1.0]), st.sampled_from([-1.0, 1.0])),
+    weights=st.lists(st.one_of(wild, st.floats(-20, 20)), min_size=4, max_size=4),
+    adjacency=st.sampled_from(list(Adjacency)),
+    exponent=st.floats(-3.0, 13.0),
+    share=st.sampled_from([1, 16, 32]),
+)
+def test_rows_move_the_sums_by_at_most_the_sensitivity(sparse, row, other, labels, weights, adjacency, exponent, share):
+    prior = Prior(0.7 * share / 32, 0.45, 1.3 - share / 32)
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(7, 3))
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    tables = [np.vstack([base, [row]]), np.vstack([base, [other]]) if replaced else base]
+    sums = []
+    with pytest.MonkeyPatch.context() as patch:
+        for X, label in zip(tables, labels, strict=True):
+            rows = make_rows(sp.csr_array(X) if sparse else X, data_norm=1.0, constant=0.2, names=None, team=TEAM)
+            y = np.append(np.ones(7), label)[: len(X)]
+            found = released_exactly(rows, y, np.array(weights), adjacency, 10.0**exponent, prior, patch)
+            sums.append(found)
+    (first, told), (second, again) = sums
+    assert told == again  # the noise does not depend on the table
+    assert np.isfinite(first).all()
+    assert np.linalg.norm(first - second) <= told * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_bound_is_nearly_reached(adjacency):
+    prior = Prior(0.7, 0.45, 0.25)
+    largest = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        for w in np.linspace(-14, 14, 29):
+            found = []
+            for X, y in (([[0.5], [1.0]], [1.0, 1.0]), ([[0.5], [-1.0]], [1.0, 1.0])):
+                shown = slice(0, 1) if adjacency is not Adjacency.REPLACE_ONE and found else slice(0, 2)
+                rows = make_rows(np.array(X)[shown], data_norm=1.0, constant=0.0, names=None, team=TEAM)
+                one = released_exactly(rows, np.array(y)[shown], np.array([w]), adjacency, 10.0, prior, patch)
+                found.append(one)
+            largest = max(largest, float(np.linalg.norm(found[0][0] - found[1][0])) / found[0][1])
+    assert 0.6 < largest <= 1.0 if adjacency is Adjacency.REPLACE_ONE else 0.95 < largest <= 1.0

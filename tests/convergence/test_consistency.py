@@ -1,0 +1,84 @@
+"""Private fits tend to the exact one: at epsilon = 10,000 the objective is within 0.1 % of the optimum.
+
+Every solver, loss and made-up table is here. Where the law does not hold, the excess that was measured is the bound,
+and the reason stands beside it:
+
+* ``"scd"`` and ``"minibatch-scd"`` for classification: clips and the cap on passes leave rows short of their dual
+  variables where alpha is small, and for the hinge where classes are unbalanced;
+* ``"objective"`` for the hinge trains a smoothed loss;
+* ``"sgd"``, ``"primal-scd"``: a fixed horizon and clip, for comparison only;
+* ``"seq-scd"``, ``"paper-scd"``: a fixed clip, a single epoch or few; they are reproductions and tend nowhere near.
+"""
+
+import pytest
+
+from sottovoce.estimators._solvers import SOLVERS
+from support.consistency import TABLES, excess
+
+LAW = 1e-3
+# solver: {(loss, table): what was measured, some 1.5 times}
+BOUNDS = {
+    "auto": {
+        ("logistic", "small alpha"): 0.027,
+        ("hinge", "unbalanced classes"): 0.032,
+        ("hinge", "small alpha"): 0.25,
+    },
+    "scd": {
+        ("logistic", "small alpha"): 0.027,
+        ("hinge", "unbalanced classes"): 0.032,
+        ("hinge", "small alpha"): 0.25,
+    },
+    "minibatch-scd": {
+        ("squared", "small alpha, skewed labels"): 0.03,
+        ("logistic", "small alpha"): 0.64,
+        ("hinge", "separable"): 0.0026,
+        ("hinge", "small alpha"): 0.25,
+    },
+    "objective": {
+        ("hinge", "plain"): 0.15,
+        ("hinge", "unbalanced classes"): 0.5,
+        ("hinge", "separable"): 0.19,
+        ("hinge", "short rows"): 0.13,
+        ("hinge", "small alpha"): 0.15,
+    },
+    "sgd": {
+        ("squared", "skewed labels"): 0.01,
+        ("squared", "short rows"): 0.0032,
+        ("squared", "small alpha, skewed labels"): 0.01,
+        ("hinge", "unbalanced classes"): 0.0029,
+        ("hinge", "separable"): 0.004,
+        ("hinge", "short rows"): 0.0019,
+    },
+    "primal-scd": {
+        ("squared", "skewed labels"): 0.0053,
+        ("squared", "short rows"): 1.3,
+        ("squared", "small alpha, skewed labels"): 0.0053,
+        ("logistic", "unbalanced classes"): 0.095,
+        ("logistic", "separable"): 0.4,
+        ("logistic", "short rows"): 0.26,
+        ("hinge", "plain"): 0.0057,
+        ("hinge", "unbalanced classes"): 0.0034,
+        ("hinge", "separable"): 1.2,
+        ("hinge", "short rows"): 0.91,
+        ("hinge", "small alpha"): 0.0061,
+    },
+}
+NOWHERE = {"seq-scd": 7.0, "paper-scd": 700.0}  # the largest excess over all losses and tables
+LOSSES = {"objective": ("logistic", "hinge"), "adassp": ("squared",), "refinement": ("squared",)}
+SLOW = ("minibatch-scd", "objective", "sgd")  # their noise takes seconds to calibrate
+CASES = [
+    pytest.param(
+        solver, loss, table, id=f"{solver}, {loss}, {table}", marks=[pytest.mark.slow] if solver in SLOW else []
+    )
+    for solver in SOLVERS
+    for loss in LOSSES.get(solver, tuple(TABLES))
+    for table in TABLES[loss]
+]
+
+
+@pytest.mark.parametrize(("solver", "loss", "table"), CASES)
+@pytest.mark.filterwarnings("ignore::sottovoce.exceptions.SottovoceWarning")
+def test_a_private_fit_tends_to_the_exact_one(solver, loss, table):
+    bound = NOWHERE.get(solver, BOUNDS.get(solver, {}).get((loss, table), LAW))
+    found = excess(loss, table, solver)
+    assert -1e-6 <= found <= bound

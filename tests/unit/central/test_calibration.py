@@ -1,0 +1,206 @@
+"""Slope and shift of finished weights: right where there is no noise, harmless where there is nothing but noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import sottovoce as sv
+from sottovoce.central import calibration
+from sottovoce.central.calibration import Prior, calibrate, share_for
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent
+
+TEAM = Team(1, None)
+PRIOR = Prior(0.7, 0.45, 0.25)
+
+
+def rows_and_weights(n, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((n, 6)) / 4).astype(dtype)
+    rows = make_rows(X, data_norm=1.0, constant=0.2, names=None, team=TEAM)
+    return rows, 5.0 * rng.standard_normal(7), rng
+
+
+def run(rows, y, candidates, mu, **changed):
+    options = {
+        "adjacency": Adjacency.ZERO_OUT, "n_public": rows.n_samples, "prior": PRIOR,
+        "noise": np.random.default_rng(1), "team": TEAM,
+    }  # fmt: skip
+    return calibrate(rows, y, candidates, mu=mu, **{**options, **changed})
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(0.4, 0.3), (1.0, -0.5), (0.7, 0.0)])
+def test_without_noise_the_truth_is_found(slope, shift):
+    rows, w, rng = rows_and_weights(100_000)
+    z = rows.margins(w, TEAM)
+    y = np.where(rng.random(len(z)) < expit(slope * z + shift), 1.0, -1.0)
+    found = run(rows, y, [w], 100.0)
+    assert found.slope == pytest.approx(slope, rel=0.03)
+    assert found.shift == pytest.approx(shift, abs=0.04)
+    again = rows.margins(found.applied(w, rows.constant), TEAM)
+    np.testing.assert_allclose(again, found.slope * z + found.shift, atol=1e-9)
+
+
+def test_with_noise_alone_the_prior_is_left():
+    rows, w, _ = rows_and_weights(50)
+    found = run(rows, np.ones(50), [w], 1e-6)
+    assert found.slope == pytest.approx(PRIOR.slope, rel=1e-3)
+    assert found.shift == pytest.approx(0.0, abs=1e-3)
+
+
+def test_the_base_rate_is_learnt_where_the_weights_know_nothing():
+    rows, w, rng = rows_and_weights(20_000)
+    y = np.where(rng.random(20_000) < 0.2, 1.0, -1.0)
+    found = run(rows, y, [w], 0.1, prior=Prior(0.01, 0.7, 1.3))
+    assert found.slope < 0.02
+    assert found.shift == pytest.approx(math.log(0.2 / 0.8), abs=0.1)
+
+
+def test_the_better_candidate_is_chosen_and_the_first_unless_another_is_clearly_better():
+    rows, w, rng = rows_and_weights(20_000)
+    z = rows.margins(w, TEAM)
+    y = np.where(rng.random(len(z)) < expit(z), 1.0, -1.0)
+    other = w + 5.0 * rng.standard_normal(len(w))
+    assert run(rows, y, [other, w], 1.0).chosen == 1
+    assert run(rows, y, [w, other], 1.0).chosen == 0
+    assert run(rows, y, [w, w], 1.0).chosen == 0
+    assert run(rows, y, [other, w], 1e-6).chosen == 0
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_candidates_share_what_is_spent(adjacency):
+    rows, w, _ = rows_and_weights(50)
+    found = run(rows, np.ones(50), [w, w, w, w], 0.3, adjacency=adjacency)
+    assert found.events == (GaussianEvent(2.0 / 0.3),) * 4
+    assert sum(event.noise_multiplier**-2 for event in found.events) == pytest.approx(0.3**2)
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-3, 1e3])
+def test_any_budget_makes_finite_numbers(mu):
+    rows, w, _ = rows_and_weights(50)
+    for weights in (w, 1e300 * w, np.zeros(7)):
+        found = run(rows, np.ones(50), [weights], mu)
+        assert 0.0 < found.slope < math.inf
+        assert math.isfinite(found.shift)
+
+
+def test_threads_and_ranges_change_nothing():
+    rows, w, _ = rows_and_weights(5000)
+    y = np.where(np.arange(5000) % 3 == 0, 1.0, -1.0)
+    assert run(rows, y, [w], 0.5) == run(rows, y, [w], 0.5, team=Team(3, None))
+
+
+def test_no_column_is_longer_than_one():
+    for share in (1, 8, 16, 32):
+        design = calibration._design(Prior(0.7 * share / 32, 0.45, 1.3 - share / 32))
+        lengths = np.linalg.norm(design.matrix / calibration._FINE, axis=0)
+        assert lengths.max() <= design.longest <= 1.0
+        gaps = np.linalg.norm(design.matrix[:, :, None] - design.matrix[:, None, :], axis=0) / calibration._FINE
+        assert gaps.max() <= design.widest_gap * (1 + 1e-12)
+        assert 1.0 < design.widest_gap <= 2.0
+
+
+def test_the_matrix_has_less_noise_than_a_histogram():
+    design = calibration._design(PRIOR)
+    scores = calibration._scores(np.array([0.5, 1.0]), np.array([-0.2, 0.2]))
+    histogram = (scores**2).sum()
+    assert ((scores @ design.inverse) ** 2).sum() < 0.25 * histogram
+
+
+def test_the_share_falls_with_the_information():
+    shares = [share_for(mu_n) for mu_n in (0.1, 1.0, 100.0, 1e4, 1e9)]
+    assert share_for(1e-4) == 0.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == 0.5
+    assert shares[-1] == 0.005
+
+
+# --- as a part of fits
+
+
+def table(n=600):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(rng.random(n) < expit(4 * X[:, 0] - 1), 1, -1)
+
+
+def model(**changed):
+    return sv.DPLogisticRegression(
+        **{"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "classes": [-1, 1], "random_state": 0, **changed}
+    )
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_model_is_the_calibrated_one(intercept):
+    X, y = table()
+    fixed = {"n_passes": 30, "calibration_share": 0.1}
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = calibration.Calibration.applied
+        patch.setattr(
+            calibration.Calibration,
+            "applied",
+            lambda self, w, constant: (seen.append(w.copy()), original(self, w, constant))[1],
+        )
+        fitted = model(solver_options=fixed, fit_intercept=intercept).fit(X, y)
+    (slope,) = fitted.guarantee_.parameters["slopes of the calibration (noisy)"]
+    (shift,) = fitted.guarantee_.parameters["shifts of the calibration (noisy)"]
+    unit = math.sqrt(1.04) if intercept else 1.0
+    np.testing.assert_allclose(fitted.coef_[0], slope * seen[0][:5] / unit, rtol=1e-12)
+    if intercept:
+        assert fitted.intercept_[0] == pytest.approx(slope * seen[0][5] * 0.2 / unit + shift)
+    else:
+        assert shift == fitted.intercept_[0] == 0.0
+
+
+def test_a_share_of_zero_switches_it_off():
+    X, y = table()
+    off = model(solver_options={"calibration_share": 0.0}).fit(X, y).guarantee_.parameters
+    assert off["mu for slopes and shifts"] == 0.0
+    assert "slopes of the calibration (noisy)" not in off
+
+
+def test_only_one_logistic_model_is_calibrated_unless_asked():
+    assert sv.plan(model(), 600, 5).share_of_calibration > 0.0
+    assert sv.plan(model(classes=[1, 2, 3]), 600, 5).share_of_calibration == 0.0
+    svc = sv.DPLinearSVC(epsilon=5.0, delta=1e-5, data_norm=1.0, classes=[-1, 1], solver="scd")
+    assert sv.plan(svc, 600, 5).share_of_calibration == 0.0
+    asked = svc.set_params(solver_options={"calibration_share": 0.1})
+    assert sv.plan(asked, 600, 5).share_of_calibration == 0.1
+
+
+def test_ridge_has_nothing_to_calibrate():
+    ridge = sv.DPRidge(epsilon=1.0, delta=1e-5, data_norm=1.0, label_bounds=(-1, 1))
+    with pytest.raises(ParameterError, match="calibration_share must be 0 or None for the squared"):
+        sv.plan(ridge.set_params(solver_options={"calibration_share": 0.1}), 600, 5)
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, "all"])
+def test_the_share_is_checked(share):
+    with pytest.raises(ParameterError, match="calibration_share"):
+        sv.plan(model(solver_options={"calibration_share": share}), 600, 5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"slopes of the calibration (noisy)": [1.0, 2.0]},
+        {"slopes of the calibration (noisy)": [-1.0]},
+        {"slopes of the calibration (noisy)": [math.nan]},
+        {"shifts of the calibration (noisy)": "0"},
+        {"shifts of the calibration (noisy)": None},
+    ],
+)
+def test_a_receipt_with_other_numbers_is_no_run(changed):
+    X, y = table()
+    plan = sv.plan(model(), *X.shape)
+    parameters = model().fit(X, y).guarantee_.parameters
+    plan.run(parameters)
+    with pytest.raises(ParameterError):
+        plan.run({**parameters, **changed})

@@ -1,0 +1,118 @@
+"""The solver "refinement": what its path tends to, what it takes and refuses, the clip that a histogram asks for."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sottovoce as sv
+from sottovoce.central.distances import Distances, clip_grid, release_distances
+from sottovoce.central.solvers.refinement import MAX_WEIGHTS, RefinementPlan
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.adjacency import Adjacency
+from support.noise import switch_off_gaussians
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (4000, 3))
+Y = np.clip(X @ [1.0, -0.5, 0.0] + 1.0 + 0.2 * rng.normal(size=4000), -5.0, 5.0)
+CLIPS = ("clip of the residuals in the first passes", "clip of the residuals in the others")
+
+
+def ridge(**changed):
+    return sv.DPRidge(**{
+        "epsilon": 2.0, "delta": 1e-6, "data_norm": 3**0.5, "label_bounds": (-5.0, 5.0), "random_state": 0, **changed,
+    })  # fmt: skip
+
+
+def closed_form(X, y, alpha, *, centre, scaling=0.2, norm=3**0.5):
+    U = np.column_stack([X / norm, np.full(len(X), scaling)])
+    w = np.linalg.solve(U.T @ U + alpha * len(X) * np.eye(U.shape[1]), U.T @ (y - centre))
+    return w[:-1] / norm, w[-1] * scaling + centre
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("alpha", [1e-6, 0.3])
+def test_without_noise_it_ends_at_the_optimum(alpha, sparse, monkeypatch):
+    switch_off_gaussians(monkeypatch)
+    model = ridge(solver="refinement", alpha=alpha, epsilon=100.0).fit(sp.csr_array(X) if sparse else X, Y)
+    centre = model.guarantee_.parameters["label location, from the middle of the bounds (noisy)"]
+    coef, intercept = closed_form(X, Y, alpha, centre=centre)
+    np.testing.assert_allclose(model.coef_, coef, atol=2e-5)
+    assert model.intercept_ == pytest.approx(intercept, abs=2e-5)
+
+
+def test_auto_takes_it_where_the_matrix_is_seen():
+    seen = sv.plan(ridge(), 4000, 3)
+    assert isinstance(seen, RefinementPlan)
+    assert "mu n / d^1.5 = " in seen.choice
+    assert sv.plan(ridge(epsilon=0.1), 100, 3).solver == "scd"
+    assert sv.plan(ridge(epsilon=1e3), 10**5, 2000).solver == "scd"
+    assert sv.plan(ridge(solver_options={"n_passes": 30}), 4000, 3).solver == "scd"
+    assert sv.plan(sv.DPLogisticRegression(epsilon=2.0, delta=1e-6, data_norm=1.0), 4000, 3).solver != "refinement"
+
+
+def test_the_penalty_follows_solver_and_rows():
+    assert sv.plan(ridge(), 4000, 3).alpha == 0.05 / 4000
+    assert sv.plan(ridge(solver="scd"), 4000, 3).alpha == 1e-4
+    assert sv.plan(ridge(alpha=0.01), 4000, 3).alpha == 0.01
+    assert sv.plan(ridge(epsilon=math.inf), 4000, 3).alpha == 0.05 / 4000
+    assert sv.plan(ridge(delta=1e-10), 10**9, 3).alpha == 1e-8
+
+
+def test_its_refusals():
+    with pytest.raises(ParameterError, match=r"needs the squared loss; got 'logistic'. Use DPRidge"):
+        sv.plan(sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, solver="refinement"), 100, 3)
+    with pytest.raises(ParameterError, match=r"takes at most 4096 weights.*Use solver='scd'"):
+        sv.plan(ridge(solver="refinement"), 100, MAX_WEIGHTS)
+    with pytest.raises(ParameterError, match="n_passes"):
+        sv.plan(ridge(solver="refinement", solver_options={"n_passes": 0}), 100, 3)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.0, 1.0, math.inf])
+def test_a_receipt_with_a_clip_that_is_on_no_grid_is_none(wrong):
+    plan = sv.plan(ridge(solver="refinement"), 4000, 3)
+    chosen = ridge(solver="refinement").fit(X, Y).guarantee_.parameters
+    assert plan.run(chosen)[0] == plan.event
+    for name in CLIPS:
+        with pytest.raises(ParameterError):
+            plan.run({**chosen, name: wrong})
+
+
+def test_predictions_stay_within_the_bounds_of_the_labels():
+    model = ridge(label_bounds=(0.8, 1.2)).fit(X, np.clip(Y, 0.8, 1.2))
+    far = np.array([[100.0, 0.0, 0.0], [-100.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(model.predict(far), [1.2, 0.8])
+    assert np.all(np.abs(far @ model.coef_) > 1.0)  # the linear function itself is not cut
+    lasso = sv.DPLasso(epsilon=2.0, delta=1e-6, data_bound=1.0, radius=2.0, label_bounds=(0.8, 1.2)).fit(X, Y)
+    assert set(np.clip(lasso.predict(far), 0.8, 1.2)) == set(lasso.predict(far))
+
+
+def histogram(distances, mu=1e6, widest=8.0):
+    found, _ = release_distances(
+        np.asarray(distances), widest=widest, adjacency=Adjacency.ZERO_OUT, mu=mu, noise=np.random.default_rng(0)
+    )
+    return found
+
+
+def test_a_histogram_counts_each_row_once_whatever_its_distance_is():
+    found = histogram([0.0, 1e-300, -3.0, 3.0, 8.0, 1e308, -np.inf, np.nan, 4.0, 4.0000001])
+    assert np.round(found.above).sum() + np.round(found.below).sum() == 10
+    assert round(found.above[-1]) == 3  # 8, 1e308, 4.0000001
+    assert round(found.below[-1]) == 2  # -inf and NaN
+
+
+def test_the_clip_falls_with_the_noise_and_grows_with_skewness():
+    rng = np.random.default_rng(1)
+    symmetric, skewed = rng.laplace(size=20_000), np.exp(rng.normal(size=20_000)) - 1.6
+    clips = [histogram(symmetric).clip(20_000, noise_gain=gain, length=1.0) for gain in (1e-6, 1.0, 1e6)]
+    assert clips == sorted(clips, reverse=True)
+    assert clips[0] >= 4.0 > 2.0 > clips[-1]
+    assert histogram(skewed).clip(20_000, noise_gain=1.0, length=1.0) > 2.0 * clips[1]
+    # nothing seen: the widest clip, which cuts nothing off
+    assert histogram(symmetric, mu=1e-9).clip(20_000, noise_gain=1.0, length=1.0) in clip_grid(8.0)
+
+
+def test_without_rows_the_clip_is_one_of_the_grid():
+    empty = Distances(clip_grid(2.0), np.zeros(12), np.zeros(12), 1.0)
+    assert empty.clip(10, noise_gain=1.0, length=1.0) == 2.0
