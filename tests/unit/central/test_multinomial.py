@@ -13,6 +13,7 @@ from sottovoce.central import parallel
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
+from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solvers.multinomial import MultinomialPlan
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ParameterError
@@ -69,22 +70,20 @@ def test_threads_storage_and_blocks_change_nothing(monkeypatch):
 
 def test_a_person_pays_once_whatever_the_number_of_classes():
     given = {"solver_options": {"n_passes": 30}}
-    binary, joint, each = (
-        float(model.guarantee_.parameters["noise multiplier of a pass"])
-        for model in (
-            logistic(**given, classes=[0, 1]).fit(X, Y > 1),
-            logistic(**given).fit(X, Y),
-            logistic(**given, solver="scd").fit(X, Y),
-        )
-    )
-    assert joint == pytest.approx(binary * math.sqrt(0.98 / 0.95))  # 3 % of mu^2 for the length of the scores
-    assert each == pytest.approx(math.sqrt(K) * binary)
+    parameters = [
+        logistic(**given, classes=list(range(n_classes)), solver=solver).fit(X, Y % n_classes).guarantee_.parameters
+        for n_classes, solver in ((3, "multinomial-scd"), (K, "multinomial-scd"), (K, "scd"))
+    ]
+    three, joint, each = (float(found["noise multiplier of a pass"]) for found in parameters)
+    mu = float(parameters[1]["mu (Gaussian DP) of the whole run"])
+    assert three == joint and 1.0 < joint / (math.sqrt(30) / mu) < 1.05  # 3 % of mu^2 for the length, 2 % a scale
+    assert each > 0.95 * math.sqrt(K) * joint
 
 
 def test_the_clip_that_scales_the_noise_is_that_of_the_vector():
     plan = sv.plan(logistic(), N, D)
     assert isinstance(plan, MultinomialPlan) and plan.loss == Multinomial(K)
-    scales = plan.scales_of({"lambda_max (noisy)": 0.5})
+    scales = Scales(norm=1.0, eigenvalue=0.5, location=0.0, label=1.0, events=())
     damping = 1.0 / (1.0 + 0.5 * 0.5 / plan.alpha_scaled)
     assert plan.clip_for(scales) == pytest.approx(0.4 * damping * math.sqrt(1.0 - 1.0 / K))
 

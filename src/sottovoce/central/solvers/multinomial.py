@@ -179,7 +179,7 @@ class MultinomialPlan(ScaledPlan):
         self.settle()
         _ = fit.noise  # the first stream to be opened
         scales, rows = self.release_scales(fit)
-        fit = replace(fit, rows=rows)
+        whole, fit = fit.rows, replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
         sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
@@ -188,13 +188,13 @@ class MultinomialPlan(ScaledPlan):
                 total += point
             fit.progress(step + 1, n_passes)
         weights = total / (averaged * self.alpha_scaled * self.n_samples)
+        weights[:, : self.n_features] /= scales.norm
         if self.is_noisy:
             length, _ = release_score_length(
-                fit.rows, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+                whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
                 noise=fit.noise, team=fit.team,
             )  # fmt: skip
             weights *= length
-        weights[:, : self.n_features] /= scales.norm
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
