@@ -52,6 +52,7 @@ __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
+_SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,8 @@ class AcceleratedPlan(SteppedPlan):
         Public number of passes; None follows the rule `passes_for`.
     calibration_share : float or None
         Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-        follows a rule for one model with the logistic loss, and is 0 for others: among one-vs-rest models the noise of
-        the shifts would decide.
+        follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
+        the shifts would decide) and for an alpha above 1e-3, which asks for shorter predictions than honest ones.
     """
 
     solver = "scd"
@@ -94,7 +95,7 @@ class AcceleratedPlan(SteppedPlan):
         """Share of mu^2 for slope and shift of the finished models."""
         if self.calibration_share is not None:
             return self.calibration_share
-        if self.n_models > 1 or not isinstance(self.loss, Logistic):
+        if self.n_models > 1 or not isinstance(self.loss, Logistic) or self.alpha > _SHORT_BY_WISH:
             return 0.0
         return share_for(self.mu * self.n_samples)
 
