@@ -9,8 +9,10 @@ sigma(a z + b) with two fitted numbers mends both, and learns the base rate wher
    prediction is.
 2. A is public: it minimises the noise in the estimating equations below, on average over the slopes and shifts that are
    likely beforehand (a matrix mechanism [1]_). It halves the noise of a plain histogram.
-3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut at +-1.5: the score of logistic
-   regression with a bounded weight in z. It keeps its root for a model that holds, and is robust to far rows.
+3. (a, b) solve sum_i (sigma(a z_i + b) - t_i) (phi(a z_i), 1) = 0 with phi cut: the score of logistic regression with
+   a bounded weight in z. Where a logistic model holds, the cut leaves its root where it is, and takes the noise of far
+   rows. It is raised with mu n, from 1.5 on. There is no penalty: it chose the direction, and would make the length
+   dishonest.
 4. The law of the noise in these equations is public. So the answer is the mean of log a and b under their Gaussian
    likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
    of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
@@ -53,11 +55,11 @@ _NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
 _PARTS: Final = 2**10  # that a row is shared in
 _FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
 _TICK: Final = 1.0 / (_PARTS * _FINE)
-_CUT: Final = 1.5  # of phi
-_SPREAD: Final = 0.05  # variance of a row's term in the equations, for the sampling error
+_CUT: Final = 1.5  # of phi where noise matters
+_SPREAD: Final = (0.05, 0.05)  # variance of a row's term in the equations, for the sampling error
 _SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
 _LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
-_STEEPNESS: Final = (0.2, 0.35)  # of the equations, by row, in log slope and shift
+_STEEPNESS: Final = (0.3, 0.35)  # of the equations, by row, in log slope and shift
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
 _LONGEST_LOSS: Final = 3.0  # of a row, in the comparison of candidates
 
@@ -68,6 +70,7 @@ class Prior(NamedTuple):
     slope: float
     slope_spread: float  # of its logarithm
     shift_spread: float
+    cut: float = _CUT
 
 
 class Calibration(NamedTuple):
@@ -110,7 +113,9 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     signal = (information / facts.adjacency.sum_factor) ** 2 * low
     share = max(1, round(32.0 * signal / (signal + 150.0))) / 32.0 if signal > 1.0 else 2.0**-7
     shift = 0.25 * share + 1.3 * (1.0 - share) if facts.constant > 0.0 else 0.0
-    return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift)
+    # with more information the cut is raised, and the equations become those of the objective itself
+    cut = _CUT * 2.0 ** (0.5 * max(0, round(math.log2(max(information, 1.0) / 3000.0))))
+    return Prior(0.7 * share, 0.45 * share + 0.7 * (1.0 - share), shift, cut)
 
 
 def calibrate(
@@ -226,7 +231,8 @@ class _Design:
 def _design(prior: Prior) -> _Design:
     """Return the design for a prior."""
     slopes, shifts, log_prior = _grid(prior, math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread)
-    cells = _scores(np.exp(slopes), shifts)
+    cells = _scores(np.exp(slopes), shifts, prior.cut)
+    cells = cells / np.sqrt((cells**2).sum(axis=(0, 1, 3), keepdims=True))  # each equation counts alike
     likely = np.exp(log_prior)[..., None, None] * cells
     matrix = np.trunc(_FINE * _strategy(np.einsum("abik,abil->kl", likely, cells))).astype(np.int64)
     columns = matrix.T.astype(np.float64)
@@ -245,11 +251,11 @@ def _grid(prior: Prior, centre: float, spread: float, middle: float, width: floa
     return slopes, shifts, -0.5 * (away**2 + (shifts / prior.shift_spread) ** 2)
 
 
-def _scores(slopes: Vector, shifts: Vector) -> Vector:
+def _scores(slopes: Vector, shifts: Vector, cut: float) -> Vector:
     """Return the terms of a row in each cell in the equations, for each slope and shift."""
     z = slopes[:, None, None] * _NODES + shifts[:, None]
     rest = np.concatenate([expit(z), -expit(-z)], axis=-1)  # prediction minus label
-    phi = np.clip(slopes[:, None] * _NODES, -_CUT, _CUT) / _CUT
+    phi = np.clip(slopes[:, None] * _NODES, -cut, cut)
     terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
     return np.stack(terms, axis=-2)
 
@@ -283,11 +289,11 @@ def _fit(design: _Design, noisy: Vector, noise_std: float, n_public: int) -> _Fi
     centre, spread, middle, width = math.log(prior.slope), prior.slope_spread, 0.0, prior.shift_spread
     for _ in range(3):
         slopes, shifts, log_prior = _grid(prior, centre, spread, middle, width)
-        equations = _scores(np.exp(slopes), shifts) @ design.inverse
+        equations = _scores(np.exp(slopes), shifts, prior.cut) @ design.inverse
         left = equations @ noisy
         size = left.shape[-1]
         covariance = noise_std**2 * (equations @ np.swapaxes(equations, -1, -2))
-        covariance += _SPREAD * n_public * np.diag([0.5, 1.0][:size])
+        covariance += n_public * np.diag(_SPREAD[:size])
         # noise alone must not speak for any point: the same without a root there, as wide as the prior lets it be
         reach = n_public * np.array([_STEEPNESS[0] * prior.slope_spread, _STEEPNESS[1] * prior.shift_spread])[:size]
         weight = log_prior - 0.5 * (_squares(left, covariance) - _squares(left, covariance + np.diag(reach**2)))

@@ -27,6 +27,7 @@ __all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
+_SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 _HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 # names in the receipt
@@ -97,7 +98,7 @@ class ScaledPlan(Plan):
         """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
         if given is not None:
             return given
-        is_one = self.n_models == 1 and isinstance(self.loss, Logistic)
+        is_one = self.n_models == 1 and isinstance(self.loss, Logistic) and self.alpha <= _SHORT_BY_WISH
         return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
 
     @property

@@ -107,7 +107,7 @@ def test_no_column_is_longer_than_one():
 
 def test_the_matrix_has_less_noise_than_a_histogram():
     design = calibration._design(PRIOR)
-    scores = calibration._scores(np.array([0.5, 1.0]), np.array([-0.2, 0.2]))
+    scores = calibration._scores(np.array([0.5, 1.0]), np.array([-0.2, 0.2]), 1.5)
     histogram = (scores**2).sum()
     assert ((scores @ design.inverse) ** 2).sum() < 0.25 * histogram
 
@@ -169,6 +169,7 @@ def test_a_share_of_zero_switches_it_off():
 def test_only_one_logistic_model_is_calibrated_unless_asked():
     assert sv.plan(model(), 600, 5).share_of_calibration > 0.0
     assert sv.plan(model(classes=[1, 2, 3]), 600, 5).share_of_calibration == 0.0
+    assert sv.plan(model(alpha=2e-3), 600, 5).share_of_calibration == 0.0  # a wish for short weights
     svc = sv.DPLinearSVC(epsilon=5.0, delta=1e-5, data_norm=1.0, classes=[-1, 1], solver="scd")
     assert sv.plan(svc, 600, 5).share_of_calibration == 0.0
     asked = svc.set_params(solver_options={"calibration_share": 0.1})

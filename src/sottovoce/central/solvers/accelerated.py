@@ -67,8 +67,8 @@ class AcceleratedPlan(SteppedPlan):
         Public number of passes; None follows the rule `passes_for`.
     calibration_share : float or None
         Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
-        follows a rule for one model with the logistic loss, and is 0 for others: among one-vs-rest models the noise of
-        the shifts would decide.
+        follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
+        the shifts would decide) and for an alpha above 1e-3, which asks for shorter predictions than honest ones.
     """
 
     solver = "scd"
