@@ -1,4 +1,4 @@
-r"""DP-SGD on Poisson samples (Abadi et al. 2016), for comparison; and plain SGD for runs without noise.
+r"""DP-SGD on Poisson samples (Abadi et al. 2016); and plain SGD for runs without noise.
 
 Step t samples each row with probability q = L / n on its own, clips each gradient l'(x_i.w) x_i to norm C, and goes
 
