@@ -110,6 +110,8 @@ def tuning_split(name: str) -> str:
 def cell_path(name: str, data: str, epsilon: float, options: argparse.Namespace) -> Path:
     """Return where a result is kept: for our own fits or those of a peer."""
     quick = "-quick" if options.quick else ""
+    if name == "ours" and options.solver != "auto":
+        name += f"-{options.solver}"
     return FOLDER / "cells" / f"{data}-{epsilon:g}-{options.delta:g}-{name}{quick}.json"
 
 
@@ -125,7 +127,7 @@ def ours(data: str, epsilon: float, options: argparse.Namespace) -> dict[str, An
     found, seconds, passes = [], [], 0
     for seed in range(options.seeds):
         X, y, X_test, y_test, public = sets.split(data, seed)
-        model = kind(epsilon=epsilon, delta=options.delta, random_state=seed, **public)  # type: ignore[operator]
+        model = kind(epsilon=epsilon, delta=options.delta, solver=options.solver, random_state=seed, **public)
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # about the seed
@@ -217,7 +219,7 @@ def compared(names: list[str], epsilons: list[float], options: argparse.Namespac
             yield {
                 "half": "chosen" if data in sets.CHOSEN_ON else "confirmed", "data": data, "epsilon": epsilon,
                 "metric": metric, "best": best, "results": known, "unit": unit_of(data, metric),
-                "verdict": verdict(known["ours"]["scores"], known[best]["scores"]) if both else "",  # type: ignore[index]
+                "verdict": verdict(known["ours"]["scores"], known[best]["scores"]) if both else "",
             }  # fmt: skip
 
 
@@ -297,6 +299,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="splits")
     parser.add_argument("--budget", type=float, default=None, help="seconds, roughly, of the search in a cell")
     parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--solver", default="auto", help="of our own models")
     parser.add_argument("--again", action="store_true", help="make our own fits that are kept again")
     parser.add_argument("--polish", action="store_true", help="search again, from the best settings of all cells")
     parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
@@ -321,7 +324,8 @@ def main() -> None:
     written = tables(cells, epsilons)
     for title, (head, rows) in written.items():
         show(title, head, rows, width=200)
-    keep("peers" + ("-quick" if options.quick else ""), cells)
+    solver = "" if options.solver == "auto" else f"-{options.solver}"
+    keep("peers" + solver + ("-quick" if options.quick else ""), cells)
     if options.docs:
         write_tables(DOCS / "guide" / "peers.md", written)
 

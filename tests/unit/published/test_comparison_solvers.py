@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
+from sottovoce.central.scaled_plan import Scales
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, accountant_for
 from sottovoce.privacy.calibration import gaussian_mu
@@ -151,6 +152,21 @@ def test_the_rules_of_sgd_make_sense_for_every_size(loss, n_samples):
     assert 1.0 <= plan.expected_size <= n_samples
     assert 400 <= plan.n_steps <= 10_000
     assert 0.0 < plan.rate <= plan.safe_rate
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+def test_the_rules_of_sgd_keep_the_path_whatever_the_clip(loss):
+    """Noise in each direction of w has standard deviation rate * steps * clip / (mu n)."""
+    plans = [sv.plan(make("sgd", loss, {"clipping_norm": clip}, alpha=1e-9), 3000, 30) for clip in (0.1, 0.4)]
+    paths = [plan.horizon * plan.clipping_norm / (plan.mu_model * plan.n_samples) for plan in plans]
+    assert paths == pytest.approx([0.75 if loss == "squared" else 2.0] * 2)
+
+
+def test_the_clip_of_sgd_by_rule_tends_to_the_whole_bound():
+    shapes = ((200, 5), (10**6, 5), (200, 16_000))
+    small, large, wide = (sv.plan(make("sgd", options={}, delta=1e-9), *shape) for shape in shapes)
+    clips = [plan.clip_for(Scales(1.0, 0.0, 1.0, ())) for plan in (small, large, wide)]
+    assert clips == pytest.approx([0.5, 1.0, 0.25], rel=1e-3)
 
 
 def test_sgd_under_add_remove_depends_on_the_stand_in_only():

@@ -1,4 +1,4 @@
-r"""DP-SGD on Poisson samples (Abadi et al. 2016), for comparison; and plain SGD for runs without noise.
+r"""DP-SGD on Poisson samples (Abadi et al. 2016); and plain SGD for runs without noise.
 
 Step t samples each row with probability q = L / n on its own, clips each gradient l'(x_i.w) x_i to norm C, and goes
 
@@ -78,19 +78,22 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     def horizon(self) -> float:
         """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough."""
         factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
-        path = factor * math.pow(self._width, 0.125) * self.mu_model * self.n_samples
+        path = factor * self._width * self.mu_model * self.n_samples
         return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
 
     @property
     def _width(self) -> float:
-        """At most 1; smaller for wide tables."""
-        return min(1.0, _WIDE / self.n_weights)
+        """The eighth root of 1,000 / d, at most 1."""
+        return math.sqrt(math.sqrt(math.sqrt(min(1.0, _WIDE / self.n_weights))))
 
     @property
     def _share_of_bound(self) -> float:
-        """C over the bound on |l'|, or over the scale of the labels."""
-        most = 1.0 if math.isfinite(self.loss.lipschitz) else math.inf
-        return min(most, max(_CLIP * math.pow(self._width, 0.25), self.mu_model * self.n_samples / _PLENTY_OF_ROWS))
+        """C over the bound on |l'|, or over the scale of the labels (their bound, where C is given)."""
+        bounded = math.isfinite(self.loss.lipschitz)
+        if self.clipping_norm is not None:
+            return self.clipping_norm / (self.loss.lipschitz if bounded else 1.0)
+        share = max(_CLIP * self._width**2, self.mu_model * self.n_samples / _PLENTY_OF_ROWS)
+        return min(1.0, share) if bounded else share
 
     def clip_for(self, scales: Scales) -> float:
         """Return C."""
