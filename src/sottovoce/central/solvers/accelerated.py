@@ -54,6 +54,7 @@ _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
 _FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
+_EARLY: Final = 1.6
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
@@ -204,8 +205,9 @@ class AcceleratedPlan(SteppedPlan):
 
             return rows.total(fit.team, add, y, a, a_before)
 
+        most = max(0.0, 1.0 - _EARLY / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.steps_for(scales)):
-            momentum = step / (step + 3.0)
+            momentum = min(step / (step + 3.0), most)
             v, v_before = v + momentum * (v - v_before), v
             v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
             yield v
