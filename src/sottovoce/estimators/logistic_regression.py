@@ -16,9 +16,10 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
     :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)}) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
-    with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. More than two
-    classes are trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of
-    Gaussian DP.
+    with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. For two classes a
+    slope and a shift of the predictions are then fitted, without penalty, from one more noisy release: they keep
+    probabilities honest (``docs/privacy/calibration.md``; not where alpha is above 1e-3). More than two classes are
+    trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of Gaussian DP.
 
     References
     ----------
