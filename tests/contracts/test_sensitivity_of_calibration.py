@@ -39,7 +39,7 @@ def released_exactly(rows, y, w, adjacency, multiplier, prior, patch):
     labels=st.tuples(st.sampled_from([-1.0, 1.0]), st.sampled_from([-1.0, 1.0])),
     weights=st.lists(st.one_of(wild, st.floats(-20, 20)), min_size=4, max_size=4),
     adjacency=st.sampled_from(list(Adjacency)),
-    exponent=st.floats(-3.0, 13.0),
+    exponent=st.floats(-3.0, 12.0),
     share=st.sampled_from([1, 16, 32]),
 )
 def test_rows_move_the_sums_by_at_most_the_sensitivity(sparse, row, other, labels, weights, adjacency, exponent, share):
@@ -75,3 +75,20 @@ def test_the_bound_is_nearly_reached(adjacency):
                 found.append(one)
             largest = max(largest, float(np.linalg.norm(found[0][0] - found[1][0])) / found[0][1])
     assert 0.6 < largest <= 1.0 if adjacency is Adjacency.REPLACE_ONE else 0.95 < largest <= 1.0
+
+
+@pytest.mark.parametrize("multiplier", [1e3, 1e8, 1e12])
+def test_the_rounding_to_coarse_ticks_is_counted(multiplier):
+    """Each entry may be rounded by a tick; two sums, by a tick more than they are apart."""
+    prior, seen = Prior(0.7, 0.45, 0.25), []
+    rows = make_rows(np.array([[0.5]]), data_norm=1.0, constant=0.0, names=None, team=TEAM)
+    design = calibration._design(prior)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GridGaussian, "release", lambda self, ticks, noise: (seen.append(self), (ticks * 1.0, None))[1])
+        counts = calibration._counted(rows, np.ones(1), [np.ones(1)], TEAM)[0]
+        calibration._released(design, counts, multiplier, Adjacency.ZERO_OUT, np.random.default_rng(0))
+    (mechanism,) = seen
+    rounded = mechanism.tick > calibration._TICK
+    assert rounded == (multiplier > 1e5)
+    coarse = mechanism.tick * np.sqrt(len(design.matrix)) if rounded else 0.0
+    assert mechanism.l2_sensitivity >= design.longest + coarse

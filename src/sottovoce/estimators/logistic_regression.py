@@ -16,10 +16,13 @@ class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
     :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)}) + \frac\alpha2 (|w|^2 + b^2 / s^2)`
-    with s = ``intercept_scaling``, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned. More than two
-    classes are one multinomial model, the softmax of their scores, whose steps for a row are clipped jointly: a person
-    pays once, not once a class. Solvers with a name of their own train one-vs-rest instead, and give each model an
-    equal part of the budget, mu / sqrt(n_classes) in terms of Gaussian DP.
+    with s = ``intercept_scaling``, by Newton steps with a noisy matrix of second moments, or by accelerated full-batch
+    DP-SCD [1]_ where rows are few or columns many. Nothing has to be tuned. For two classes a slope and a shift of the
+    predictions are then fitted, without penalty, from one more noisy release: they keep probabilities honest
+    (``docs/privacy/calibration.md``; not where alpha is above 1e-3). More than two classes are one multinomial model,
+    the softmax of their scores, whose steps for a row are clipped jointly: a person pays once, not once a class.
+    Solvers with a name of their own train one-vs-rest instead, and give each model an equal part of the budget, mu /
+    sqrt(n_classes) in terms of Gaussian DP.
 
     References
     ----------
