@@ -11,7 +11,9 @@ is bounded and smooth (logistic, smoothed hinge; l'' <= L) it goes part of the w
 prediction asks for [2]_: zeta_i = d (-l'(m) - a_i), d = 1 / (1 + L lambda_max / alpha). For the others (hinge, squared
 loss) it is the exact coordinate step. The clip C is a fixed share of the step that a row takes from zero: half of
 d |l'(0)|, a quarter of r / (1 + lambda_max / alpha) for squared loss, all of 1 / (1 + lambda_max / alpha) for the
-hinge. Short clips pay: the noise is in proportion, and a row that has further to go takes several passes.
+hinge. Short clips pay: the noise is in proportion, and a row that has further to go takes several passes. For squared
+loss the clip grows where the cap on T would keep residuals of ten times r out of reach, and the cap itself where mu n
+is so large that noise does not matter.
 
 The model is the average of the last w's. A row's own memory a_i is never released; given the released v's the sum moves
 by at most C between neighbours, so the T passes compose to a Gaussian of mean shift mu, whatever T is. T and C follow
