@@ -120,6 +120,21 @@ def test_with_the_noise_off_it_arrives_there(form, monkeypatch):
     assert objective(private) <= objective(exact) * (1.0 + 1e-5)
 
 
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+def test_a_private_fit_tends_to_the_exact_one(alpha):
+    draws = np.random.default_rng(5)
+    many = np.clip(draws.normal(size=(4000, D)) / 4.0, -0.44, 0.44)
+    labels = (4.0 * many @ draws.normal(size=(D, 3)) + draws.gumbel(size=(4000, 3))).argmax(axis=1)
+
+    def objective(**given):
+        model = logistic(classes=[0, 1, 2], alpha=alpha, **given).fit(many, labels)
+        penalty = np.square(model.coef_).sum() + np.square(model.intercept_ / 0.2).sum()
+        return Multinomial(3).value(labels, model.decision_function(many)).mean() + 0.5 * alpha * penalty
+
+    best = objective(epsilon=math.inf, delta=None)
+    assert -1e-6 <= objective(epsilon=1e4) / best - 1.0 <= 1e-3
+
+
 def test_predictions_follow_the_receipt():
     """Probabilities are those of the model that was trained, and a file without the joint solver keeps its own."""
     joint, each = logistic(classes=list(NAMES)).fit(X, NAMES[Y]), logistic(solver="scd").fit(X, Y)
