@@ -6,7 +6,7 @@
     python -m benchmarks.peers.compare --polish             search on where the budget ended a search
     python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/guide/peers.md
     python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
-    python -m benchmarks.peers.compare --time-to-accuracy   seconds of trainings that are as accurate
+    python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of trainings that are as accurate
 
 Options: --half chosen --only phishing,a9a --peers dpsgd,snapml --epsilons 0.1,1 --delta 1e-3 --budget 20 --quick
 
