@@ -3,10 +3,10 @@
     python -m benchmarks.peers.compare                      what benchmarks/results/peers/ lacks, then the table
     python -m benchmarks.peers.compare --ours-only          our own fits that are missing, then the table
     python -m benchmarks.peers.compare --ours-only --again  our own fits again, all of them
-    python -m benchmarks.peers.compare --polish             search again, from the best settings of all cells
+    python -m benchmarks.peers.compare --polish             search on where the budget ended a search
     python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/guide/peers.md
     python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
-    python -m benchmarks.peers.compare --time-to-accuracy   seconds of trainings that are as accurate
+    python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of trainings that are as accurate
 
 Options: --half chosen --only phishing,a9a --peers dpsgd,snapml --epsilons 0.1,1 --delta 1e-3 --budget 20 --quick
 
@@ -178,6 +178,11 @@ def peer_cell(peer: str, data: str, epsilon: float, options: argparse.Namespace)
     return work(peer, job)
 
 
+def is_settled(known: dict[str, Any] | None) -> bool:
+    """Tell whether the search of a cell ended by itself, or there was none."""
+    return known is not None and all(row.get("ended by") != "the budget" for row in known.values())
+
+
 def better(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return for each metric the result whose setting was better on the held-out rows."""
     return {
@@ -268,7 +273,7 @@ def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespa
     nearest = sorted(epsilons, key=lambda epsilon: abs(np.log(epsilon)))
     for data, epsilon, name in itertools.product(in_order(names), nearest, people):
         path = cell_path(name, data, epsilon, options)
-        again = options.again if name == "ours" else options.polish and not PEERS[name].tuned_by
+        again = options.again if name == "ours" else options.polish and not is_settled(cached(path))
         if (path.exists() and not again) or (name != "ours" and task_of(data) not in PEERS[name].tasks):
             continue
         start = time.perf_counter()
@@ -301,7 +306,7 @@ def main() -> None:
     parser.add_argument("--ours-only", action="store_true")
     parser.add_argument("--solver", default="auto", help="of our own models")
     parser.add_argument("--again", action="store_true", help="make our own fits that are kept again")
-    parser.add_argument("--polish", action="store_true", help="search again, from the best settings of all cells")
+    parser.add_argument("--polish", action="store_true", help="search on where the budget ended a search")
     parser.add_argument("--no-ours", action="store_true", help="leave our own fits for later")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--speed", action="store_true")

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import keep, show
+from benchmarks.common import DOCS, keep, show, write_tables
 from benchmarks.peers.libraries import PEERS, work
 from sottovoce.exceptions import PrivacyWarning
 
@@ -137,7 +137,7 @@ def _cases(table: Table, passes: int) -> list[tuple[str, str, dict[str, Any], in
         ("diffprivlib", "diffprivlib", {"C": 1.0, "intercept": True}, 1, "objective perturbation"),
         ("snapml, private", "snapml", {**snap, **private}, 1, "20 epochs of 50 batches"),
         ("snapml, not private", "snapml", snap, 1, f"{passes} epochs of coordinate descent"),
-    ]  # type: ignore[list-item]
+    ]
 
 
 def time_to_accuracy(options: argparse.Namespace) -> None:
@@ -160,6 +160,8 @@ def time_to_accuracy(options: argparse.Namespace) -> None:
     head = ("data", "library", "accuracy", "1 thread: seconds", "ratio", "2 threads: seconds", "ratio", "setting")
     show("seconds of a whole training that is as accurate, epsilon = 1", head, rows, width=180)
     keep("peers-time-to-accuracy", kept)
+    if options.docs:
+        write_tables(DOCS / "guide" / "peers.md", {"peers time": (head, rows)})
 
 
 def _cheapest(peer: str, job: dict[str, Any], known: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -86,6 +86,12 @@ def test_the_search_finds_what_each_metric_wants():
     assert spent["one"]["ended by"] == "the budget"
 
 
+def test_neighbours_are_one_move_away():
+    space = {"a": (0, 1, 2), "b": (0, 1, 2)}
+    assert tuning._neighbours([(1, 1)], space, (("a", "b"),)) == [(0, 1), (2, 1), (1, 0), (1, 2), (0, 2), (2, 0)]
+    assert tuning._neighbours([(0, 0)], space, (("a", "b"),)) == [(1, 0), (0, 1)]
+
+
 def test_a_target_takes_the_cheapest_setting():
     space = {"a": tuple(range(10)), "b": (2,)}
     options = {"space": space, "coarse": {"a": space["a"]}, "default": {"b": 2}, "cost": lambda setting: setting["a"]}
