@@ -2,7 +2,7 @@ r"""Accelerated full-batch DP-SCD, the default: T noisy passes over all rows, du
 
 With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i, w = v / (alpha n), pass t = 0, 1, ... does
 
-1. extrapolate with beta_t = t / (t + 3): a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
+1. extrapolate with beta_t = t / (t + 3), less where mu n is small: a_i <- a_i + beta_t (a_i - a_i^before), likewise v;
 2. for each row a step zeta_i at m = x_i.w, clipped to |zeta_i| |x_i| <= C; a_i <- a_i + zeta_i;
 3. release v <- v + sum_i zeta_i x_i + N(0, (s C)^2 I), s = sqrt(T n_models) / mu.
 
@@ -54,7 +54,7 @@ _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
 _FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
-_EARLY: Final = 1.6
+_LITTLE: Final = 1.6  # of momentum is left out, over the root of mu n: where that is small noise would be amplified
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
@@ -205,7 +205,7 @@ class AcceleratedPlan(SteppedPlan):
 
             return rows.total(fit.team, add, y, a, a_before)
 
-        most = max(0.0, 1.0 - _EARLY / math.sqrt(self.mu_model * self.n_samples))
+        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.steps_for(scales)):
             momentum = min(step / (step + 3.0), most)
             v, v_before = v + momentum * (v - v_before), v

@@ -51,8 +51,7 @@ __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
 _SHARE: Final = 0.4  # the clip, over the first step
 _FACTOR: Final = 7.0  # in the number of passes
-_EARLY: Final = 1.6
-_AVERAGED: Final = 0.6  # share of the released points, the last ones, that the model is averaged over
+_AVERAGED: Final = 0.35  # share of the released points, the last ones, that the model is averaged over
 _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
 _MIN_PASSES: Final = 20
 _MAX_PASSES: Final = 450
@@ -213,9 +212,8 @@ class MultinomialPlan(ScaledPlan):
 
             return rows.total(fit.team, add, y, a, a_before, n_models=self.n_models)
 
-        most = max(0.0, 1.0 - _EARLY / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.passes_for(scales.eigenvalue)):
-            momentum = min(step / (step + 3.0), most)
+            momentum = step / (step + 3.0)
             v, v_before = v + momentum * (v - v_before), v
             noisy = mechanism.release(one_pass(momentum, rows.weights(v / unit)), fit.noise)[0]
             v = v + noisy - noisy.mean(axis=0)  # the exact sums of the rows of V are 0: what is there is noise
