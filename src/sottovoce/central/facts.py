@@ -32,6 +32,9 @@ class TrainingFacts:
     adjacency : Adjacency
     label_bound : float or None
         Public bound on |y| after centring (squared loss).
+    weight_bound : float or None
+        Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that
+        the heaviest row counts as one.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class TrainingFacts:
     delta: float
     adjacency: Adjacency
     label_bound: float | None
+    weight_bound: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "n_features", "n_models"):
@@ -58,6 +62,8 @@ class TrainingFacts:
         privacy_budget(self.epsilon, self.delta)
         if self.label_bound is not None:
             number("label_bound", self.label_bound, above=0.0)
+        if self.weight_bound is not None:
+            number("weight_bound", self.weight_bound, above=0.0)
 
     @property
     def is_private(self) -> bool:
@@ -71,5 +77,6 @@ class TrainingFacts:
 
     @cached_property
     def alpha_scaled(self) -> float:
-        """L2 penalty for rows scaled to norm at most 1 together with the intercept's column."""
-        return self.alpha / RowUnit(1.0, self.constant).square
+        """L2 penalty for rows scaled to norm at most 1, with the intercept's column, and to a weight of at most 1."""
+        heaviest = 1.0 if self.weight_bound is None else self.weight_bound
+        return self.alpha / RowUnit(1.0, self.constant).square / heaviest

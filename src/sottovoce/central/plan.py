@@ -103,6 +103,8 @@ class Plan(ABC):
     in_order: ClassVar[bool] = False
     # Whether one model of all classes is trained, on one target of whole numbers, in place of one model for each class.
     joint: ClassVar[bool] = False
+    # Whether rows may have weights.
+    takes_weights: ClassVar[bool] = False
 
     facts: TrainingFacts
     choice: str = ""
@@ -119,6 +121,7 @@ class Plan(ABC):
     delta = _Fact(lambda facts: facts.delta)
     adjacency = _Fact(lambda facts: facts.adjacency)
     label_bound = _Fact(lambda facts: facts.label_bound)
+    weight_bound = _Fact(lambda facts: facts.weight_bound)
     is_private = _Fact(lambda facts: facts.is_private)
 
     def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
@@ -140,10 +143,16 @@ class Plan(ABC):
         _ = self.event
 
     def solve(
-        self, rows: Rows, targets: Sequence[Vector], streams: Streams, team: Team, progress: Progress
+        self,
+        rows: Rows,
+        targets: Sequence[Vector],
+        streams: Streams,
+        team: Team,
+        progress: Progress,
+        row_weights: Vector | None = None,
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
-        return self.train(Fit(rows, targets, streams, team, progress))
+        return self.train(Fit(rows, targets, streams, team, progress, row_weights))
 
     @abstractmethod
     def train(self, fit: "Fit") -> Solution:
@@ -200,6 +209,7 @@ class Plan(ABC):
             "n_features": self.n_features,
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
+            **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,
@@ -227,6 +237,8 @@ class Fit:
     team : Team
     progress : callable
         Told how many steps of all models are done, and their number.
+    row_weights : ndarray of shape (n,) or None
+        Weights over their public bound, within [0, 1]; None where rows have none.
     """
 
     rows: Rows
@@ -234,6 +246,7 @@ class Fit:
     streams: Streams
     team: Team
     progress: Progress
+    row_weights: Vector | None = None
 
     @property
     def noise(self) -> np.random.Generator:

@@ -103,6 +103,8 @@ class ScaledPlan(Plan):
         """Return the share that was given, or that of the rule: the logistic loss of one model has one."""
         if given is not None:
             return given
+        if self.weight_bound is not None:
+            return 0.0  # the odds that weights ask for are not those of the rows
         is_one = self.n_models == 1 and isinstance(self.loss, Logistic) and self.alpha <= _SHORT_BY_WISH
         return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
 
@@ -115,6 +117,11 @@ class ScaledPlan(Plan):
         """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""
         if given is not None:
             number("calibration_share", given, at_least=0.0, at_most=0.5)
+        if given and self.weight_bound is not None:
+            raise ParameterError(
+                "calibration_share must be 0 or None where rows have weights (class_weight, max_sample_weight): the "
+                f"odds that weights ask for are not those of the rows; got {given!r}."
+            )
         if given and not self.loss.is_classification:
             raise ParameterError(
                 f"calibration_share must be 0 or None for the {self.loss.name} loss: only the predictions of "

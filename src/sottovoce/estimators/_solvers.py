@@ -40,6 +40,7 @@ _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost 
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 _ENOUGH: Final = 500.0  # mu n, and
 _ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
+_WEIGHTED: Final = "rows have weights, which no other solver takes"
 _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
@@ -67,11 +68,18 @@ def make_plan(
     """
     choice("solver", solver, SOLVERS)
     taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
-    if solver == "auto" and facts.is_private:
+    if solver == "auto" and facts.weight_bound is not None:
+        taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
+    elif solver == "auto" and facts.is_private:
         taken, why = _choose(facts, options)
     if taken == MultinomialPlan.solver and isinstance(facts.loss, Logistic):
         taken = accelerated_solver(facts.loss, facts.n_models)  # with two classes it is the one binary model
     kind = _KINDS[taken]
+    if facts.weight_bound is not None and not kind.takes_weights:
+        raise ParameterError(
+            f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what "
+            "'auto' then is), or leave both None."
+        )
     if kind.joint and isinstance(facts.loss, Logistic):
         facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)

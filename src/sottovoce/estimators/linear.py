@@ -89,6 +89,14 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _targets(self, labels: Any, *, joint: bool = False) -> list[Vector]:
         """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
+    def _weight_bound(self) -> float | None:
+        """Return the public bound on the weight of a row, or None where rows have none."""
+        return None
+
+    def _row_weights(self, labels: Any, sample_weight: Any) -> Vector | None:
+        """Return the weights of the rows over their bound, or None where rows have none."""
+        return None
+
     # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
 
     _bound: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
@@ -136,6 +144,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             delta=delta,
             adjacency=adjacency,
             label_bound=self._label_bound(),
+            weight_bound=self._weight_bound(),
         )
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
@@ -184,24 +193,28 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         DataError
             Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``, one class only.
         """
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         with self.running(X, y) as run:
             X, y = read_rows(self, X, y)
             labels = self.read_labels(y)
+            row_weights = self._row_weights(labels, sample_weight)
             plan = run.plan_for(X.shape[0], X.shape[1], self.planned_models())
             self._check_table(X, plan)
-            solution = self._train(X, self._targets(labels, joint=plan.joint), plan, run)
+            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, plan, run)
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
-    def _train(self, X: Any, targets: list[Vector], plan: Plan, run: Run[Plan]) -> Solution:
+    def _train(self, X: Any, targets: list[Vector], row_weights: Vector | None, plan: Plan, run: Run[Plan]) -> Solution:
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = self._scaled_rows(X, plan, names, threads)
-            solution = plan.solve(rows, targets, run.streams, threads, progress)
+            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights)
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps

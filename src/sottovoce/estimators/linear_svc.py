@@ -3,15 +3,15 @@
 from typing import Any
 
 from sottovoce._parameters import estimator, parameter
-from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
+from sottovoce.estimators.penalised import options_text, solver_text
+from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
 from sottovoce.losses import Hinge, Loss
 
 __all__ = ["DPLinearSVC"]
 
 
 @estimator
-class DPLinearSVC(DPPenalisedEstimator, DPLinearClassifier):
+class DPLinearSVC(DPPenalisedClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,

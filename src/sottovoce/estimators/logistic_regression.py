@@ -4,14 +4,15 @@ from typing import Any
 
 from sottovoce._parameters import estimator, parameter
 from sottovoce.estimators.classifier import LogisticClassifier
-from sottovoce.estimators.penalised import DPPenalisedEstimator, options_text, solver_text
+from sottovoce.estimators.penalised import options_text, solver_text
+from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
 from sottovoce.losses import Logistic, Loss
 
 __all__ = ["DPLogisticRegression"]
 
 
 @estimator
-class DPLogisticRegression(DPPenalisedEstimator, LogisticClassifier):
+class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
     r"""Logistic regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,

@@ -1,10 +1,13 @@
-"""The estimators with an L2 penalty: a bound on the norm of a row, and a choice of solvers."""
+"""The estimators with an L2 penalty: a bound on the norm of a row, weights of rows, and a choice of solvers."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude
+from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
@@ -12,6 +15,8 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows, make_rows
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.weights import checked_sample_weights, largest_weight, refuse_shape, without_negligible
+from sottovoce.exceptions import ParameterError
 
 __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
 
@@ -57,6 +62,13 @@ class DPPenalisedEstimator(DPLinearEstimator):
         text="""Value of the constant column in units of ``data_norm``. Larger ones learn a large intercept faster and
         cost noise in every weight.""",
     )
+    max_sample_weight: float | None = parameter(
+        "float in [1e-6, 1e6] or None",
+        default=None,
+        text="""Public bound on the ``sample_weight`` of a row, needed where `fit` is given any. Weights are clipped to
+        [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
+        the largest weight: choose the bound no larger than weights are.""",
+    )
     solver: str = parameter("str", default="auto", text=solver_text(""))
     solver_options: Any = parameter("dict or None", default=None, text=options_text(""))
 
@@ -65,6 +77,79 @@ class DPPenalisedEstimator(DPLinearEstimator):
     )
 
     _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
+
+    @whole_fit
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on X and y.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+            Private. float32 and float64 are used as they are, without a copy.
+        y : array of shape (n_samples,)
+            Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
+            ParquetTable that names its target.
+        sample_weight : array of shape (n_samples,) or None, default None
+            Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
+            for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
+            only.
+        """
+        if sample_weight is not None:
+            if self.max_sample_weight is None:
+                raise ParameterError(
+                    "max_sample_weight is missing: with sample_weight, noise is made for the heaviest row that there "
+                    "can be. Give a public bound; larger weights are clipped to it."
+                )
+            refuse_shape(X, sample_weight)
+        return self._fit(X, y, sample_weight)
+
+    def _class_weights(self) -> Mapping[Any, float] | None:
+        """Return the public weights by class, checked."""
+        return None
+
+    def _shares_of_classes(self, labels: Any) -> Vector | None:
+        """Return the weight of each row by its class over the largest, or None where classes have none."""
+        return None
+
+    def _weight_bound(self) -> float | None:
+        return largest_weight(self._class_weights(), self.max_sample_weight)
+
+    def _row_weights(self, labels: Any, sample_weight: Any) -> Vector | None:
+        own = self._shares_of_classes(labels)
+        if self.max_sample_weight is None:
+            return own if own is None else without_negligible(own)
+        given = checked_sample_weights(sample_weight, len(labels), self.max_sample_weight)
+        return given if own is None else without_negligible(given * own)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the public facts about labels and weights."""
+        return *super().assumptions(), *self._weight_assumptions()  # type: ignore[safe-super]
+
+    def _weight_assumptions(self) -> tuple[str, ...]:
+        most = self._weight_bound()
+        if most is None:
+            return ()
+        clipped = (
+            "max_sample_weight = "
+            f"{encode(self.max_sample_weight)} (weights were clipped to [0, {encode(self.max_sample_weight)}]; where "
+            "none were given each row has 1)",
+        )
+        return (
+            *(clipped if self.max_sample_weight is not None else ()),
+            f"no row has more than the weight {most!r}: clip and noise are made for such a row, so against what a row "
+            f"of weight 1 adds the noise is {most:g} times what it is without weights",
+        )
 
     def _norm(self) -> float:
         return magnitude(
@@ -82,7 +167,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
 
     def searched_solver(self, n_models: int) -> str:
         """Return what a search takes for ``solver="auto"``: the accelerated solver, whatever n and the budget are."""
-        return accelerated_solver(self._make_loss(), n_models)
+        return "scd" if self._weight_bound() is not None else accelerated_solver(self._make_loss(), n_models)
 
     @property
     def _has_auto_alpha(self) -> bool:
@@ -96,6 +181,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
             "alpha": plan.alpha,
             **({"alpha chosen by auto from": "the number of rows"} if self._has_auto_alpha else {}),
             "intercept_scaling": plan.intercept,
+            **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
     def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:

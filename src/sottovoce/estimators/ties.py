@@ -15,13 +15,18 @@ __all__ = ["LEFT_OUT", "arguments_of", "decode_classes", "encode_classes", "fitt
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
+_LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight")  # receipts without weights stay what they were
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 
 
 def arguments_of(estimator: Any) -> dict[str, Any]:
     """Return the constructor arguments as plain data, without the seed, which would take the noise away."""
-    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items() if name not in LEFT_OUT}
+    return {
+        name: _plain(value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in LEFT_OUT and not (value is None and name in _LEFT_OUT_IF_NONE)
+    }
 
 
 def fitted_values(estimator: Any) -> dict[str, Any]:

@@ -9,7 +9,21 @@ from sottovoce.central.kernels.rows import BLOCK, axpy, row_norm
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
 from sottovoce.losses.base import dual_step, slope
 
-__all__ = ["accelerated_pass", "batch_pass", "margins", "norms", "sdca_epoch"]
+__all__ = [
+    "accelerated_pass",
+    "batch_pass",
+    "margins",
+    "norms",
+    "sdca_epoch",
+    "weighted_pass",
+    "weighted_sdca_epoch",
+]
+
+
+@njit(inline="always")
+def _weighted_step(loss, share, a, y, m, ratio):  # type: ignore[no-untyped-def]
+    """Return the exact coordinate step for the loss times ``share``, whose conjugate at -a is share l*(-a / share)."""
+    return share * dual_step(loss, a / share, y, m, ratio * share) if share > 0.0 else -a
 
 
 @njit(**JIT)
@@ -59,6 +73,38 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
+def weighted_pass(  # type: ignore[no-untyped-def]
+    rows, y, shares, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
+):
+    """Do one pass as `accelerated_pass` does, with the loss of each row multiplied by its share, within [0, 1].
+
+    The bound on |zeta| times the row's norm is the same, whatever the share is.
+    """
+    divisor = rows.divisor
+    places, m, factor, buffer = workspace(rows.X)
+    for first in range(lo, hi, BLOCK):
+        count = min(BLOCK, hi - first)
+        for k in range(count):
+            places[k] = first + k
+        predict(rows, w, places, count, m)
+        if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
+            labels = y[first : first + count]
+            for k in range(count):
+                m[k] = slope(loss, labels[k], m[k])
+        for k in range(count):
+            i = first + k
+            centre = a[i] + momentum * (a[i] - a_before[i])
+            if damping > 0.0:
+                step = -damping * (shares[i] * m[k] + centre)
+            else:
+                step = _weighted_step(loss, shares[i], centre, y[i], m[k], ratio)
+            m[k] = clipped(step, clip / divisor[i])
+            a_before[i] = a[i]
+            a[i] = centre + m[k]
+        add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
 def batch_pass(  # type: ignore[no-untyped-def]
     rows, y, a, w, ratio, ratio_norm, clip, ticks_per_unit, loss, batch, lo, hi, total
 ):
@@ -89,6 +135,21 @@ def sdca_epoch(rows, y, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-
         i = order[p]
         m = margin(X, scale, constant, i, w)
         zeta = dual_step(loss, a[i], y[i], m, norm[i] * norm[i] / alpha_n)
+        a[i] += zeta
+        axpy(X, i, zeta * scale[i] / alpha_n, w)
+        if constant > 0.0:
+            w[last] += zeta * constant / alpha_n
+
+
+@njit(**JIT)
+def weighted_sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-untyped-def]
+    """Do one epoch as `sdca_epoch` does, with the loss of each row multiplied by its share, within [0, 1]."""
+    X, scale, norm, constant = rows
+    last = w.shape[0] - 1
+    for p in range(order.shape[0]):
+        i = order[p]
+        m = margin(X, scale, constant, i, w)
+        zeta = _weighted_step(loss, shares[i], a[i], y[i], m, norm[i] * norm[i] / alpha_n)
         a[i] += zeta
         axpy(X, i, zeta * scale[i] / alpha_n, w)
         if constant > 0.0:

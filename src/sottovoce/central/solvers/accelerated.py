@@ -19,6 +19,9 @@ by at most C between neighbours, so the T passes compose to a Gaussian of mean s
 from public facts and from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification;
 for ridge a quantile of the distances of the labels from a median, which also centres them).
 
+Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
+leaves the optimum where it is. Steps then go to -s_i l'(m), or are exact for s_i l; the clip is that of a row of s = 1.
+
 Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
 batches, acceleration, averaging; s' = n lambda_max in place of the batch size; the steps.
 
@@ -31,6 +34,7 @@ References
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -69,7 +73,8 @@ class AcceleratedPlan(SteppedPlan):
     calibration_share : float or None
         Share of mu^2, from 0 to 0.5, for slope and shift of the finished models (`sottovoce.central.calibration`); None
         follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
-        the shifts would decide) and for an alpha above 1e-3, which asks for shorter predictions than honest ones.
+        the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and
+        where rows have weights, which ask for other odds than those of the rows.
     """
 
     solver = "scd"
@@ -78,6 +83,7 @@ class AcceleratedPlan(SteppedPlan):
         "a grid, no subsampling"
     )
     in_order = True
+    takes_weights = True
     averaged = 0.45
     estimates_norm = True
 
@@ -195,8 +201,12 @@ class AcceleratedPlan(SteppedPlan):
         ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
         a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
         v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
+        shares = fit.row_weights
 
         def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            if shares is not None:
+                return rows.total(fit.team, partial(add_weighted, momentum, w), y, shares, a, a_before)
+
             def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
                 passes.accelerated_pass(
                     block, y, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss, lo,
@@ -204,6 +214,15 @@ class AcceleratedPlan(SteppedPlan):
                 )  # fmt: skip
 
             return rows.total(fit.team, add, y, a, a_before)
+
+        def add_weighted(
+            momentum: float, w: NDArray[Any], block: ScaledRows, y: Vector, shares: Vector, a: Vector, a_before: Vector,
+            lo: int, hi: int, total: Ticks,
+        ) -> None:  # fmt: skip
+            passes.weighted_pass(
+                block, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss,
+                lo, hi, total,
+            )  # fmt: skip
 
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.steps_for(scales)):

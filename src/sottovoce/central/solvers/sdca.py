@@ -36,15 +36,21 @@ class NonPrivatePlan(GapPlan):
     releases = ("the exact minimiser, unprotected",)
     gap = "duality gap / objective"
     least_gap = 0.0
+    takes_weights = True
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the epochs done and the gap that was reached."""
-        rows, order = fit.rows, fit.streams.generator(Purpose.SHUFFLING)
+        rows, shares, order = fit.rows, fit.row_weights, fit.streams.generator(Purpose.SHUFFLING)
         alpha_n = self.alpha_scaled * rows.n_samples
         a = np.zeros(rows.n_samples)
         w = np.zeros(rows.n_weights)
 
         def visit(places: NDArray[np.int64]) -> None:
+            if shares is not None:
+                passes.weighted_sdca_epoch(
+                    rows.kernel, y, shares, a, w, alpha_n, self.loss, order.permutation(places)
+                )  # fmt: skip
+                return
             passes.sdca_epoch(rows.kernel, y, a, w, alpha_n, self.loss, order.permutation(places))
 
         everyone = np.arange(rows.n_samples)
@@ -55,7 +61,7 @@ class NonPrivatePlan(GapPlan):
             visit(everyone)
             epoch += 1
             if epoch % _CHECK_EVERY == 0 or epoch == self.max_iter:
-                gap = self._relative_gap(rows, y, a, w, fit.team)
+                gap = self._relative_gap(rows, y, shares, a, w, fit.team)
                 fit.progress(epoch, self.max_iter)
                 if gap <= self.tol:
                     break
@@ -72,9 +78,11 @@ class NonPrivatePlan(GapPlan):
             )
         return w, epoch, gap
 
-    def _relative_gap(self, rows: Rows, y: Vector, a: Vector, w: Vector, team: Team) -> float:
-        m = rows.margins(w, team)
+    def _relative_gap(self, rows: Rows, y: Vector, shares: Vector | None, a: Vector, w: Vector, team: Team) -> float:
+        m, each = rows.margins(w, team), 1.0 if shares is None else shares
+        if shares is not None:
+            a = np.divide(a, shares, out=np.zeros_like(a), where=shares > 0.0)
         penalty = 0.5 * self.alpha_scaled * float(w @ w)
-        primal = float(np.mean(self.loss.value(y, m))) + penalty
-        dual = -float(np.mean(self.loss.conjugate(y, self.loss.nearest_feasible(y, a)))) - penalty
+        primal = float(np.mean(each * self.loss.value(y, m))) + penalty
+        dual = -float(np.mean(each * self.loss.conjugate(y, self.loss.nearest_feasible(y, a)))) - penalty
         return max(0.0, primal - dual) / max(abs(primal), 1e-300)
