@@ -90,6 +90,25 @@ def test_a_heavier_class_is_predicted_more():
     assert shares[3] < shares[4] < shares[5]
 
 
+@LOSSES
+def test_weights_count_where_there_is_no_budget_for_many_passes(loss):
+    """Two kinds of rows ask for different directions: the heavier ones get theirs, also while steps are clipped."""
+    rng = np.random.default_rng(0)
+    rows, heavy = rng.standard_normal((2000, 6)), rng.random(2000) < 0.3
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    score = 6.0 * rows[np.arange(2000), np.where(heavy, 0, 1)] + rng.logistic(size=2000)
+    y = labels(loss, score)
+    weights = np.where(heavy, 10.0, 1.0)
+
+    def ratio(**given):
+        coef = np.ravel(made(loss, **given, solver="scd", max_sample_weight=10.0).fit(rows, y, weights).coef_)
+        return coef[0] / coef[1]
+
+    best = ratio(epsilon=math.inf)
+    assert best > 2.0
+    assert np.median([ratio(random_state=seed) for seed in range(5)]) > 1.5
+
+
 def test_several_classes_are_trained_one_vs_rest():
     y = np.array(["a", "b", "c"])[np.argmax(X[:, :3], axis=1)]
     model = sv.DPLogisticRegression(
