@@ -19,6 +19,7 @@ from sottovoce.central import calibration
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.losses import Logistic, dual_step
 from support.noise import Recorder
+from support.row_norm import bound_and_score, shortened
 
 # an audit has more power at a large delta; the tables are made up
 pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
@@ -73,18 +74,21 @@ def test_default_fit(recorder, monkeypatch):
 
 def _likelihood_of_default(releases, plan, n, short):
     alpha = plan.alpha
+    bound, score, releases = bound_and_score(releases, n=n, others=n - 1, inside=short, zeroed=False)
+    short = shortened(short, bound)
     value, std, _ = releases[0]
     others = (n - 1) * short**2
-    score = ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2 * std**2)
+    score += ((value[0] - others) ** 2 - (value[0] - others - 1.0) ** 2) / (2 * std**2)
     eigenvalue = min(1.0, max(0.5, (value[0] + 2.0 * std) / n))
     damping = 1.0 / (1.0 + 0.25 * eigenvalue / alpha)
     clip = releases[1][2]
-    assert clip == pytest.approx(0.25 * damping, rel=1e-5)  # the adversary's algebra is the solver's
+    scales = Scales(eigenvalue=eigenvalue)
+    assert clip == pytest.approx(plan.clip_for(scales), rel=1e-5)  # the adversary's algebra is the solver's
     v = v_before = 0.0
     points = []
     other, canary = [0.0, 0.0], [0.0, 0.0]  # dual variable, and the one before
     for step, (value, std, _) in enumerate(releases[1:-1]):
-        momentum = step / (step + 3.0)
+        momentum = min(step / (step + 3.0), 1.0 - 1.6 / math.sqrt(plan.mu_model * n))
         v, v_before = v + momentum * (v - v_before), v
         w = v / (alpha * n)
         moves = []
@@ -97,15 +101,16 @@ def _likelihood_of_default(releases, plan, n, short):
         score += ((value[0] - (n - 1) * moves[0]) * moves[1] - 0.5 * moves[1] ** 2) / std**2
         v += value[0]
         points.append(v)
-    w = np.mean(points[-round(0.6 * len(points)) :]) / (alpha * n)
+    w = np.mean(points[-round(plan.averaged * len(points)) :]) / (alpha * n)
     return score + _likelihood_of_calibration(releases[-1], plan, eigenvalue, w, n, short)
 
 
 def _likelihood_of_calibration(release, plan, eigenvalue, w, n, short):
     """Score the noisy sums: the others hold their label -1 at w short, the canary its label +1 at w."""
     value, std, _ = release
-    scales = Scales(eigenvalue, 0.0, 1.0, ())
-    design = calibration._design(plan.prior_for(scales))
+    design = calibration._design(
+        calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n)
+    )
 
     def column(label, prediction):
         nodes = calibration._NODES

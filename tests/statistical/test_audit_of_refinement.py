@@ -11,6 +11,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
 from support.noise import Recorder
+from support.row_norm import bound_and_score, shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
 EPSILON, DELTA = 1.0, 0.05
@@ -51,12 +52,12 @@ def test_audit(factor, monkeypatch):
 
 def _likelihood(releases):
     """Matrix, histogram, one pass, histogram, nine passes; each by the shift that the canary makes."""
-    matrix, first, *rest = releases
+    bound, score, (matrix, first, *rest) = bound_and_score(releases, n=30, others=29, inside=SHORT, zeroed=False)
+    short = shortened(SHORT, bound)
     passes = [rest[0], *rest[2:]]
     assert len(passes) == 10
     value, std, _ = matrix
-    score = (value[0] - 29 * SHORT**2) - 0.5
-    score /= std**2
+    score += ((value[0] - 29 * short**2) - 0.5) / std**2
     score += _of_counts(first, 1.0, 1.0)
     penalty, edge = ALPHA * 30, np.sqrt(2.0) * std
     divisor = max(value[0], 0.0) + penalty + edge
@@ -66,7 +67,7 @@ def _likelihood(releases):
         if step == 1:
             score += _of_counts(rest[1], abs(1.0 - point), 2.0, above=point < 1.0)
         ahead = point + step / (step + 3.0) * (point - before)
-        others = 29 * SHORT * np.clip(SHORT * ahead, -clip / SHORT, clip / SHORT)  # of the gradient, m - y
+        others = 29 * short * np.clip(short * ahead, -clip / short, clip / short)  # of the gradient, m - y
         shift = np.clip(ahead - 1.0, -clip, clip)
         score += ((moved[0] - others) * shift - 0.5 * shift**2) / noise**2
         point, before = ahead + (-moved[0] - penalty * ahead) / divisor, point

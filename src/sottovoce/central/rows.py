@@ -104,14 +104,19 @@ class Rows:
         """An upper bound on the norm of each row without its constant, over the largest that it can be."""
         # the divisor is the norm with the constant, rounded: the root of the difference is off by 1e-8 at most
         own = np.sqrt(np.maximum(self.divisor**2 - self.constant**2, 0.0)) + _ROUNDED
-        return np.minimum(own / math.sqrt(1.0 - self.constant**2), 1.0)
+        return np.minimum(own / max(self._most, _ROUNDED), 1.0)
+
+    @property
+    def _most(self) -> float:
+        """The largest norm that a row can have without its constant."""
+        return math.sqrt(max(1.0 - self.constant**2, 0.0))
 
     def shortened(self, bound: float) -> "Rows":
         """Return the same rows for a bound that is ``bound`` <= 1 times the present one; longer rows are shortened."""
         if bound >= 1.0:
             return self
         factor = 1.0 / np.maximum(self.norms, bound)
-        length = self.norms * math.sqrt(1.0 - self.constant**2)
+        length = self.norms * self._most
         return replace(self, scale=self.scale * factor, divisor=norm_bounds(factor, length, self.constant))
 
     def within_reach(self) -> "Rows":

@@ -70,6 +70,11 @@ class ScaledPlan(Plan):
         return not math.isfinite(self.loss.lipschitz)
 
     @property
+    def shortens_rows(self) -> bool:
+        """Whether a bound that most rows keep is released: not where there is hardly any noise that it could lessen."""
+        return self.estimates_norm and self.is_noisy
+
+    @property
     def mu_scale(self) -> float:
         """Gaussian-DP parameter of lambda_max, and of the labels."""
         return self.mu * math.sqrt(_SHARE)
@@ -77,12 +82,12 @@ class ScaledPlan(Plan):
     @property
     def mu_norm(self) -> float:
         """Gaussian-DP parameter of the length of the rows."""
-        return self.mu * math.sqrt(_NORM_SHARE)
+        return self.mu * math.sqrt(_NORM_SHARE) if self.shortens_rows else 0.0
 
     @property
     def share_of_scales(self) -> float:
         """Share of mu^2 that all scales take."""
-        return _NORM_SHARE * self.estimates_norm + _SHARE * (self.estimates_eigenvalue + self.estimates_labels)
+        return _NORM_SHARE * self.shortens_rows + _SHARE * (self.estimates_eigenvalue + self.estimates_labels)
 
     @property
     def mu_steps(self) -> float:
@@ -144,7 +149,7 @@ class ScaledPlan(Plan):
     def scale_events(self) -> tuple[Event, ...]:
         """What the scales cost, in the order of their release."""
         eigenvalue = (GaussianEvent(1.0 / self.mu_scale),) * self.estimates_eigenvalue
-        norm = (norm_counts(self.mu_norm),) if self.estimates_norm else ()
+        norm = (norm_counts(self.mu_norm),) if self.shortens_rows else ()
         return (*norm, *eigenvalue, *self._label_events)
 
     @property
@@ -160,7 +165,7 @@ class ScaledPlan(Plan):
         norm = ("a bound that most rows keep, noisy; longer rows were shortened to it",)
         eigenvalue = ("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",)
         labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
-        return norm * self.estimates_norm + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
+        return norm * self.shortens_rows + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
 
     @property
     def event(self) -> Event:
@@ -170,7 +175,7 @@ class ScaledPlan(Plan):
     def scales_of(self, released: Mapping[str, object]) -> Scales:
         """Return the scales from what a receipt says of them."""
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
-        if self.estimates_norm:
+        if self.shortens_rows:
             norm = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0)
         if self.estimates_eigenvalue:
             eigenvalue = number(_EIGENVALUE, released.get(_EIGENVALUE), above=0.0)
@@ -182,7 +187,7 @@ class ScaledPlan(Plan):
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and what follows from them, for the receipt."""
         return {
-            **({_NORM: scales.norm} if self.estimates_norm else {}),
+            **({_NORM: scales.norm} if self.shortens_rows else {}),
             **({_EIGENVALUE: scales.eigenvalue} if self.estimates_eigenvalue else {}),
             **({_LOCATION: scales.location, _LABEL: scales.label} if self.estimates_labels else {}),
         }
@@ -195,7 +200,7 @@ class ScaledPlan(Plan):
         """Release the scales as planned; return them, and the rows shortened to the bound that was found."""
         rows, events = fit.rows, list[Event]()
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
-        if self.estimates_norm:
+        if self.shortens_rows:
             norm, counts = release_row_norm(rows, n_public=self.n_samples, mu=self.mu_norm, noise=fit.noise)
             events.append(counts)
             rows = rows.shortened(norm)

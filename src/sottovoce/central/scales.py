@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.special import ndtri
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.plan import most_rows
@@ -188,7 +189,8 @@ def release_label_location_and_scale(
     float
         Location, on a grid of 2 bound / 4096 within the bounds; 0 when not ``located``.
     float
-        Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance.
+        Scale, on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where the
+        noise is too large for that quantile, what a nearer one says of it for a normal law, at most the widest.
     Event
         What it cost.
     """
@@ -209,8 +211,12 @@ def release_label_location_and_scale(
                 low = middle
         location = 0.5 * (low + high)
     distance = np.abs(y - location)
-    scale = _first_edge((bound + abs(location)) * _GRID, lambda edge: enough(distance <= edge, _QUANTILE))
-    return location, scale, RepeatedEvent(counting.event, n_counts)
+    widest = bound + abs(location)
+    # with much noise the tail cannot be told from nothing: a quantile nearer to the middle, and its ratio for a normal law
+    share = min(_QUANTILE, max(0.5, 1.0 - 2.0 * counting.noise_std / n_public))
+    ratio = float(ndtri(0.5 + 0.5 * _QUANTILE) / ndtri(0.5 + 0.5 * share))
+    scale = _first_edge(widest * _GRID, lambda edge: enough(distance <= edge, share))
+    return location, min(ratio * scale, widest), RepeatedEvent(counting.event, n_counts)
 
 
 def _counting(n_counts: int, mu: float) -> GridGaussian:
