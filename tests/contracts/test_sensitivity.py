@@ -30,7 +30,7 @@ clips = st.floats(-150.0, 150.0).map(lambda exponent: 10.0**exponent)
 multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
 
 
-def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind):
+def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind, share=1.0):
     """Return how far a row moves the sum that production releases, over what it tells the mechanism."""
     mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
     raw = np.array([row], dtype=dtype)
@@ -40,6 +40,11 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     y, a, before = np.array([label]), np.array([memory[0]]), np.array([memory[1]])
     if kind == "minibatch":
         passes.batch_pass(rows.kernel, y, a, w, 3.0, 2.0, clip, 1.0 / mechanism.tick, loss, np.array([0]), 0, 1, total)
+    elif kind.startswith("weighted"):
+        passes.weighted_pass(
+            rows.kernel, y, np.array([share]), a, before, 0.7, w, 10.0, 0.3 if kind.endswith("damped") else 0.0, clip,
+            1.0 / mechanism.tick, loss, 0, 1, total,
+        )  # fmt: skip
     else:
         passes.accelerated_pass(
             rows.kernel, y, a, before, 0.7, w, 10.0, 0.3 if kind == "damped" else 0.0, clip, 1.0 / mechanism.tick,
@@ -49,7 +54,7 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     return float(np.linalg.norm(total.astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
 
 
-@pytest.mark.parametrize("kind", ["exact", "damped", "minibatch"])
+@pytest.mark.parametrize("kind", ["exact", "damped", "minibatch", "weighted", "weighted, damped"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -63,13 +68,14 @@ def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, const
     constant=st.sampled_from([0.0, 0.2, 1.0]),
     clip=clips,
     multiplier=multipliers,
+    share=st.floats(0.0, 1.0),
 )
 def test_one_row_moves_the_sum_by_at_most_the_clip(
-    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip, multiplier
+    loss, dtype, sparse, kind, row, positive, number, memory, weights, constant, clip, multiplier, share
 ):
     label = (1.0 if positive else -1.0) if loss.is_classification else number
     assert share_of_sensitivity(
-        row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind
+        row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind, share
     ) <= 1.0  # fmt: skip
 
 

@@ -67,6 +67,11 @@ def make_plan(
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
     choice("solver", solver, SOLVERS)
+    if facts.weight_bound is not None and not (solver == "auto" or _KINDS[solver].takes_weights):
+        raise ParameterError(
+            f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
+            "then is), or leave both None."
+        )
     taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
     if solver == "auto" and facts.weight_bound is not None:
         taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
@@ -75,11 +80,6 @@ def make_plan(
     if taken == MultinomialPlan.solver and isinstance(facts.loss, Logistic):
         taken = accelerated_solver(facts.loss, facts.n_models)  # with two classes it is the one binary model
     kind = _KINDS[taken]
-    if facts.weight_bound is not None and not kind.takes_weights:
-        raise ParameterError(
-            f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what "
-            "'auto' then is), or leave both None."
-        )
     if kind.joint and isinstance(facts.loss, Logistic):
         facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)

@@ -20,6 +20,8 @@ class DPLinearSVC(DPPenalisedClassifier):
     classes are trained one-vs-rest: each model spends an equal part of the budget, mu / sqrt(n_classes) in terms of
     Gaussian DP.
 
+    With ``class_weight`` or ``max_sample_weight`` the loss of each row is multiplied by its weight; the penalty stays.
+
     References
     ----------
     .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with

@@ -25,6 +25,9 @@ class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
     Solvers with a name of their own train one-vs-rest instead, and give each model an equal part of the budget, mu /
     sqrt(n_classes) in terms of Gaussian DP.
 
+    With ``class_weight`` or ``max_sample_weight`` the loss of each row is multiplied by its weight, and the penalty
+    stays; DP-SCD trains, one-vs-rest for more than two classes, and no slope and shift are fitted.
+
     References
     ----------
     .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with

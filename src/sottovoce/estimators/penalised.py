@@ -148,7 +148,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
         return (
             *(clipped if self.max_sample_weight is not None else ()),
             f"no row has more than the weight {most!r}: clip and noise are made for such a row, so against what a row "
-            f"of weight 1 adds the noise is {most:g} times what it is without weights",
+            f"of weight 1 adds the noise is about {most:g} times what it is without weights",
         )
 
     def _norm(self) -> float:

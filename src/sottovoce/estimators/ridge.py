@@ -35,6 +35,8 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
     Predictions are cut to ``label_bounds``: that is free, and never worse for a label within them. ``coef_`` and
     ``intercept_`` are those of the linear function before.
 
+    With ``max_sample_weight`` the loss of each row is multiplied by its weight, the penalty stays, and DP-SCD trains.
+
     References
     ----------
     .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with

@@ -78,7 +78,8 @@ def weighted_pass(  # type: ignore[no-untyped-def]
 ):
     """Do one pass as `accelerated_pass` does, with the loss of each row multiplied by its share, within [0, 1].
 
-    The bound on |zeta| times the row's norm is the same, whatever the share is.
+    ``a`` holds the dual variables over the shares: a row steps as it does without weights, and its share of the step is
+    added. So clipping leaves the weights what they are, and the bound on a row's term is the same.
     """
     divisor = rows.divisor
     places, m, factor, buffer = workspace(rows.X)
@@ -94,13 +95,11 @@ def weighted_pass(  # type: ignore[no-untyped-def]
         for k in range(count):
             i = first + k
             centre = a[i] + momentum * (a[i] - a_before[i])
-            if damping > 0.0:
-                step = -damping * (shares[i] * m[k] + centre)
-            else:
-                step = _weighted_step(loss, shares[i], centre, y[i], m[k], ratio)
+            step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
             m[k] = clipped(step, clip / divisor[i])
             a_before[i] = a[i]
             a[i] = centre + m[k]
+            m[k] = clipped(shares[i] * m[k], clip / divisor[i])
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 

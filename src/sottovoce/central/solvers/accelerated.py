@@ -20,7 +20,7 @@ from public facts and from lambda_max and r, which are released first with 2 % o
 for ridge a quantile of the distances of the labels from a median, which also centres them).
 
 Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
-leaves the optimum where it is. Steps then go to -s_i l'(m), or are exact for s_i l; the clip is that of a row of s = 1.
+leaves the optimum where it is. A row steps as without weights, in a_i / s_i, and adds s_i zeta_i x_i, at most C long.
 
 Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
 batches, acceleration, averaging; s' = n lambda_max in place of the batch size; the steps.
