@@ -212,7 +212,7 @@ def release_label_location_and_scale(
         location = 0.5 * (low + high)
     distance = np.abs(y - location)
     widest = bound + abs(location)
-    # with much noise the tail cannot be told from nothing: a quantile nearer to the middle, and its ratio for a normal law
+    # with much noise the tail cannot be told from nothing: a nearer quantile, and its ratio for a normal law
     share = min(_QUANTILE, max(0.5, 1.0 - 2.0 * counting.noise_std / n_public))
     ratio = float(ndtri(0.5 + 0.5 * _QUANTILE) / ndtri(0.5 + 0.5 * share))
     scale = _first_edge(widest * _GRID, lambda edge: enough(distance <= edge, share))
