@@ -108,9 +108,7 @@ def _likelihood_of_default(releases, plan, n, short):
 def _likelihood_of_calibration(release, plan, eigenvalue, w, n, short):
     """Score the noisy sums: the others hold their label -1 at w short, the canary its label +1 at w."""
     value, std, _ = release
-    design = calibration._design(
-        calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n)
-    )
+    design = calibration._design(calibration.prior_for(plan.mu_model * n, plan.facts, eigenvalue, plan.mu_scale * n))
 
     def column(label, prediction):
         nodes = calibration._NODES

@@ -58,7 +58,9 @@ def test_audit(factor, monkeypatch):
             released.clear()
             solution = plan.solve(rows, [y], Streams(seed + RUNS * (name == "in")), TEAM, lambda step, steps: None)
             score, w = _likelihood(plan, released)
-            np.testing.assert_allclose(solution.weights[0], w, rtol=1e-6, atol=1e-12)  # the adversary's algebra is the solver's
+            np.testing.assert_allclose(
+                solution.weights[0], w, rtol=1e-6, atol=1e-12
+            )  # the adversary's algebra is the solver's
             scores[name].append(score)
     bound = gaussian_lower_bound(np.array(scores["in"]), np.array(scores["out"]), delta=DELTA)
     print(f"noise x {factor}: epsilon >= {bound:.3f} at delta = {DELTA} ({RUNS} runs a table)")

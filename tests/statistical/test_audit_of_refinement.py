@@ -34,7 +34,7 @@ def test_audit(factor, monkeypatch):
     recorder.install(monkeypatch)
     scores = {"in": [], "out": []}
     for name, (X, y) in tables().items():
-        for seed in range(3000 if factor > 0.5 else 800):
+        for seed in range(5000 if factor > 0.5 else 800):
             recorder.releases.clear()
             sv.DPRidge(
                 epsilon=EPSILON, delta=DELTA, data_norm=1.0, label_bounds=(-1.0, 1.0), fit_intercept=False,

@@ -9,10 +9,16 @@ from sklearn.metrics import log_loss, roc_auc_score
 from benchmarks.peers import compare, fast_dpsgd, job, tuning
 
 N, D = 200, 4
-RNG = np.random.default_rng(0)
-X = (RNG.standard_normal((N, D)) / 3).astype(np.float32)
-SIGNS = np.where(X @ RNG.standard_normal(D) + 0.3 * RNG.standard_normal(N) > 0.0, 1.0, -1.0)
-KINDS = RNG.integers(0, 3, N)
+
+
+def made_up():
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((N, D)) / 3).astype(np.float32)
+    signs = np.where(rows @ rng.standard_normal(D) + 0.3 * rng.standard_normal(N) > 0.0, 1.0, -1.0)
+    return rows, signs, rng.integers(0, 3, N)
+
+
+X, SIGNS, KINDS = made_up()
 
 
 def descend(rows, y, classes, *, clip, rate, steps, sigma=0.0, l2=0.0, batches=1, seed=0):
@@ -57,7 +63,7 @@ def test_the_noise_multiplier_keeps_the_budget():
 
 
 def test_scores_are_those_of_sklearn():
-    z = RNG.standard_normal(N).round(1)  # with ties
+    z = np.random.default_rng(1).standard_normal(N).round(1)  # with ties
     y = (SIGNS > 0.0).astype(int)
     split = job.Split(None, None, z[:, None], SIGNS)
     found = job.scores_of(split, "binary", {}, np.ones(1), 0.0)

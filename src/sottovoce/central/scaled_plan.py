@@ -23,12 +23,12 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["ScaledPlan", "Scales"]
+__all__ = ["HARDLY_ANY_NOISE", "ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
 _SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
-_HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
+HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 # names in the receipt
 _NORM: Final = "bound of most rows, in units of data_norm (noisy)"
@@ -111,7 +111,7 @@ class ScaledPlan(Plan):
     @property
     def is_noisy(self) -> bool:
         """False for budgets that hardly are any: a run then tends to the penalised optimum, length and all."""
-        return self.mu <= _HARDLY_ANY_NOISE
+        return self.mu <= HARDLY_ANY_NOISE
 
     def check_calibration(self, given: float | None) -> None:
         """Refuse a share that is none, or one for predictions that have no slope and shift to fit."""

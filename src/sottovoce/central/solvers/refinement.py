@@ -48,6 +48,7 @@ from sottovoce.central.distances import (
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
+from sottovoce.central.scaled_plan import HARDLY_ANY_NOISE
 from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
@@ -123,9 +124,16 @@ class RefinementPlan(Plan):
         return self.facts.constant > 0.0
 
     @property
+    def shortens_rows(self) -> bool:
+        """Whether a bound that most rows keep is released: not where there is hardly any noise that it could lessen."""
+        return self.mu <= HARDLY_ANY_NOISE
+
+    @property
     def mu_passes(self) -> float:
         """Gaussian-DP parameter that is left for all passes together."""
-        return self.mu * math.sqrt(1.0 - _LENGTH - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM)
+        return self.mu * math.sqrt(
+            1.0 - _LENGTH * self.shortens_rows - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
+        )
 
     @property
     def passes(self) -> int:
@@ -149,7 +157,7 @@ class RefinementPlan(Plan):
     def releases(self) -> tuple[str, ...]:
         """What the statement covers, for the receipt."""
         return (
-            "a bound that most rows keep, noisy; longer rows were shortened to it",
+            *(("a bound that most rows keep, noisy; longer rows were shortened to it",) * self.shortens_rows),
             *(("location of the labels (a median), noisy",) * self.is_located),
             "X'X of the scaled rows, noisy",
             "histograms of the signed distances of labels from the location and, later, from predictions, noisy",
@@ -160,7 +168,7 @@ class RefinementPlan(Plan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self._share(_LENGTH),
+            "mu for the length of rows": self._share(_LENGTH) if self.shortens_rows else 0.0,
             "mu for the location of the labels": self._share(_LOCATION) if self.is_located else 0.0,
             "mu for X'X": self._share(_GRAM),
             "mu for the distances of labels and residuals": self._share(_DISTANCES + _RESIDUALS),
@@ -174,7 +182,7 @@ class RefinementPlan(Plan):
         one = GaussianEvent(self.multiplier)
         rest = self.passes - self.first_passes
         return compose(
-            norm_counts(self._share(_LENGTH)),
+            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else ()),
             *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
             self.gram_mechanism.event,
             histogram_mechanism(self.adjacency, self._share(_DISTANCES)).event,
@@ -199,8 +207,10 @@ class RefinementPlan(Plan):
     def train(self, fit: Fit) -> Solution:
         """Release what the plan says, in its order, and average the last weights."""
         self.settle()
-        norm, _ = release_row_norm(fit.rows, n_public=self.n_samples, mu=self._share(_LENGTH), noise=fit.noise)
-        fit, location = replace(fit, rows=fit.rows.shortened(norm)), 0.0
+        norm, location = 1.0, 0.0
+        if self.shortens_rows:
+            norm, _ = release_row_norm(fit.rows, n_public=self.n_samples, mu=self._share(_LENGTH), noise=fit.noise)
+            fit = replace(fit, rows=fit.rows.shortened(norm))
         if self.is_located:
             assert self.label_bound is not None
             location, _ = release_location(
@@ -238,7 +248,9 @@ class RefinementPlan(Plan):
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan; of the released values, that a run can have chosen them. See `Plan.run`."""
         assert self.label_bound is not None
-        norm, location = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0), 0.0
+        norm, location = 1.0, 0.0
+        if self.shortens_rows:
+            norm = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0)
         if self.is_located:
             location = number(_MEDIAN, released.get(_MEDIAN), at_least=-self.label_bound, at_most=self.label_bound)
         clips = [number(name, released.get(name), above=0.0) for name in _CLIPS]
@@ -248,7 +260,12 @@ class RefinementPlan(Plan):
         return self.event, self._chosen(norm, location, clips[0], clips[1])
 
     def _chosen(self, norm: float, location: float, first: float, second: float) -> dict[str, object]:
-        return {_NORM: norm, **({_MEDIAN: location} if self.is_located else {}), _CLIPS[0]: first, _CLIPS[1]: second}
+        return {
+            **({_NORM: norm} if self.shortens_rows else {}),
+            **({_MEDIAN: location} if self.is_located else {}),
+            _CLIPS[0]: first,
+            _CLIPS[1]: second,
+        }
 
 
 class _Filter:
