@@ -14,6 +14,7 @@ References
 Abadi et al. (2016). Deep Learning with Differential Privacy. CCS 2016; Algorithm 1.
 """
 
+import itertools
 import json
 import math
 import os
@@ -242,6 +243,19 @@ def train(path: str, job: dict[str, Any], setting: Setting, seed: int) -> Models
     return models
 
 
+def likely(job: dict[str, Any], n: int) -> list[Setting]:
+    """Return settings that carry noise of a likely size, step * steps / (mu n), into each direction of the weights."""
+    mu = _gaussian_mu(job["epsilon"], job["delta"])
+    regression = job["task"] == "regression"
+    noises, clips = ((0.1, 0.3, 1.0), (0.1, 0.25)) if regression else ((1.0, 2.0, 4.0), (0.1, 0.5))
+    found = []
+    for noise, clip, (batches, epochs) in itertools.product(noises, clips, ((10, 40), (50, 80))):
+        wanted = noise * mu * n / (batches * epochs)
+        step = min(SPACE["step"], key=lambda step, wanted=wanted: abs(math.log(step / wanted)))
+        found.append({**DEFAULT, "batches": batches, "epochs": epochs, "clip": clip, "step": step})
+    return found
+
+
 def space(job: dict[str, Any]) -> dict[str, Any]:
     """Return what is searched."""
     split = load(job["tuning"])
@@ -273,6 +287,7 @@ def space(job: dict[str, Any]) -> dict[str, Any]:
         "frugal": {"batches": (5, 10, 20, 50), "epochs": (1, 2, 5, 10, 20, 40, 80), "step": (1.6, 6.4, 25.6)},
         "default": DEFAULT,
         "probe": "centre" if regression else None,
+        "likely": likely(job, n),
         "together": (("epochs", "step"), ("batches", "epochs"), ("batches", "step"), ("clip", "step"),
                      ("constant", "step")),
         "cost": cost,

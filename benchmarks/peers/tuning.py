@@ -28,6 +28,7 @@ def search(
     coarse: dict[str, tuple[Any, ...]],
     default: Setting,
     frugal: dict[str, tuple[Any, ...]] | None = None,
+    likely: Sequence[Setting] = (),
     probe: str | None = None,
     together: Sequence[tuple[str, str]] = (),
     cost: Callable[[Setting], float] = lambda setting: 1.0,
@@ -55,6 +56,8 @@ def search(
         Values of the coarse grid; the coordinates that it leaves out have their default.
     frugal : dict, optional
         Not used here: see `cheapest`.
+    likely : sequence of settings
+        Tried beside the grid, with the best value of `probe`.
     together : sequence of pairs
         Coordinates of which one is moved up as the other is moved down, beside single moves.
     cost : callable
@@ -71,9 +74,10 @@ def search(
         default = tried.named(tried.best(metrics[0], 1)[0])
     keys = list(itertools.product(*(coarse.get(name, (default.get(name),)) for name in space)))
     known = [tried.key(start) for start in starts]
+    guesses = [tried.key({**start, **({probe: default[probe]} if probe else {})}) for start in likely]
     if known:
         keys = [keys[k] for k in np.random.default_rng(0).permutation(len(keys))[: len(keys) // 3]]
-    tried.extend(tried.allowed([*known, *keys]), seeds[0])
+    tried.extend(tried.allowed([*known, *guesses, *keys]), seeds[0])
     for metric in metrics:
         tried.extend(tried.best(metric, 2 * FINALISTS), seeds[1])
     for _ in range(rounds):
