@@ -25,6 +25,7 @@ class Peer(NamedTuple):
 
 PEERS = {
     "dpsgd": Peer("fast_dpsgd", (), ("binary", "multiclass", "regression")),
+    "dp-newton": Peer("run_dp_newton", (), ("binary",)),
     "diffprivlib": Peer(
         "run_diffprivlib", (("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.2.6", "scipy==1.15.3"),)
     ),
