@@ -52,7 +52,7 @@ class Numbers:
         return self.own + self.options
 
 
-_ROWS = ("epsilon", "delta", "data_norm", "alpha", "intercept_scaling", "n_public", "tol")
+_ROWS = ("epsilon", "delta", "data_norm", "alpha", "intercept_scaling", "n_public", "tol", "max_sample_weight")
 _BALL = ("epsilon", "delta", "data_bound", "radius", "n_public", "tol")
 _FIRST_ORDER = ("learning_rate", "clipping_norm")
 _ALL_ROWS = {"batch_size": 1e9, "epochs": 3.0}
@@ -63,7 +63,9 @@ def _numbers(name, kind, solver, given, options=(), adjacencies=ALL, in_place=Fa
     ridge = kind is sv.DPRidge
     own |= {"label_bounds": (-1.0, 1.0)} if ridge else {"classes": [-1.0, 1.0]}
     return Numbers(
-        Case(name, kind, own, adjacencies, in_place), _ROWS + (("label_bounds",) if ridge else ()), tuple(options)
+        Case(name, kind, own, adjacencies, in_place),
+        (*_ROWS, "label_bounds" if ridge else "class_weight"),
+        tuple(options),
     )
 
 
@@ -132,6 +134,8 @@ def drawn(numbers: Numbers, adjacency: str, n: int, rng: np.random.Generator) ->
             given["solver_options"] = {**given["solver_options"], name: value}
         elif name == "label_bounds":
             given[name] = (-value, value) if rng.random() < 0.7 else (value, number_for(name, rng))
+        elif name == "class_weight":
+            given[name] = {-1.0: value, 1.0: 1.0 if rng.random() < 0.5 else number_for(name, rng)}
         else:
             given[name] = value
     if "intercept_scaling" in names:

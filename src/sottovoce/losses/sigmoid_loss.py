@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 from scipy.special import expit
 
 from sottovoce.losses.base import Array
@@ -42,7 +43,8 @@ class SigmoidLoss(NamedTuple):
 
     def derivative(self, y: Array, m: Array) -> Array:
         """Return -y p (1 - p), p = 1 / (1 + exp(y m))."""
-        return -y * expit(-y * m) * expit(y * m)
+        # rounding could take the product one unit beyond its bound
+        return -y * np.minimum(expit(-y * m) * expit(y * m), self.lipschitz)
 
     def curvature(self, y: Array, m: Array) -> Array:
         """Return p (1 - p) (1 - 2 p), negative on the side of errors."""
