@@ -41,6 +41,28 @@ def margins(rows, w, lo, hi, out):  # type: ignore[no-untyped-def]
         out[i] = margin(X, scale, constant, i, w)
 
 
+@njit(inline="always")
+def _move_duals(  # type: ignore[no-untyped-def]
+    rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m
+):
+    """Extrapolate the dual variables of a block, step and clip; leave the steps in ``m``."""
+    divisor = rows.divisor
+    for k in range(count):
+        places[k] = first + k
+    predict(rows, w, places, count, m)
+    if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
+        labels = y[first : first + count]
+        for k in range(count):
+            m[k] = slope(loss, labels[k], m[k])
+    for k in range(count):
+        i = first + k
+        centre = a[i] + momentum * (a[i] - a_before[i])
+        step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
+        m[k] = clipped(step, clip / divisor[i])
+        a_before[i] = a[i]
+        a[i] = centre + m[k]
+
+
 @njit(**JIT)
 def accelerated_pass(  # type: ignore[no-untyped-def]
     rows, y, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
@@ -51,24 +73,10 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     s'/(alpha n) for the aggregation constant s' = n lambda_max. |zeta| times the row's norm is at most ``clip``.
     ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
-    divisor = rows.divisor
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        for k in range(count):
-            places[k] = first + k
-        predict(rows, w, places, count, m)
-        if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
-            labels = y[first : first + count]
-            for k in range(count):
-                m[k] = slope(loss, labels[k], m[k])
-        for k in range(count):
-            i = first + k
-            centre = a[i] + momentum * (a[i] - a_before[i])
-            step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
-            m[k] = clipped(step, clip / divisor[i])
-            a_before[i] = a[i]
-            a[i] = centre + m[k]
+        _move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -81,25 +89,12 @@ def weighted_pass(  # type: ignore[no-untyped-def]
     ``a`` holds the dual variables over the shares: a row steps as it does without weights, and its share of the step is
     added. So clipping leaves the weights what they are, and the bound on a row's term is the same.
     """
-    divisor = rows.divisor
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
+        _move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
         for k in range(count):
-            places[k] = first + k
-        predict(rows, w, places, count, m)
-        if damping > 0.0:  # in a loop of its own, which is compiled to vector instructions
-            labels = y[first : first + count]
-            for k in range(count):
-                m[k] = slope(loss, labels[k], m[k])
-        for k in range(count):
-            i = first + k
-            centre = a[i] + momentum * (a[i] - a_before[i])
-            step = -damping * (m[k] + centre) if damping > 0.0 else dual_step(loss, centre, y[i], m[k], ratio)
-            m[k] = clipped(step, clip / divisor[i])
-            a_before[i] = a[i]
-            a[i] = centre + m[k]
-            m[k] = clipped(shares[i] * m[k], clip / divisor[i])
+            m[k] = clipped(shares[first + k] * m[k], clip / rows.divisor[first + k])
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
