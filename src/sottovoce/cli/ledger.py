@@ -15,6 +15,7 @@ from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
+from sottovoce.privacy.unit import ROW_UNIT
 from sottovoce.report import read_receipt
 
 __all__ = ["ledger"]
@@ -35,9 +36,7 @@ def create(
     adjacency: str = option(
         "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
     ),
-    unit: str = option(
-        "--unit", "What one neighbouring change is about, in words.", default="one row of the table, label included"
-    ),
+    unit: str = option("--unit", "What one neighbouring change is about, in words.", default=ROW_UNIT),
     composition: str = option(
         "--composition", "mixed takes everything; gaussian is tighter, for Gaussian releases alone.", default="mixed"
     ),

@@ -34,6 +34,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
+from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["DPLinearEstimator"]
 
@@ -238,7 +239,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
             adjacency=plan.adjacency,
-            unit="one row of the table, label included",
+            unit=ROW_UNIT,
             mechanism=plan.mechanism,
             releases=plan.releases,
             event=solution.event,

@@ -30,6 +30,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["Charge", "Ledger"]
 
@@ -126,7 +127,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         adjacency: str = "zero-out",
-        unit: str = "one row of the table, label included",
+        unit: str = ROW_UNIT,
         composition: str = "mixed",
         allow_nonprivate: bool = False,
     ) -> Dataset:
