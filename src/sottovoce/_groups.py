@@ -1,0 +1,55 @@
+"""Which rows belong to one person, and which of them are used."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import refuse_masked
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = ["kept_rows", "person_codes"]
+
+
+def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
+    """Return a number for the person of each row; -1 where there is none.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,)
+        Private. Numbers or strings; None, NaN and NaT are missing.
+    n_samples : int
+
+    Raises
+    ------
+    ParameterError
+        If there is not one for each row: that follows from shapes alone.
+    DataError
+        If they cannot be compared, or hide under a mask.
+    """
+    import pandas as pd
+
+    shape = getattr(groups, "shape", (len(groups),) if hasattr(groups, "__len__") else ())
+    if tuple(shape) != (n_samples,):
+        raise ParameterError(f"groups must hold one person for each of {n_samples} rows; got the shape {tuple(shape)}.")
+    refuse_masked("groups", groups)
+    try:
+        # a list of strings and a NaN is no array of strings: that NaN would be somebody's name
+        codes, _ = pd.factorize(np.array(groups, object) if isinstance(groups, (list, tuple)) else groups)
+    except TypeError as error:
+        raise DataError(f"groups must hold numbers or strings, one for each row: {error}.") from error
+    return np.asarray(codes, np.int64)
+
+
+def kept_rows(codes: NDArray[np.int64], at_most: int, chance: np.random.Generator) -> NDArray[np.bool_]:
+    """Return which rows are used: ``at_most`` of each person, drawn at random, and none without a person.
+
+    Each row gets a coin of its own, whatever the other rows are, and a person keeps the rows of the smallest coins.
+    """
+    order = np.lexsort((chance.random(len(codes)), codes))
+    ordered = codes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(codes) else np.zeros(0, np.int64)
+    place = np.arange(len(codes)) - np.repeat(starts, np.diff(np.r_[starts, len(codes)]))
+    kept = np.empty(len(codes), bool)
+    kept[order] = (place < at_most) & (ordered >= 0)
+    return kept
