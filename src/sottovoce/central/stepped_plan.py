@@ -65,7 +65,7 @@ class SteppedPlan(ScaledPlan):
         scales, rows = self.release_scales(fit)
         fit = replace(fit, rows=rows)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
-        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        sums = clipped_sum(self.neighbours, self.clip_for(scales), self.multiplier_for(scales))
         averaged = max(1, round(self.averaged * n_points))
         calibrations = list[Calibration]()
 

@@ -84,6 +84,7 @@ class AcceleratedPlan(SteppedPlan):
     )
     in_order = True
     takes_weights = True
+    takes_persons = True
     averaged = 0.45
     estimates_norm = True
 
@@ -144,7 +145,7 @@ class AcceleratedPlan(SteppedPlan):
         return share, 5.0 / share
 
     def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_units) / math.pow(self.n_weights, 0.125)
 
     def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
@@ -224,7 +225,7 @@ class AcceleratedPlan(SteppedPlan):
                 lo, hi, total,
             )  # fmt: skip
 
-        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
+        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_units))
         for step in range(self.steps_for(scales)):
             momentum = min(step / (step + 3.0), most)
             v, v_before = v + momentum * (v - v_before), v
