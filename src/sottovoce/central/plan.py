@@ -2,14 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.facts import NORM, TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, describe
@@ -105,6 +106,8 @@ class Plan(ABC):
     joint: ClassVar[bool] = False
     # Whether rows may have weights.
     takes_weights: ClassVar[bool] = False
+    # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
+    takes_released_norm: ClassVar[bool] = False
 
     facts: TrainingFacts
     choice: str = ""
@@ -142,6 +145,9 @@ class Plan(ABC):
         """
         _ = self.event
 
+    def check_size(self, n_rows: int) -> None:  # noqa: B027 - most plans follow any number of rows
+        """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
+
     def solve(
         self,
         rows: Rows,
@@ -150,9 +156,12 @@ class Plan(ABC):
         team: Team,
         progress: Progress,
         row_weights: Vector | None = None,
+        norm: ReleasedNorm | None = None,
     ) -> Solution:
-        """Train one model for each target on ``rows`` as planned."""
-        return self.train(Fit(rows, targets, streams, team, progress, row_weights))
+        """Train one model for each target on ``rows`` as planned; they are cut to ``norm`` where that was released."""
+        spent = () if norm is None or norm.event is None else (norm.event,)
+        solution = self.train(Fit(rows, targets, streams, team, progress, row_weights, spent))
+        return solution if norm is None else replace(solution, chosen={NORM: norm.value, **solution.chosen})
 
     @abstractmethod
     def train(self, fit: "Fit") -> Solution:
@@ -199,6 +208,11 @@ class Plan(ABC):
         """Return the solver's own parameters for summary and receipt."""
         return {}
 
+    def norm_details(self) -> dict[str, object]:
+        """Return how a bound on the norm of a row is released, for summary and receipt."""
+        share = self.facts.share_of_norm
+        return {"share of mu^2 for data_norm, which is released first": share} if share else {}
+
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers."""
         return {
@@ -213,6 +227,7 @@ class Plan(ABC):
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,
+            **self.norm_details(),
             **self.details(),
             "event": describe(self.event),
         }
@@ -239,6 +254,8 @@ class Fit:
         Told how many steps of all models are done, and their number.
     row_weights : ndarray of shape (n,) or None
         Weights over their public bound, within [0, 1]; None where rows have none.
+    spent_before : tuple of Event
+        What the bound on the rows has cost.
     """
 
     rows: Rows
@@ -247,6 +264,7 @@ class Fit:
     team: Team
     progress: Progress
     row_weights: Vector | None = None
+    spent_before: tuple[Event, ...] = ()
 
     @property
     def noise(self) -> np.random.Generator:
