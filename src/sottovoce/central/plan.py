@@ -125,6 +125,7 @@ class Plan(ABC):
     adjacency = _Fact(lambda facts: facts.adjacency)
     label_bound = _Fact(lambda facts: facts.label_bound)
     weight_bound = _Fact(lambda facts: facts.weight_bound)
+    releases_norm = _Fact(lambda facts: facts.releases_norm)
     is_private = _Fact(lambda facts: facts.is_private)
 
     def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are

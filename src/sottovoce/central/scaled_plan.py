@@ -76,7 +76,7 @@ class ScaledPlan(Plan):
 
         Not where there is hardly any noise that it could lessen, nor where no bound is public: then one was released.
         """
-        return self.estimates_norm and self.is_noisy and not self.facts.releases_norm
+        return self.estimates_norm and self.is_noisy and not self.releases_norm
 
     @property
     def mu_scale(self) -> float:

@@ -127,7 +127,7 @@ class RefinementPlan(Plan):
     @property
     def shortens_rows(self) -> bool:
         """Whether a bound that most rows keep is released within the public one; see `ScaledPlan.shortens_rows`."""
-        return self.mu <= HARDLY_ANY_NOISE and not self.facts.releases_norm
+        return self.mu <= HARDLY_ANY_NOISE and not self.releases_norm
 
     @property
     def share_of_length(self) -> float:
