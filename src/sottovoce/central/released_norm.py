@@ -42,7 +42,7 @@ _WIDTHS: Final = (16, 4, 1)  # of the bins of each histogram, in narrowest ones
 
 # Chosen on public data (`benchmarks/central/data_norm.py`).
 _SHARE, _MOST_SHARE = 0.01, 0.1  # of mu^2
-_WANTED: Final = 40.0  # number of rows over the noise of a count, for which more than the least share is spent
+_WANTED: Final = 30.0  # number of rows over the noise of a count, for which more than the least share is spent
 _BELIEVED: Final = 4.5  # standard deviations from which a count is more than noise
 _CERTAIN: Final = 2.0  # standard deviations of rows beyond a bound, from which it is too short
 _KEPT: Final = 0.9  # share of the rows that keep the bound
