@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sottovoce.cli._parse import parse_alpha
+from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Training:
 
     def parameters(self) -> dict[str, Any]:
         """Return them as an estimator takes them; None where nothing was given."""
-        return {**vars(self), "alpha": parse_alpha("--alpha", self.alpha)}
+        return {**vars(self), "alpha": parse_number_or_auto("--alpha", self.alpha)}
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     event, chosen = plan.run(parameters)
-    run = Solution(np.zeros((plan.n_models, 0)), 0, event, chosen)
+    run = Solution(np.zeros((plan.n_models, 0)), 0, event, {**plan.facts.norm_chosen(parameters), **chosen})
     return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters))
 
 

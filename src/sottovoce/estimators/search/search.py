@@ -17,7 +17,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
+from sottovoce.central.rows import row_norms
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, not_covered
@@ -283,7 +283,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
                 prototype.classes = list(prototype.classes_)
             numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
         with team() as threads:
-            make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
+            row_norms(X, names, threads)  # refuses NaN and infinity
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:
