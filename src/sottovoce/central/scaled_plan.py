@@ -100,11 +100,6 @@ class ScaledPlan(Plan):
         return self.mu * math.sqrt(1.0 - self.share_of_scales - self.share_of_calibration)
 
     @property
-    def n_seen(self) -> float:
-        """What rules take for the number of rows against the noise of the steps: fewer where steps count persons."""
-        return self.n_units
-
-    @property
     def share_of_calibration(self) -> float:
         """Share of mu^2 for slope and shift of the finished models; 0 where they are not calibrated."""
         return 0.0
@@ -259,7 +254,7 @@ class ScaledPlan(Plan):
             mu=self.mu_calibration / math.sqrt(self.n_models),
             neighbours=self.neighbours,
             n_public=self.n_samples,
-            prior=prior_for(self.mu_model * self.n_seen, self.facts, eigenvalue, self.mu_scale * self.n_samples),
+            prior=prior_for(self.mu_model * self.n_units, self.facts, eigenvalue, self.mu_scale * self.n_samples),
             noise=fit.noise,
             team=fit.team,
         )

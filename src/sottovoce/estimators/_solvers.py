@@ -41,6 +41,7 @@ _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturba
 _ENOUGH: Final = 500.0  # mu n, and
 _ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
 _WEIGHTED: Final = "rows have weights, which no other solver takes"
+_TOGETHER: Final = "what the rows of a person add is cut together, so that several cost hardly more noise than one"
 _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
@@ -118,7 +119,9 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return accelerated_solver(
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
-    information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units / math.sqrt(facts.n_models)
+    if facts.neighbours.rows > 1:
+        return accelerated_solver(facts.loss, facts.n_models), _TOGETHER
+    information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
     if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
         return "refinement", (
