@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.tables.parquet import ParquetTable
+    from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "DPLasso",
@@ -37,6 +38,7 @@ __all__ = [
     "Ledger",
     "ParquetTable",
     "Plan",
+    "SchemaEncoder",
     "plan",
 ]
 
@@ -46,6 +48,7 @@ _HOMES: Final = {
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",
     "Plan": "central.plan",
+    "SchemaEncoder": "tables.transformer",
     "plan": "planning",
     **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
 }

@@ -28,6 +28,7 @@ def test_public_names():
         "Ledger",
         "ParquetTable",
         "Plan",
+        "SchemaEncoder",
         "plan",
     ]
     for name in sottovoce.__all__:

@@ -123,6 +123,23 @@ class Cells:
         absent = pc.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
         return pc.if_else(absent, pa.scalar(None, pa.string()), values)
 
+    def named(self, missing: Collection[str]) -> npt.NDArray[np.object_]:
+        """Return the cells as names of whom a row is about, exactly as they were read; None where missing.
+
+        As numbers of numpy, large whole numbers beside a null would become fractions, and two people one.
+
+        Parameters
+        ----------
+        missing : collection of str
+            The spellings of a missing value.
+        """
+        encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
+        chunks = encoded.chunks
+        names = np.array([*(chunks[0].dictionary.to_pylist() if chunks else ()), None], dtype=object)
+        codes = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        named: npt.NDArray[np.object_] = names[np.concatenate(codes) if codes else np.zeros(0, np.int64)]
+        return named
+
     def _plain_values(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
         kind = self.values.type
