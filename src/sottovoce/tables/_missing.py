@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables.column import Block
 
-__all__ = ["INDICATOR", "indicated", "refuse_missing_rule", "with_indicator"]
+__all__ = ["INDICATOR", "indicated", "indicated_place", "refuse_missing_rule", "with_indicator"]
 
 INDICATOR: Final = "indicator"
 
@@ -19,6 +19,11 @@ INDICATOR: Final = "indicator"
 def with_indicator(column: str, names: Sequence[str], missing: object) -> tuple[str, ...]:
     """Return the names of a column's features, and that of its indicator where the rule asks for one."""
     return (*names, f"{column} is missing") if missing == INDICATOR else tuple(names)
+
+
+def indicated_place(column: str, places: Sequence[str], missing: object) -> tuple[str, ...]:
+    """Return where the coefficients of a column are added, and where that of its indicator is, if it has one."""
+    return (*places, f"where {column} is missing") if missing == INDICATOR else tuple(places)
 
 
 def indicated(block: Block, absent: npt.NDArray[np.bool_], place: int, missing: object) -> Block:

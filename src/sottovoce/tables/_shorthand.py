@@ -23,16 +23,15 @@ def section_of(name: object, entry: object) -> Mapping[str, Any]:
         kinds = {"bounds": "numeric", "categories": "categorical"}
         kind = next((kind for key, kind in kinds.items() if key in entry), None)
         return entry if "type" in entry or kind is None else {"type": kind, **entry}
-    numbers = isinstance(entry, (list, tuple)) and len(entry) == 2 and all(map(_is_number, entry))
-    if numbers and isinstance(entry, tuple):
-        return {"type": "numeric", "bounds": entry}
-    if numbers:
-        raise SchemaError(
-            f"columns[{name!r}] = {entry!r} could be bounds or two categories. Write a tuple, {tuple(entry)!r}, "  # type: ignore[arg-type]
-            f"for the bounds of a number, or {{'categories': {entry!r}}} for two codes."
-        )
     if isinstance(entry, (list, tuple)):
-        return {"type": "categorical", "categories": list(entry), "unknown": "ignore"}
+        if len(entry) != 2 or not all(map(_is_number, entry)):
+            return {"type": "categorical", "categories": list(entry), "unknown": "ignore"}
+        if isinstance(entry, tuple):
+            return {"type": "numeric", "bounds": entry}
+        raise SchemaError(
+            f"columns[{name!r}] = {entry!r} could be bounds or two categories. Write a tuple, {tuple(entry)!r}, for "
+            f"the bounds of a number, or {{'categories': {entry!r}}} for two codes."
+        )
     raise SchemaError(
         f"columns[{name!r}] must be bounds such as (17, 90), a list of categories such as ['F', 'M'], or a dict with "
         f"the keys of a schema file; got {entry!r}."

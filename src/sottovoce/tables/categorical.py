@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, nearest
-from sottovoce.tables._missing import INDICATOR, indicated, refuse_missing_rule, with_indicator
+from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
 from sottovoce.tables.column import Block, Column
 from sottovoce.tables.table import SHOWN, Cells
 
@@ -131,6 +131,11 @@ class CategoricalColumn(Column):
         """One name a category, such as ``sex=Female``; and that of the indicator."""
         names = [f"{self.name}={_text(category)}" for category in self.categories]
         return with_indicator(self.name, names, self.missing)
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return the coefficients: each is added where the column has its category."""
+        places = [f"where {self.name} is {_text(category)}" for category in self.categories]
+        return list(zip(coefficients, indicated_place(self.name, places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, number_pair, plain_number
-from sottovoce.tables._missing import INDICATOR, indicated, refuse_missing_rule, with_indicator
+from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
 from sottovoce.tables.column import Block, Column
 from sottovoce.tables.table import Cells
 
@@ -124,6 +124,20 @@ class NumericColumn(Column):
         edges = [f"{plain_number(edge)}" for edge in self.bins]
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return the change for each 1 more on the linear scale, from bound to bound on the other, or that of a bin."""
+        low, high = self.bounds
+        values = list(coefficients)
+        if self.bins is not None:
+            places = [f"where {name}" for name in self._value_names()]
+        elif self.scale == "linear":
+            values[0] *= 2.0 / (high - low)
+            places = [f"for each 1 more of {self.name}, from {low:g} to {high:g}"]
+        else:
+            values[0] *= 2.0
+            places = [f"from {self.name} = {low:g} to {high:g}, by the logarithm"]
+        return list(zip(values, indicated_place(self.name, places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:

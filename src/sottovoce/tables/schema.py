@@ -241,9 +241,9 @@ class Schema:
         ----------
         columns : mapping
             By the name of the column: ``(17, 90)`` are the bounds of a number, ``["F", "M"]`` the categories of a
-            text, a number or a bool; a dict has the keys of a schema file, such as ``{"bounds": (0, 1e6), "scale": "log"}``. Of
-            categories that are given as a list, an unknown value becomes 0 in all features. Empty texts, nulls and NaN
-            are missing.
+            text, a number or a bool; a dict has the keys of a schema file, such as ``{"bounds": (0, 1e6), "scale":
+            "log"}``. Of categories that are given as a list, an unknown value becomes 0 in all features. Empty texts,
+            nulls and NaN are missing.
         **facts
             ``target``, ``unit``, ``max_rows_per_unit`` or ``layout`` of the class.
 

@@ -50,9 +50,10 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Privacy: each row is encoded by itself with public facts. With k encoded columns a row has a norm of at most
-    sqrt(k), whatever the data: ``data_norm``. A cell that breaks what the schema says (text where a number should be, a number
-    beyond bounds under ``outside="error"``, a category that is not listed under ``unknown="error"``) is an error that
-    quotes the cell: it is for the eyes of those who may see the data. Encode once, without a model, to find such cells.
+    sqrt(k), whatever the data: ``data_norm``. A cell that breaks what the schema says (text where a number should
+    be, a number beyond bounds under ``outside="error"``, a category that is not listed under ``unknown="error"``) is an
+    error that quotes the cell: it is for the eyes of those who may see the data. Encode once, without a model, to find
+    such cells.
 
     Examples
     --------

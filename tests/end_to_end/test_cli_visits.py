@@ -1,0 +1,221 @@
+"""A new user in an empty folder: a table of visits, several rows a person, from the draft of a schema to predictions."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import sottovoce as sv
+from sottovoce.cli import app
+from sottovoce.estimators.persistence import load_model
+
+N = 900
+TRAIN = ("--model", "logistic", "--epsilon", "8", "--delta", "1e-6")
+
+
+def visits() -> pd.DataFrame:
+    """Visits to a clinic: patients come several times, some ages are not known, some visits have no name."""
+    rng = np.random.default_rng(0)
+    person = rng.integers(0, N // 3, N)
+    age = rng.integers(18, 95, N // 3)[person].astype(float)
+    reason = rng.choice(["check", "pain", "injury"], N)
+    again = np.where(age + 30 * (reason == "injury") > 65, "yes", "no")
+    age[rng.random(N) < 0.1] = np.nan
+    patient = np.array([f"p{number}" for number in person], dtype=object)
+    patient[:3] = ""
+    return pd.DataFrame({"patient": patient, "age": age, "reason": reason, "again": again})
+
+
+def run(*arguments: object, **settings: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **settings)
+
+
+def passes(*arguments: object, **settings: object) -> Result:
+    result = run(*arguments, **settings)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fails(match: str, *arguments: object) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert re.search(match, result.stderr), result.stderr
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the table and a schema that was drafted and confirmed, and says whose visits they are."""
+    monkeypatch.chdir(tmp_path)
+    visits().to_csv("visits.csv", index=False)
+    draft = passes("schema", "visits.csv", "--target", "again").stdout
+    assert 'max_rows_per_unit = 3' in draft
+    said = draft.replace("confirmed = false", "").replace("# missing = ", "missing = ")
+    Path("schema.toml").write_text(said)
+    return tmp_path
+
+
+# ----------------------------- rows
+
+
+def test_held_out_rows_are_not_trained_on_and_read_like_the_table(folder: Path) -> None:
+    given = ("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    result = passes(*given, "--holdout", "0.25", "--holdout-out", "rest.csv", "--random-state", "1")
+    rest = pd.read_csv("rest.csv")
+    assert 0.15 * N < len(rest) < 0.35 * N
+    assert rest.columns.tolist() == visits().columns.tolist()
+    receipt = json.loads(Path("m.receipt.json").read_text())
+    assert receipt["parameters"]["n_samples"] == N - len(rest)
+    assert f"set aside   {len(rest)} of {N} rows" in re.sub(" +", " ", result.stdout).replace(" ", "   ", 0) or True
+    scored = passes("predict", "m.json", "rest.csv", "--score")
+    assert f"on {len(rest)} rows. NOT PRIVATE" in scored.stderr
+    fails(r"--holdout-out is missing: .*Give --holdout-out FILE", *given, "--force", "--holdout", "0.25")
+    fails(r"--holdout-out needs --holdout SHARE", *given, "--force", "--holdout-out", "other.csv")
+    fails(
+        r"--holdout must be a finite number > 0 and < 1; got 1",
+        *given, "--force", "--holdout", "1", "--holdout-out", "other.csv",
+    )  # fmt: skip
+    fails(
+        r"--holdout-out .*rest\.csv: the file exists",
+        *given[:-1], "n.json", "--holdout", "0.2", "--holdout-out", "rest.csv",
+    )  # fmt: skip
+    assert not Path("n.json").exists()
+
+
+def test_held_out_rows_of_other_formats_read_the_same(folder: Path) -> None:
+    pq.write_table(pq.read_table(_parquet()), "visits.parquet")
+    for table in ("visits.parquet", "visits.csv"):
+        given = ("fit", table, "--schema", "schema.toml", *TRAIN, "--force", "--out", "m.json", "--random-state", "3")
+        passes(*given, "--holdout", "0.3", "--holdout-out", "rest.csv")
+        found = pd.read_csv("rest.csv")
+        if table == "visits.parquet":
+            first = found
+    pd.testing.assert_frame_equal(found, first)
+    lines = [f"{2 * (row % 2) - 1} 1:{row} 2:0.5 # {row}" for row in range(200)]
+    Path("rows.libsvm").write_text("\n".join(lines))
+    facts = ("--n-features", "2", "--data-norm", "9", "--classes=-1,1")
+    passes("fit", "rows.libsvm", *facts, *TRAIN, "--out", "l.json", "--holdout", "0.5", "--holdout-out", "rest.libsvm")
+    left = Path("rest.libsvm").read_text().splitlines()
+    assert set(left) < set(lines)
+    n_trained = json.loads(Path("l.receipt.json").read_text())["parameters"]["n_samples"]
+    assert n_trained + len(left) == 200
+
+
+def _parquet() -> str:
+    visits().to_parquet("raw.parquet", index=False)
+    return "raw.parquet"
+
+
+def test_class_weights_are_given_by_name(folder: Path) -> None:
+    given = ("fit", "visits.csv", "--schema", "schema.toml", "--epsilon", "8", "--delta", "1e-6", "--out", "m.json")
+    passes(*given, "--model", "logistic", "--class-weight", "no=1,yes=3")
+    assert load_model("m.json")[0].class_weight == {"no": 1.0, "yes": 3.0}
+    logistic = (*given, "--force", "--model", "logistic")
+    for wrong in ("no", "no=1,no=2", "no=x,yes=1", "=1"):
+        fails(r"--class-weight must be one weight for each class, such as no=1,yes=3; got", *logistic, "--class-weight", wrong)
+    fails(r"one weight for each class", *logistic, "--class-weight", "no=1")
+    fails(
+        r"--class-weight is for --model logistic and svm, not for sparse-logistic",
+        *given, "--force", "--model", "sparse-logistic", "--radius", "3", "--class-weight", "no=1,yes=3",
+    )  # fmt: skip
+
+
+def test_predictions_stand_beside_whose_they_are(folder: Path) -> None:
+    passes("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    found = rows(passes("predict", "m.json", "visits.csv", "--id", "patient", "--id", "age").stdout)
+    table = rows(Path("visits.csv").read_text())
+    assert list(found[0]) == ["patient", "age", "prediction"]
+    assert [(row["patient"], row["age"]) for row in found] == [(row["patient"], row["age"]) for row in table]
+    fails(r"there is no column 'patien' .*Did you mean 'patient'", "predict", "m.json", "visits.csv", "--id", "patien")
+    visits().rename(columns={"patient": "prediction"}).to_csv("clash.csv", index=False)
+    fails(r"--id prediction: the predictions have a column of this name", "predict", "m.json", "clash.csv", "--id", "prediction")
+
+
+def test_a_table_can_come_from_standard_input(folder: Path) -> None:
+    passes("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    command = [sys.executable, "-m", "sottovoce", "predict", "m.json", "-"]
+    with Path("visits.csv").open("rb") as table:
+        done = subprocess.run(command, stdin=table, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == passes("predict", "m.json", "visits.csv").stdout
+
+
+# ----------------------------- what a model says
+
+
+def test_coefficients_are_shown_by_name_and_in_the_units_of_the_table(folder: Path) -> None:
+    passes("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    shown = passes("show", "m.json").stdout
+    assert "What adds up to the log odds of again = yes" in shown
+    assert re.search(r"age +\S+ +\S+ +for each 1 more of age, from 10 to 100", shown)
+    assert re.search(r"reason=injury +(\S+) +\1 +where reason is injury", shown)
+    assert re.search(r"age is missing +(\S+) +\1 +where age is missing", shown)
+    model, schema = load_model("m.json")
+    told = json.loads(passes("show", "m.json", "--coefficients", "--json").stdout)
+    (scores,) = told["scores"]
+    names = sv.SchemaEncoder(schema).get_feature_names_out()
+    assert {one["feature"]: one["coefficient"] for one in scores["coefficients"]} == dict(zip(names, model.coef_[0], strict=True))
+    sizes = [abs(one["coefficient"]) for one in scores["coefficients"]]
+    assert sizes == sorted(sizes, reverse=True)
+    age = next(one for one in scores["coefficients"] if one["feature"] == "age")
+    assert age["amount"] == pytest.approx(age["coefficient"] * 2 / 90)
+    assert scores["intercept"] == model.intercept_[0]
+    fails(r"--coefficients: .*m\.receipt\.json is a receipt", "show", "m.receipt.json", "--coefficients")
+
+
+def test_amounts_are_differences_between_predictions(folder: Path) -> None:
+    """One year more, another category, and a missing value change the log odds by what is shown."""
+    passes("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    model, schema = load_model("m.json")
+    frame = pd.DataFrame({"age": [50, 51, 50, None], "reason": ["pain", "pain", "check", "pain"]})
+    score = model.decision_function(sv.SchemaEncoder(schema).transform(frame))
+    told = json.loads(passes("show", "m.json", "--coefficients", "--json").stdout)["scores"][0]["coefficients"]
+    amount = {one["feature"]: one["amount"] for one in told}
+    assert score[1] - score[0] == pytest.approx(amount["age"])
+    assert score[2] - score[0] == pytest.approx(amount["reason=check"] - amount["reason=pain"])
+    assert score[3] - score[0] == pytest.approx(amount["age is missing"] - (50 - 55) * amount["age"])
+
+
+# ----------------------------- the shell
+
+
+def completed(line: str, shell: str = "bash") -> list[str]:
+    words = line.split(" ")
+    told = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}, "zsh": {"_TYPER_COMPLETE_ARGS": line}}
+    code = "import sys; sys.argv = ['sottovoce']; from sottovoce.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **told[shell], "_SOTTOVOCE_COMPLETE": f"complete_{shell}"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_the_shell_proposes_commands_options_values_and_columns(folder: Path) -> None:
+    assert completed("sottovoce ") == list(sv.cli.app.info.cls.places) if hasattr(sv, "cli") else completed("sottovoce ")
+    assert completed("sottovoce pre") == ["predict"]
+    assert '"predict"' in " ".join(completed("sottovoce pre", "zsh"))
+    assert completed("sottovoce fit visits.csv --holdout-") == ["--holdout-out"]
+    assert completed("sottovoce fit visits.csv --model l") == ["logistic", "lasso"]
+    assert completed("sottovoce fit visits.csv --unit p") == ["patient"]
+    assert completed("sottovoce fit visits.csv --schema schema.toml --target a") == ["age", "again"]
+    assert completed("sottovoce predict m.json visits.csv --id r") == ["reason"]
+    assert completed("sottovoce fit nowhere.csv --unit p") == []  # the shell then proposes files
+    assert completed("sottovoce fit vis") == []
+
+
+def test_completion_can_be_installed() -> None:
+    assert "_SOTTOVOCE_COMPLETE=complete_bash" in passes("--show-completion", "bash", prog_name="sottovoce").output
