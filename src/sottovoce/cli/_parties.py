@@ -379,8 +379,8 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
     schema = confirmed_schema(beside if given is None else Path(given), target)
     if schema.unit is not None:
         raise SchemaError(
-            f"the schema of {table} names the unit {schema.unit!r}: between parties one aligned row is one person. Make "
-            "a table with one row a person, and remove unit."
+            f"the schema of {table} names the unit {schema.unit!r}: between parties one aligned row is one person. "
+            "Make a table with one row a person, and remove unit."
         )
     return schema
 

@@ -131,8 +131,8 @@ class _Unit:
         if schema.unit is not None:
             require("--max-rows-per-unit", schema.max_rows_per_unit, (
                 f"one person of unit {schema.unit!r} can have several rows. Give --max-rows-per-unit K, the public "
-                "number of rows that are used of one person, or write max_rows_per_unit = K in the schema. Never compute "
-                "it from the data."
+                "number of rows that are used of one person, or write max_rows_per_unit = K in the schema. Never "
+                "compute it from the data."
             ))  # fmt: skip
         return schema
 
@@ -151,6 +151,13 @@ class _Holdout:
         "Where to write the rows that were set aside, as they are. They are as private as TABLE.",
         _HOLDOUT,
     )
+
+    def told(self, trained: Part) -> list[tuple[str, str]]:
+        """Return what to say of it: how many rows were set aside is public only where each had a coin."""
+        if self.holdout is None:
+            return []
+        rows = "people" if trained.groups is not None else "rows"
+        return [("set aside", f"{self.holdout:g} of the {rows}, by coins, in {self.holdout_out}; never trained on")]
 
     def check(self) -> None:
         """Refuse one of the two without the other."""
@@ -249,7 +256,7 @@ def fit(
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:
-        print_rows(f"Model {out}", model_rows(estimator, reader.schema))
+        print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(part)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
 
 
