@@ -1,4 +1,4 @@
-"""A new user in an empty folder: a table of visits, several rows a person, from the draft of a schema to predictions."""
+"""A new user in an empty folder: visits, several a person, from the draft of a schema to predictions."""
 
 import contextlib
 import csv
@@ -17,7 +17,9 @@ from typer.testing import CliRunner, Result
 
 import sottovoce as sv
 from sottovoce.cli import app
+from sottovoce.cli._rows import SchemaRows
 from sottovoce.estimators.persistence import load_model
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 N = 900
 ALL = ["fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local"]
@@ -170,6 +172,130 @@ def test_a_table_can_come_from_standard_input(folder: Path) -> None:
         done = subprocess.run(command, stdin=table, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == passes("predict", "model.json", "visits.csv").stdout
+
+
+# ----------------------------- persons
+
+PERSONS = ("--unit", "patient", "--max-rows-per-unit", "3", "--random-state", "7")
+
+
+def weights(*arguments: object) -> list[float]:
+    passes("fit", *arguments, *TRAIN, "--schema", "schema.toml", "--out", "m.json", "--force", "--quiet")
+    return list(load_model("m.json")[0].coef_[0])
+
+
+def test_a_person_with_all_their_visits_is_protected(folder: Path) -> None:
+    result = passes("fit", "visits.csv", *TRAIN, "--schema", "schema.toml", *PERSONS, "--out", "m.json")
+    unit = "one person: all rows of one group, of which at most 3 rows are used, labels included"
+    assert f"(8, 1e-06)-differential privacy for {unit}" in " ".join(result.stdout.split())
+    receipt = json.loads(Path("m.receipt.json").read_text())
+    assert receipt["unit"] == unit
+    assert 'unit = "patient"' in receipt["schema"]["text"]
+    passes("receipt", "verify", "m.receipt.json")
+    model, schema = load_model("m.json")
+    assert (schema.unit, schema.max_rows_per_unit, model.max_rows_per_group) == ("patient", 3, 3)
+    nameless = visits().drop(columns=["patient"])
+    nameless.to_csv("nameless.csv", index=False)
+    assert "on 900 rows" in passes("predict", "m.json", "nameless.csv", "--score").stderr  # whose they are is not asked
+    says = 'target = "again"\nunit = "patient"\nmax_rows_per_unit = 3'
+    Path("schema.toml").write_text(Path("schema.toml").read_text().replace('target = "again"', says))
+    assert weights("visits.csv", "--random-state", "7") == model.coef_[0].tolist()  # the schema may say it
+    planned = json.loads(passes("plan", *TRAIN, "--schema", "schema.toml", "--n-samples", "900", "--json").stdout)
+    assert planned == json.loads(json.dumps(model.plan(900, 5).summary()))
+
+
+def test_visits_without_a_person_change_nothing(folder: Path) -> None:
+    before = weights("visits.csv", *PERSONS)
+    other = visits()
+    other.loc[other["patient"] == "", ["age", "reason", "again"]] = [18, "injury", "no"]
+    other.to_csv("other.csv", index=False)
+    assert weights("other.csv", *PERSONS) == before
+    other.replace({"patient": {"": None}}).to_parquet("other.parquet", index=False)
+    assert weights("other.parquet", *PERSONS) == before
+
+
+def test_whole_people_are_held_out_and_nothing_of_them_is_learned(folder: Path) -> None:
+    given = ("visits.csv", *PERSONS, "--holdout", "0.3", "--holdout-out", "rest.csv")
+    before = weights(*given)
+    rest, table = pd.read_csv("rest.csv"), visits()
+    held = table["patient"].isin(rest["patient"])
+    assert len(rest) == held.sum()
+    assert 0.15 * N < len(rest) < 0.45 * N
+    assert not rest["patient"].isna().any()
+    receipt = json.loads(Path("m.receipt.json").read_text())
+    assert receipt["parameters"]["n_samples"] == N  # how many rows the others have is secret
+    table.loc[held, ["age", "reason"]] = [18, "injury"]
+    table.to_csv("visits.csv", index=False)
+    assert weights(*given) == before
+    table.loc[~held & (table["patient"] != ""), "reason"] = "pain"
+    table.to_csv("visits.csv", index=False)
+    assert weights(*given) != before
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--unit", "age", "--max-rows-per-unit", 3], r"schema\.toml: unit 'age' is described as a feature"),
+        (["--unit", "again", "--max-rows-per-unit", 3], r"schema\.toml: unit 'again' is the target"),
+        (["--unit", "patien", "--max-rows-per-unit", 3], r"there is no column 'patien' .*Did you mean 'patient'"),
+        (["--unit", "patient"], r"--max-rows-per-unit is missing: .*Give --max-rows-per-unit K, .*Never compute"),
+        (["--max-rows-per-unit", 3], r'schema\.toml: max_rows_per_unit needs unit = "COLUMN"'),
+        (["--unit", "patient", "--max-rows-per-unit", 0], r"max_rows_per_unit must be a whole number .*; got 0"),
+    ],
+)
+def test_a_wrong_unit_is_refused(folder: Path, given: list[object], message: str) -> None:
+    fails(message, "fit", "visits.csv", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *given)
+    assert not Path("m.json").exists()
+
+
+def test_persons_need_named_columns(folder: Path) -> None:
+    Path("rows.libsvm").write_text("1 1:1\n-1 1:2\n")
+    fails(
+        r"--unit is for named columns, which LIBSVM text has not",
+        "fit", "rows.libsvm", "--n-features", 1, "--data-norm", 1, "--classes=-1,1", *TRAIN, "--out", "m.json",
+        *PERSONS,
+    )  # fmt: skip
+    schema = Path("schema.toml").read_text().replace('target = "again"', 'target = "again"\nunit = "patient"')
+    Path("visits.toml").write_text(schema)
+    fails(
+        r"names the unit 'patient': between parties one aligned row is one person",
+        "vertical", "simulate", "visits.csv", "--party", "a=age", "--party", "b", "--model", "ridge", "--epsilon", "1",
+    )  # fmt: skip
+    fails(
+        r"unit 'patient': one report is one person",
+        "local", "protocol", "--schema", "visits.toml", "--epsilon", "1", "--n-expected", "900", "--out", "p.json",
+    )  # fmt: skip
+
+
+# ----------------------------- an interrupt
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_says_what_became_of_the_budget(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    book = sv.Ledger("sqlite:///budget.db")
+    book.create("visits", epsilon=100.0, delta=1e-3)
+    charged = ("--ledger", "sqlite:///budget.db", "--dataset", "visits")
+    with monkeypatch.context() as patch:
+        patch.setattr(SchemaRows, "open", interrupted)
+        result = run(*given)
+        assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(GridGaussian, "release", interrupted)
+        told = run(*given).stderr
+        assert told == "interrupted: nothing was released, and no ledger was charged.\n"
+        told = run(*given, *charged).stderr
+        assert re.match(r"interrupted: Charge \w+ of dataset 'visits' counts as spent: the values", told)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["sottovoce.cli.fit"], "write_or_keep", interrupted)
+        assert run(*given).stderr.startswith("interrupted: training had ended, without a ledger")
+        told = run(*given, *charged).stderr
+        assert re.match(r"interrupted: training had ended: charge \w+ of data set 'visits' counts as spent\.", told)
+    assert not Path("m.json").exists()
+    assert len(book.history("visits")) == 2
 
 
 # ----------------------------- what a model says

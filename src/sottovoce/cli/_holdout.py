@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,24 +16,9 @@ from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
-__all__ = ["Part", "Split", "split_by_coins"]
+__all__ = ["Split", "split_by_coins"]
 
-Groups = npt.NDArray[np.object_]
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What is trained on, or what is set aside.
-
-    Attributes
-    ----------
-    rows : UnreadTable
-    groups : ndarray or None
-        Whose row each is; None for people of the other part, whose rows then count nothing.
-    """
-
-    rows: UnreadTable
-    groups: Groups | None
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +27,19 @@ class Split:
 
     Attributes
     ----------
-    training, held_out : Part
-    chosen : ndarray of bool
-        Which rows of the file are held out.
+    training, held_out : UnreadTable
+        With persons both have all rows: those of the other part have no person there.
+    chosen : callable
+        Returns which rows of the file are held out.
     """
 
-    training: Part
-    held_out: Part
-    chosen: npt.NDArray[np.bool_]
+    training: UnreadTable
+    held_out: UnreadTable
+    chosen: Callable[[], Mask]
 
 
-def split_by_coins(rows: UnreadTable, groups: Groups | None, share: float, random_state: int | None) -> Split:
-    """Hold out each row, or each person with all their rows, with probability ``share``.
+def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) -> Split:
+    """Hold out each row, or each person with all their rows, with probability ``share``; no value is read.
 
     Coins know nothing of the rows. Without persons, the sizes of both parts are therefore public. How many rows the
     people of one part have is not: with persons both parts keep the size of the table, and the rows of the others have
@@ -61,36 +48,43 @@ def split_by_coins(rows: UnreadTable, groups: Groups | None, share: float, rando
     Raises
     ------
     ParameterError
-        If the share is not in (0, 1), or if one part of the rows came out empty.
+        If the share is not in (0, 1), or if the coins left one part of the rows empty.
     """
     share = number("--holdout", share, above=0.0, below=1.0)
-    chance = Streams(random_state).generator(Purpose.HOLDING_OUT)
-    if groups is not None:
-        codes = person_codes(groups, rows.shape[0])
-        # one coin more than people: it is the coin of nobody, code -1, who is in neither part
-        coins = chance.random(len(codes) + 1) < share
-        known, held = codes >= 0, coins[codes]
-        return Split(
-            training=Part(rows, _only(groups, known & ~held)),
-            held_out=Part(rows, _only(groups, known & held)),
-            chosen=known & held,
-        )
-    held = chance.random(rows.shape[0]) < share
+    n_rows = rows.shape[0]
+    # with persons one coin more than there can be people: that of nobody, whose code is -1
+    coins = Streams(random_state).generator(Purpose.HOLDING_OUT).random(n_rows + 1) < share
+    rows = replace(rows, read=cache(rows.read))
+    if rows.groups is not None:
+        return _split_people(rows, cache(rows.groups), coins)
+    held = coins[:-1]
     if held.all() or not held.any():
-        raise ParameterError(f"--holdout {share:g}: the coins left one part of {len(held)} rows empty. Try again.")
-    read = cache(rows.read)
-    return Split(_part(rows, read, ~held), _part(rows, read, held), held)
+        raise ParameterError(f"--holdout {share:g}: the coins left one part of {n_rows} rows empty. Try again.")
+    return Split(_part(rows, ~held), _part(rows, held), lambda: held)
 
 
-def _only(groups: Groups, chosen: npt.NDArray[np.bool_]) -> Groups:
-    kept = groups.copy()
-    kept[~chosen] = None
-    return kept
+def _split_people(rows: UnreadTable, groups: Callable[[], Any], coins: Mask) -> Split:
+    @cache
+    def held() -> tuple[Mask, Mask]:
+        codes = person_codes(groups(), rows.shape[0])
+        return codes >= 0, coins[codes]
+
+    def only(part: bool) -> Any:
+        known, chosen = held()
+        kept = groups().copy()
+        kept[~known | (chosen != part)] = None
+        return kept
+
+    return Split(
+        replace(rows, groups=lambda: only(False)),
+        replace(rows, groups=lambda: only(True)),
+        lambda: held()[0] & held()[1],
+    )
 
 
-def _part(rows: UnreadTable, read: Any, chosen: npt.NDArray[np.bool_]) -> Part:
-    def picked() -> tuple[Any, Any]:
-        X, y = read()
+def _part(rows: UnreadTable, chosen: Mask) -> UnreadTable:
+    def read() -> tuple[Any, Any]:
+        X, y = rows.read()
         return X[chosen], y[chosen]
 
-    return Part(UnreadTable((int(chosen.sum()), rows.shape[1]), picked), None)
+    return UnreadTable((int(chosen.sum()), rows.shape[1]), read)

@@ -34,18 +34,12 @@ class OpenedTable:
     table : Table or LibsvmText
         The cells as they are in the file.
     layout : Layout
-        How they are written there; the spellings of a missing value too.
+        How they are written there.
     """
 
     rows: UnreadTable
     table: Table | LibsvmText
     layout: Layout = field(default_factory=Layout)
-
-    def groups(self, column: str | None) -> npt.NDArray[np.object_] | None:
-        """Return whose row each is by a column, None where that is missing; nothing where there is no such column."""
-        if column is None or isinstance(self.table, LibsvmText):
-            return None
-        return self.table.cells(column).named(self.layout.missing)
 
     def text(self, chosen: npt.NDArray[np.bool_]) -> str:
         """Return these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
@@ -85,7 +79,7 @@ class RowReader:
         ----------
         path : Path
         labelled : bool, default=True
-            False where labels may be absent; they are not read then.
+            False where labels, and whose row it is, may be absent; they are not read then.
         beside : collection of str, default=()
             Further columns that are used.
         """
@@ -117,13 +111,16 @@ class SchemaRows(RowReader):
         table = self.reading.table(
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target
         )
-        used = [*(column.name for column in schema.feature_columns), *beside, *([str(schema.target)] * labelled)]
+        used = [*(column.name for column in schema.feature_columns), *beside]
+        if labelled:
+            used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
         for name in used:
             table.cells(name)  # says which columns there are
         note_unused(table, {*schema.column_names, *used})
         rows = UnreadTable(
             (table.n_rows, self.n_features),
             lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
+            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
         )
         return OpenedTable(rows, table, self.reading.layout(schema.layout))
 

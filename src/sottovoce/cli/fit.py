@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from sottovoce._validation import whole_number
 from sottovoce.cli._completion import complete_column
-from sottovoce.cli._holdout import Part, split_by_coins
+from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -152,11 +154,11 @@ class _Holdout:
         _HOLDOUT,
     )
 
-    def told(self, trained: Part) -> list[tuple[str, str]]:
+    def told(self, schema: Schema | None) -> list[tuple[str, str]]:
         """Return what to say of it: how many rows were set aside is public only where each had a coin."""
         if self.holdout is None:
             return []
-        rows = "people" if trained.groups is not None else "rows"
+        rows = "people" if schema is not None and schema.unit is not None else "rows"
         return [("set aside", f"{self.holdout:g} of the {rows}, by coins, in {self.holdout_out}; never trained on")]
 
     def check(self) -> None:
@@ -241,22 +243,23 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    column = None if reader.schema is None else reader.schema.unit
-    opened = reader.open(table, beside=() if column is None else (column,))
-    part, left = Part(opened.rows, opened.groups(column)), None
+    opened = reader.open(table)
+    rows, split = opened.rows, None
     if holdout.holdout is not None:
-        split = split_by_coins(part.rows, part.groups, holdout.holdout, random_state)
-        part, left = split.training, opened.text(split.chosen)
-    people = {} if part.groups is None else {"groups": part.groups}
+        opened.text(np.zeros(rows.shape[0], dtype=bool))  # refuses columns that cannot be written, before the charge
+        split = split_by_coins(rows, holdout.holdout, random_state)
+        rows = split.training
     with saying_what_was_charged(estimator):
-        estimator.fit(part.rows, **people)  # values are read after the charge
+        estimator.fit(rows)  # values are read after the charge
         estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
         texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
-        write_or_keep(texts if holdout.holdout_out is None else {**texts, holdout.holdout_out: str(left)})
+        if split is not None and holdout.holdout_out is not None:
+            texts[holdout.holdout_out] = opened.text(split.chosen())
+        write_or_keep(texts)
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:
-        print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(part)])
+        print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(reader.schema)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
 
 

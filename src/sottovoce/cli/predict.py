@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,11 @@ def predict(
         )
     if reading.is_libsvm(table):
         refuse_options("is for named columns, which LIBSVM text has not", {"--id": ids})
-    reader = _sparse_rows(estimator, table, reading) if schema is None else SchemaRows.of(schema, reading)
+    reader = (
+        _sparse_rows(estimator, table, reading)
+        if schema is None
+        else SchemaRows.of(replace(schema, unit=None, max_rows_per_unit=None), reading)  # nobody's row is asked for
+    )
     opened = reader.open(table, labelled=score, beside=ids)
     X, y = opened.rows.read()
     predicted = estimator.predict(X)
