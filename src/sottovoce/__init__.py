@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
@@ -39,7 +40,9 @@ __all__ = [
     "ParquetTable",
     "Plan",
     "SchemaEncoder",
+    "load_model",
     "plan",
+    "save_model",
 ]
 
 _HOMES: Final = {
@@ -49,6 +52,7 @@ _HOMES: Final = {
     "ParquetTable": "tables.parquet",
     "Plan": "central.plan",
     "SchemaEncoder": "tables.transformer",
+    **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
     "plan": "planning",
     **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
 }

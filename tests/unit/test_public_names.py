@@ -29,7 +29,9 @@ def test_public_names():
         "ParquetTable",
         "Plan",
         "SchemaEncoder",
+        "load_model",
         "plan",
+        "save_model",
     ]
     for name in sottovoce.__all__:
         assert getattr(sottovoce, name).__doc__
