@@ -7,13 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.plain import one_vs_rest, plain_classifier
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss
 
@@ -140,10 +144,37 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         predicted: NDArray[Any] = self.classes_[winners]
         return predicted
 
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
+
+        `LinearSVC` for `DPLinearSVC`. A logistic model is a `LogisticRegression`, or a `OneVsRestClassifier` of these
+        where more than two classes were trained one-vs-rest.
+
+        Returns
+        -------
+        sklearn.base.ClassifierMixin
+            Fitted: ``predict``, ``decision_function`` and ``predict_proba`` are those of this model up to rounding,
+            ``classes_`` and ``feature_names_in_`` are kept.
+
+        Notes
+        -----
+        This is post-processing and costs no budget. **It holds no receipt**: keep `guarantee_` beside it
+        (``docs/guide/way_out.md``). Its parameters are scikit-learn's defaults and say nothing of this training; its
+        ``fit`` trains without privacy.
+        """
+        check_is_fitted(self)
+        return plain_classifier(LinearSVC, self)
+
 
 @estimator
 class LogisticClassifier(DPLinearClassifier):
     """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
+
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn; see `DPLinearClassifier.to_sklearn`."""
+        check_is_fitted(self)
+        jointly = len(self.classes_) == 2 or self.guarantee_.parameters["solver"] in JOINT_SOLVERS
+        return (plain_classifier if jointly else one_vs_rest)(LogisticRegression, self)
 
     def _make_loss(self) -> Loss:
         return Logistic()

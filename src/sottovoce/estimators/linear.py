@@ -273,6 +273,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             charge=charge,
         )
 
+    @abstractmethod
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn."""
+
     def public_sizes(self, n_samples: int, n_features: int) -> str:
         """Return what a receipt says of the public size of the table."""
         given = "n_public" if self.n_public is not None else "n_samples"

@@ -327,6 +327,10 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         """Return accuracy or R^2 of the best model on X and y, without noise: not covered by the receipt."""
         return float(self._best().score(X, y))
 
+    def to_sklearn(self, **options: Any) -> Any:
+        """Return the best model as a plain estimator of scikit-learn; see its ``to_sklearn``, which takes the options."""
+        return self._best().to_sklearn(**options)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         own = get_tags(self.estimator)
