@@ -99,9 +99,9 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         Parameters
         ----------
         clip_predictions : bool, default True
-            True gives a `TransformedTargetRegressor` that cuts predictions to ``label_bounds``, as `predict` does. False
-            gives a `LinearRegression`, whose predictions are those before the cut: what ONNX and most other formats
-            can hold.
+            True gives a `TransformedTargetRegressor` that cuts predictions to ``label_bounds``, as `predict` does.
+            False gives a `LinearRegression`, whose predictions are those before the cut: what ONNX and most other
+            formats can hold.
 
         Returns
         -------

@@ -38,9 +38,7 @@ def classifiers():
     ):
         for classes in (TWO, THREE):
             yield pytest.param(getattr(sv, name)(**BUDGET, **options, classes=classes), id=f"{name}-{len(classes)}")
-    yield pytest.param(
-        sv.DPLogisticRegression(**BUDGET, data_norm=2.0, classes=THREE, solver="scd"), id="one-vs-rest"
-    )
+    yield pytest.param(sv.DPLogisticRegression(**BUDGET, data_norm=2.0, classes=THREE, solver="scd"), id="one-vs-rest")
 
 
 @pytest.mark.parametrize("model", list(classifiers()))

@@ -328,7 +328,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         return float(self._best().score(X, y))
 
     def to_sklearn(self, **options: Any) -> Any:
-        """Return the best model as a plain estimator of scikit-learn; see its ``to_sklearn``, which takes the options."""
+        """Return the best model as a plain estimator of scikit-learn; see its ``to_sklearn``."""
         return self._best().to_sklearn(**options)
 
     def __sklearn_tags__(self) -> Any:
