@@ -22,7 +22,7 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._pipelines import fitted_before, refuse_copies
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
 from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
@@ -199,6 +199,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
+        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
+        if sample_weight is None and not without_noise:
+            refuse_copies()
         with self.running(X, y) as run:
             X, y = read_rows(self, X, y)
             labels = self.read_labels(y)
