@@ -1,9 +1,9 @@
 """A trained model as a plain estimator of scikit-learn: the same function, made by post-processing."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -37,12 +37,12 @@ def linear_regression(model: Any) -> LinearRegression:
 
 def clipped_regression(model: Any, low: float, high: float) -> TransformedTargetRegressor:
     """Return the linear function of ``model`` with predictions clipped to [low, high]."""
-    clip = partial(np.clip, a_min=low, a_max=high)
-    both = {"func": clip, "inverse_func": clip, "check_inverse": False}
-    linear, ends = linear_regression(model), np.array([[low], [high]])
-    whole = TransformedTargetRegressor(regressor=LinearRegression(), **both)
-    fitted = FunctionTransformer(validate=True, **both).fit(ends)
-    return _fitted(whole, model, regressor_=linear, transformer_=fitted, _training_dim=1)
+    ends = {"a_min": low, "a_max": high}
+    clip = FunctionTransformer(
+        np.clip, np.clip, kw_args=ends, inv_kw_args=ends, validate=True, check_inverse=False
+    ).fit([[low], [high]])
+    whole = TransformedTargetRegressor(LinearRegression(), transformer=clone(clip), check_inverse=False)
+    return _fitted(whole, model, regressor_=linear_regression(model), transformer_=clip, _training_dim=1)
 
 
 def _fitted(plain: Any, model: Any, **attributes: Any) -> Any:

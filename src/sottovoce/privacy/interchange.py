@@ -79,7 +79,7 @@ def opendp_measurement(receipt: Guarantee, run: Callable[[Any], Any] | None, mea
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise ParameterError('to_opendp needs OpenDP, which is not installed: pip install "opendp>=0.12".') from None
+        raise ParameterError('to_opendp needs OpenDP, which is not installed: pip install "opendp>=0.14".') from None
     privacy, cost = _output(dp, receipt, measure)
 
     def privacy_map(distance: Any) -> Any:
