@@ -24,10 +24,12 @@ def test_public_names():
         "DPRidge",
         "DPSearchCV",
         "DPSparseLogisticRegression",
+        "Evaluation",
         "Guarantee",
         "Ledger",
         "ParquetTable",
         "Plan",
+        "evaluate",
         "plan",
     ]
     for name in sottovoce.__all__:
