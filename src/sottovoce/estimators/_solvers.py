@@ -79,6 +79,7 @@ def make_plan(
             f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
             "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
         )
+    _refuse_released_norm(solver, facts)
     taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
     if solver == "auto" and facts.weight_bound is not None:
         taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
@@ -145,6 +146,15 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             f"{enough:.0f}: as accurate as any in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
+
+
+def _refuse_released_norm(solver: str, facts: TrainingFacts) -> None:
+    if facts.norm_release is not None and solver != "auto" and not _KINDS[solver].takes_released_norm:
+        others = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_released_norm)
+        raise ParameterError(
+            f"data_norm must be a number for solver={solver!r}, which reproduces an algorithm that releases no bound "
+            f"on the rows; got 'auto'. Give a public bound, or use one of {others}, or solver='auto'."
+        )
 
 
 def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:
