@@ -44,8 +44,8 @@ _WIDTHS: Final = (16, 4, 1)  # of the bins of each histogram, in narrowest ones
 _SHARE, _MOST_SHARE = 0.01, 0.1  # of mu^2
 _WANTED: Final = 30.0  # number of rows over the noise of a count, for which more than the least share is spent
 _BELIEVED: Final = 4.5  # standard deviations from which a count is more than noise
-_CERTAIN: Final = 2.0  # standard deviations of rows beyond a bound, from which it is too short
 _KEPT: Final = 0.9  # share of the rows that keep the bound
+_CERTAIN: Final = 2.0  # less so many standard deviations of a count: longer rows must be seen for certain
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class NormRelease:
         above = np.roll(believed, 1)
         above[0] = False
         counted = np.where(believed | above, np.maximum(wide, 0.0), 0.0)
-        beyond = 0.0 if self.keeps_all else (1.0 - _KEPT) * float(counted.sum())
-        beyond = max(beyond, _CERTAIN * noise_std)
+        share = 0.0 if self.keeps_all else 1.0 - _KEPT
+        beyond = share * float(counted.sum()) + _CERTAIN * noise_std
         place, beyond = _first_from_above(counted, beyond)
         for counts in (middle, narrow):
             inside, beyond = _first_from_above(counts[4 * place : 4 * place + 4], beyond)
