@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.tables.parquet import ParquetTable
+    from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "DPLasso",
@@ -37,7 +39,10 @@ __all__ = [
     "Ledger",
     "ParquetTable",
     "Plan",
+    "SchemaEncoder",
+    "load_model",
     "plan",
+    "save_model",
 ]
 
 _HOMES: Final = {
@@ -46,6 +51,8 @@ _HOMES: Final = {
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",
     "Plan": "central.plan",
+    "SchemaEncoder": "tables.transformer",
+    **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
     "plan": "planning",
     **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
 }

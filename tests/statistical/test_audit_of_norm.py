@@ -13,6 +13,7 @@ from sottovoce.central.released_norm import NormRelease
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 from support.noise import Scaled
 
 DELTA, RUNS, N = 0.05, 5000, 50
@@ -32,7 +33,7 @@ def test_audit(adjacency, factor, monkeypatch):
         return value, event
 
     monkeypatch.setattr(GridGaussian, "release", release)
-    planned = NormRelease(10.0, N, Adjacency.parse(adjacency))
+    planned = NormRelease(10.0, N, Neighbours(Adjacency.parse(adjacency)))
     epsilon = accountant_for(planned.event).epsilon(planned.event, DELTA)
     others = np.random.default_rng(0).uniform(0.5, 1.0, N - 1)
     tables = [np.append(others, last) for last in (1e9, 1e-9 if adjacency == "replace-one" else 0.0)]

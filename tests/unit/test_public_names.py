@@ -28,7 +28,10 @@ def test_public_names():
         "Ledger",
         "ParquetTable",
         "Plan",
+        "SchemaEncoder",
+        "load_model",
         "plan",
+        "save_model",
     ]
     for name in sottovoce.__all__:
         assert getattr(sottovoce, name).__doc__

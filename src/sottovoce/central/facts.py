@@ -16,6 +16,8 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
+from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.unit import checked_max_rows
 
 __all__ = ["HARDLY_ANY_NOISE", "NORM", "TrainingFacts"]
 
@@ -47,6 +49,8 @@ class TrainingFacts:
     weight_bound : float or None
         Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that
         the heaviest row counts as one.
+    max_rows_per_group : int or None
+        Public number of rows of a person that are used, at most; None where the unit is a row.
     releases_norm : bool
         Whether there is no public bound on the norm of a row: one that most rows keep is released first of all.
 
@@ -67,6 +71,7 @@ class TrainingFacts:
     adjacency: Adjacency
     label_bound: float | None
     weight_bound: float | None = None
+    max_rows_per_group: int | None = None
     releases_norm: bool = False
 
     def __post_init__(self) -> None:
@@ -79,11 +84,23 @@ class TrainingFacts:
             number("label_bound", self.label_bound, above=0.0)
         if self.weight_bound is not None:
             number("weight_bound", self.weight_bound, above=0.0)
+        if self.max_rows_per_group is not None:
+            checked_max_rows(self.max_rows_per_group)
 
     @property
     def is_private(self) -> bool:
         """False for a run without noise."""
         return math.isfinite(self.epsilon)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """How far sums over rows can move: what mechanisms are made from."""
+        return Neighbours(self.adjacency, self.max_rows_per_group or 1)
+
+    @property
+    def n_units(self) -> float:
+        """What a rule takes for the number of rows against the noise: with k rows a person, n / k persons."""
+        return self.n_samples / (self.max_rows_per_group or 1)
 
     @property
     def n_weights(self) -> int:
@@ -96,7 +113,7 @@ class TrainingFacts:
         if not (self.releases_norm and self.is_private):
             return None
         mu = gaussian_mu(self.epsilon, self.delta)
-        return NormRelease(mu, self.n_samples, self.adjacency, keeps_all=mu > HARDLY_ANY_NOISE)
+        return NormRelease(mu, self.n_units, self.neighbours, keeps_all=mu > HARDLY_ANY_NOISE)
 
     @property
     def share_of_norm(self) -> float:

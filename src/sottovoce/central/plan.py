@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.facts import NORM, TrainingFacts
@@ -106,6 +107,8 @@ class Plan(ABC):
     joint: ClassVar[bool] = False
     # Whether rows may have weights.
     takes_weights: ClassVar[bool] = False
+    # Whether the unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
+    takes_persons: ClassVar[bool] = False
     # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
     takes_released_norm: ClassVar[bool] = False
 
@@ -123,6 +126,9 @@ class Plan(ABC):
     epsilon = _Fact(lambda facts: facts.epsilon)
     delta = _Fact(lambda facts: facts.delta)
     adjacency = _Fact(lambda facts: facts.adjacency)
+    neighbours = _Fact(lambda facts: facts.neighbours)
+    n_units = _Fact(lambda facts: facts.n_units)
+    max_rows_per_group = _Fact(lambda facts: facts.max_rows_per_group)
     label_bound = _Fact(lambda facts: facts.label_bound)
     weight_bound = _Fact(lambda facts: facts.weight_bound)
     releases_norm = _Fact(lambda facts: facts.releases_norm)
@@ -157,11 +163,12 @@ class Plan(ABC):
         team: Team,
         progress: Progress,
         row_weights: Vector | None = None,
+        persons: NDArray[np.int64] | None = None,
         norm: ReleasedNorm | None = None,
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned; they are cut to ``norm`` where that was released."""
         spent = () if norm is None or norm.event is None else (norm.event,)
-        solution = self.train(Fit(rows, targets, streams, team, progress, row_weights, spent))
+        solution = self.train(Fit(rows, targets, streams, team, progress, row_weights, persons, spent))
         return solution if norm is None else replace(solution, chosen={NORM: norm.value, **solution.chosen})
 
     @abstractmethod
@@ -225,6 +232,7 @@ class Plan(ABC):
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
             **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
+            **({} if self.max_rows_per_group is None else {"rows of a person, at most": self.max_rows_per_group}),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,
@@ -255,6 +263,8 @@ class Fit:
         Told how many steps of all models are done, and their number.
     row_weights : ndarray of shape (n,) or None
         Weights over their public bound, within [0, 1]; None where rows have none.
+    persons : ndarray of int64 or None
+        Where the rows of each person begin, and their number; None where the unit is a row.
     spent_before : tuple of Event
         What the bound on the rows has cost.
     """
@@ -265,6 +275,7 @@ class Fit:
     team: Team
     progress: Progress
     row_weights: Vector | None = None
+    persons: NDArray[np.int64] | None = None
     spent_before: tuple[Event, ...] = ()
 
     @property

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["FALLBACK", "NormRelease", "ReleasedNorm", "largest_norm"]
 
@@ -64,22 +64,22 @@ class NormRelease:
     ----------
     mu : float, > 0
         Gaussian-DP parameter of the whole run.
-    n_public : int
-        Public number of rows.
-    adjacency : Adjacency
+    n_units : float
+        Public number of rows, or of persons with the most rows.
+    neighbours : Neighbours
     keeps_all : bool
         Ask for a bound that all rows keep, for budgets that hardly are any.
     """
 
     mu: float
-    n_public: int
-    adjacency: Adjacency
+    n_units: float
+    neighbours: Neighbours
     keeps_all: bool = False
 
     @cached_property
     def share(self) -> float:
         """Share of mu^2: with few rows or little budget it takes more to see them at all."""
-        return min(_MOST_SHARE, max(_SHARE, (_WANTED / (self.mu * self.n_public)) ** 2))
+        return min(_MOST_SHARE, max(_SHARE, (_WANTED / (self.mu * self.n_units)) ** 2))
 
     @property
     def mu_norm(self) -> float:
@@ -90,7 +90,7 @@ class NormRelease:
     def mechanism(self) -> GridGaussian:
         """The mechanism that releases all counts at once."""
         size = sum(_BINS // width for width in _WIDTHS)
-        return counts_mechanism(size, math.sqrt(len(_WIDTHS) * self.adjacency.sum_factor), self.mu_norm)
+        return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
 
     @property
     def event(self) -> GaussianEvent:

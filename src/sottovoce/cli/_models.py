@@ -12,6 +12,7 @@ from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
@@ -69,6 +70,9 @@ def make_estimator(
     else:
         foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
     refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
+    if not issubclass(_ESTIMATORS[kind], DPPenalisedClassifier):
+        why = f"is for --model logistic and svm, not for {kind}"
+        refuse_options(why, {"--class-weight": given.get("class_weight")})
     if kind in _REGRESSIONS:
         if label_bounds is None:
             raise ParameterError(

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -96,7 +97,13 @@ class DPBallEstimator(DPLinearEstimator):
         return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
 
     def _scaled_rows(
-        self, X: Any, plan: Plan, names: list[str] | None, threads: Team, streams: Streams
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
     ) -> tuple[Rows, ReleasedNorm | None]:
         entry = self._entry()
         return make_bounded_rows(X, data_bound=entry, constant=plan.intercept, names=names, team=threads), None

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -16,7 +19,8 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows, make_rows, row_norms
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.weights import checked_sample_weights, largest_weight, refuse_shape, without_negligible
+from sottovoce.estimators.reading import refuse_shape
+from sottovoce.estimators.weights import checked_sample_weights, largest_weight, without_negligible
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
@@ -84,7 +88,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
     _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
 
     @whole_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
@@ -97,6 +101,9 @@ class DPPenalisedEstimator(DPLinearEstimator):
         sample_weight : array of shape (n_samples,) or None, default None
             Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
             for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
         Returns
         -------
@@ -116,8 +123,8 @@ class DPPenalisedEstimator(DPLinearEstimator):
                     "max_sample_weight is missing: with sample_weight, noise is made for the heaviest row that there "
                     "can be. Give a public bound; larger weights are clipped to it."
                 )
-            refuse_shape(X, sample_weight)
-        return self._fit(X, y, sample_weight)
+            refuse_shape("sample_weight", X, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     def _class_weights(self) -> Mapping[Any, float] | None:
         """Return the public weights by class, checked."""
@@ -197,11 +204,19 @@ class DPPenalisedEstimator(DPLinearEstimator):
         }
 
     def _scaled_rows(
-        self, X: Any, plan: Plan, names: list[str] | None, threads: Team, streams: Streams
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
     ) -> tuple[Rows, ReleasedNorm | None]:
         norms, found = row_norms(X, names, threads), None
         if self._releases_norm():
-            found = plan.facts.release_norm(norms, lambda: streams.generator(Purpose.NOISE))
+            found = plan.facts.release_norm(
+                norms if used is None else norms[used], lambda: streams.generator(Purpose.NOISE)
+            )
         self.data_norm_ = self._given_norm() if found is None else found.value
         rows = make_rows(
             X, data_norm=self.data_norm_, constant=plan.intercept, names=names, team=threads, norms=norms

@@ -18,6 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, releases_of
+from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.report.rebuilding import made_again
 
 STEP = 2.0**0.125  # between two bounds
@@ -29,7 +30,7 @@ Y = (X @ [1.0, -1.0, 0.5, 0.0] > 0.0).astype(int)
 
 
 def release(mu=1.0, n=2000, adjacency=Adjacency.ZERO_OUT, **given):
-    return NormRelease(mu, n, adjacency, **given)
+    return NormRelease(mu, n, Neighbours(adjacency), **given)
 
 
 @pytest.mark.parametrize("unit", [1e-49, 1e-9, 1.0, 1e9, 1e48])
