@@ -63,8 +63,9 @@ def plan(
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
         persons["max_rows_per_group"] = described.max_rows_per_unit
-    # the plan is made for rows in units of their bound; with --radius in those units too
-    unit = {"data_bound" if is_sparse(model) else "data_norm": 1.0}
+    # the plan is made for rows in units of their bound; with --radius in those units too. Of LIBSVM text a bound on the
+    # norm of a row is released by default, which the plan is to show.
+    unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
     options = {
         "epsilon": epsilon,
         "delta": delta,
