@@ -248,6 +248,17 @@ def test_a_wrong_unit_is_refused(folder: Path, given: list[object], message: str
     assert not Path("m.json").exists()
 
 
+def test_a_unit_of_another_kind_is_refused_before_anything_is_charged(folder: Path) -> None:
+    sv.Ledger("sqlite:///budget.db").create("visits", epsilon=9.0, delta=1e-3, unit="person")
+    visits().assign(patient=pd.Timestamp("2020-01-01")).to_parquet("visits.parquet", index=False)
+    fails(
+        r"visits\.parquet, column 'patient': values of type timestamp.* do not say whose row it is",
+        "fit", "visits.parquet", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *PERSONS,
+        "--ledger", "sqlite:///budget.db", "--dataset", "visits",
+    )  # fmt: skip
+    assert sv.Ledger("sqlite:///budget.db").history("visits") == []
+
+
 def test_persons_need_named_columns(folder: Path) -> None:
     Path("rows.libsvm").write_text("1 1:1\n-1 1:2\n")
     fails(
@@ -372,5 +383,8 @@ def test_a_proposal_of_commands_imports_none_of_them() -> None:
     assert done.stdout.split() == [*ALL, "[]"]
 
 
-def test_completion_can_be_installed() -> None:
-    assert "_SOTTOVOCE_COMPLETE=complete_bash" in passes("--show-completion", "bash", prog_name="sottovoce").output
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_can_be_installed(shell: str) -> None:
+    script = run(prog_name="sottovoce", env={"_SOTTOVOCE_COMPLETE": f"source_{shell}"}).stdout
+    assert f"_SOTTOVOCE_COMPLETE=complete_{shell}" in script
+    assert "--install-completion" in passes("--help").stdout
