@@ -106,7 +106,8 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         rows.append(("radius of the l1 ball", f"{estimator.radius:.6g}"))
         rows.append(("coefficients that are not 0", str(np.count_nonzero(estimator.coef_))))
     else:
-        rows.append(("row norm, at most", f"{estimator.data_norm:.6g}"))
+        noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
+        rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
         rows.append(("penalty alpha", str(estimator.alpha)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
     steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from sottovoce.cli._completion import complete_column
-from sottovoce.cli._parse import parse_alpha, parse_weights
+from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Training:
         """Return them as an estimator takes them; None where nothing was given."""
         return {
             **vars(self),
-            "alpha": parse_alpha("--alpha", self.alpha),
+            "alpha": parse_number_or_auto("--alpha", self.alpha),
             "class_weight": parse_weights("--class-weight", self.class_weight),
         }
 

@@ -9,10 +9,10 @@ from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
-    "parse_alpha",
     "parse_bounds",
     "parse_by_party",
     "parse_classes",
+    "parse_number_or_auto",
     "parse_numbers",
     "parse_sizes",
     "parse_weights",
@@ -21,7 +21,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 
-def parse_alpha(option: str, text: str | None) -> float | str | None:
+def parse_number_or_auto(option: str, text: str | None) -> float | str | None:
     """Return the number of ``1e-4``, or ``auto``, or None where nothing was given.
 
     Raises

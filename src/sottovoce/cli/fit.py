@@ -37,7 +37,7 @@ from sottovoce.cli._options import (
     with_groups,
 )
 from sottovoce.cli._output import check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
-from sottovoce.cli._parse import parse_bounds, parse_classes
+from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.exceptions import ParameterError, SchemaError
@@ -58,9 +58,10 @@ class _Facts:
     """What is public about the rows of LIBSVM text; of a table with named columns the schema says it."""
 
     n_features: int | None = option("--n-features", "Number of features.", _FACTS)
-    data_norm: float | None = option(
+    data_norm: str | None = option(
         "--data-norm",
-        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own.",
+        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own. Default "
+        "without one: auto, which releases a bound that most rows keep, with a part of the budget.",
         _FACTS,
     )
     data_bound: float | None = option(
@@ -87,11 +88,6 @@ class _Facts:
                 "a sparse model of LIBSVM text needs --data-bound B, a public bound on the absolute value of every "
                 "entry. Never compute it from the data; larger entries are clipped to it."
             ))  # fmt: skip
-        else:
-            require("--data-norm", self.data_norm, (
-                "LIBSVM text needs --data-norm R, a public bound on the Euclidean norm of a row. Never compute it from "
-                "the data; longer rows are shortened to it."
-            ))  # fmt: skip
         return SparseRows(
             n_features=n_features,
             reading=reading,
@@ -99,9 +95,10 @@ class _Facts:
             label_bounds=parse_bounds("--label-bounds", self.label_bounds),
         )
 
-    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | None]:
+    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | str | None]:
         """Return the bound that the model needs: what was given, else the reader's; one that is not, if given."""
-        norm, bound, sparse = self.data_norm, self.data_bound, is_sparse(model)
+        norm, bound = parse_number_or_auto("--data-norm", self.data_norm), self.data_bound
+        sparse = is_sparse(model)
         return {
             "data_norm": reader.data_norm if norm is None and not sparse else norm,
             "data_bound": reader.data_bound if bound is None and sparse else bound,
