@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DPSparseLogisticRegression,
     )
     from sottovoce.estimators.persistence import load_model, save_model
+    from sottovoce.evaluation import Evaluation, evaluate
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
@@ -35,11 +36,13 @@ __all__ = [
     "DPRidge",
     "DPSearchCV",
     "DPSparseLogisticRegression",
+    "Evaluation",
     "Guarantee",
     "Ledger",
     "ParquetTable",
     "Plan",
     "SchemaEncoder",
+    "evaluate",
     "load_model",
     "plan",
     "save_model",
@@ -47,6 +50,7 @@ __all__ = [
 
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
+    **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
     "Guarantee": "privacy.guarantee",
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",

@@ -205,7 +205,10 @@ class LogisticClassifier(DPLinearClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        scores = self.decision_function(X)
+        return self.probabilities_of(self.decision_function(X))
+
+    def probabilities_of(self, scores: Vector) -> Vector:
+        """Return the probabilities of rows with these scores, see `decision_function`."""
         if scores.ndim == 1:
             positive = expit(scores)
             return np.column_stack([1.0 - positive, positive])
