@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.forecasting import Forecast, forecast
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
@@ -33,15 +34,18 @@ __all__ = [
     "DPRidge",
     "DPSearchCV",
     "DPSparseLogisticRegression",
+    "Forecast",
     "Guarantee",
     "Ledger",
     "ParquetTable",
     "Plan",
+    "forecast",
     "plan",
 ]
 
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
+    **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     "Guarantee": "privacy.guarantee",
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",

@@ -24,10 +24,12 @@ def test_public_names():
         "DPRidge",
         "DPSearchCV",
         "DPSparseLogisticRegression",
+        "Forecast",
         "Guarantee",
         "Ledger",
         "ParquetTable",
         "Plan",
+        "forecast",
         "plan",
     ]
     for name in sottovoce.__all__:
