@@ -482,6 +482,13 @@ def test_what_is_no_model_is_refused(folder: Folder) -> None:
     fails("predict", folder.receipt, folder.table, match=r"this is the receipt of a model, not the model itself")
 
 
+@pytest.fixture
+def quick_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.forecasting.population._MOST_ROWS", 200)
+    monkeypatch.setattr("sottovoce.forecasting.trials._RUNS", 2)
+
+
+@pytest.mark.usefixtures("quick_forecasts")
 def test_plan_tells_the_price_without_data(folder: Folder) -> None:
     common = ["plan", "--epsilon", 1, "--delta", 1e-5, "--n-samples", 1000]
     shown = passes(*common, "--model", "svm", "--n-features", 4).stdout
@@ -505,6 +512,7 @@ def test_plan_tells_the_price_without_data(folder: Folder) -> None:
     )
 
 
+@pytest.mark.usefixtures("quick_forecasts")
 def test_plan_says_what_accuracy_to_expect(folder: Folder) -> None:
     common = ["plan", "--model", "logistic", "--epsilon", 1, "--delta", 1e-5, "--n-samples", 200, "--n-features", 3]
     drawing = folder.path / "plan.svg"
@@ -517,7 +525,7 @@ def test_plan_says_what_accuracy_to_expect(folder: Folder) -> None:
     fails(*common, *told, match=r"--picture .*plan\.svg")
     found = json.loads(passes(*common, *told[:2], "--json").stdout)["forecast"]
     assert found["expected"]["as told"]["score"] < 0.9
-    fails(*common, "--accuracy-without-noise", 0.3, match=r"--accuracy-without-noise must be")
+    fails(*common, "--accuracy-without-noise", 0.3, match=r"accuracy_without_noise must be")
     without = ["plan", "--model", "svm", "--epsilon", "inf", "--n-samples", 200, "--n-features", 3]
     assert "No forecast of accuracy: without noise there is nothing to foresee." in passes(*without).stdout
     fails(*without, "--largest-class", 0.6, match=r"--largest-class is for a forecast, and there is none")

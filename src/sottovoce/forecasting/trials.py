@@ -7,8 +7,6 @@ import statistics
 import warnings
 from typing import Any, Final, NamedTuple
 
-from sklearn.base import clone
-
 from sottovoce._validation import MAX_EPSILON
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._repeats import uncounted_fits
@@ -79,17 +77,9 @@ class Trials:
         own = self._estimator
         bound = {} if isinstance(own.data_norm, str) else {"data_norm": 1.0}  # rows are in units of their bound
         size = {} if own.n_public is None else {"n_public": n}
-        fitted: DPPenalisedEstimator = clone(own).set_params(
-            ledger=None,
-            dataset=None,
-            verbose=0,
-            accept_delta=own.delta,
-            **self._population.public,
-            **bound,
-            **size,
-            **changed,
-        )
-        return fitted
+        nobodys = {"ledger": None, "dataset": None, "verbose": 0, "accept_delta": own.delta}
+        given = {**own.get_params(deep=False), **nobodys, **self._population.public, **bound, **size, **changed}
+        return type(own)(**given)
 
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []

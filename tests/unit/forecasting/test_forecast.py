@@ -91,7 +91,7 @@ def test_a_secret_number_of_rows_is_replaced_by_the_public_one():
 
 
 def test_nobodys_budget_is_touched(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.json")
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
     ledger.create("people", epsilon=1.0, delta=1e-5)
     model = logistic(ledger=ledger, dataset="people")
     before = model.get_params()
