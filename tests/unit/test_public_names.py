@@ -25,6 +25,7 @@ def test_public_names():
         "DPSearchCV",
         "DPSparseLogisticRegression",
         "Evaluation",
+        "Forecast",
         "Guarantee",
         "Ledger",
         "ParquetTable",
@@ -32,6 +33,7 @@ def test_public_names():
         "SchemaEncoder",
         "evaluate",
         "load_model",
+        "forecast",
         "plan",
         "save_model",
     ]
