@@ -128,7 +128,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = math.isfinite(epsilon)
-        adjacency, n_samples = self._neighbours(int(n_samples), private=private)
+        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
         if private:
             refuse_large_delta(delta, n_samples, self.accept_delta)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
@@ -150,7 +150,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
 
-    def _neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
+    def neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
         """Return the adjacency and the public number of rows, checked."""
         adjacency = Adjacency.parse(self.adjacency)
         if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
