@@ -41,8 +41,8 @@ _WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
 _ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
 _ROUND_SHARES: Final = (0.5, 0.25, 0.25)  # of mu^2: powers of two, and two zooms
 _LEAST_SIGNAL: Final = 2.0  # below it the noise hides each column, and nothing is released
-_MISFIT: Final = 0.03  # of the rows in a cell that no law of the list explains
-_CAUTIOUS: Final = 0.75  # quantile of the magnitudes that are likely
+_MISFIT: Final = 0.1  # of the rows in a cell that no law of the list explains
+_CAUTIOUS: Final = 0.9  # quantile of the magnitudes that are likely
 _POOL: Final = 0.8  # share of what columns tell each other
 _POOLED_ROUNDS: Final = 20
 _MOST_POOLED: Final = 1024  # columns that tell the others; of more, so many at equal distances
@@ -296,7 +296,7 @@ def _laws() -> _Laws:
     """Return normal laws by width and distance from 0, with some zeros among them."""
     edges = 2.0 ** np.arange(_LOW, _HIGH)
     cuts = np.concatenate([-edges[::-1], edges])
-    width = 2.0 ** np.arange(_LOW + 1, _HIGH)
+    width = 2.0 ** np.arange(_LOW + 4, _HIGH)  # not so small that it is all in the cell next to 0
     off = [
         (0.0, 1.0),
         *((sign * r, w) for r, w in ((1.0, 0.5), (2.0, 0.5), (4.0, 0.5), (8.0, 0.25)) for sign in (1, -1)),
@@ -310,7 +310,7 @@ def _laws() -> _Laws:
     mean = width[:, None] * r * (1.0 - none)
     square = width[:, None] ** 2 * (r**2 + 1.0) * (1.0 - none)
     # magnitudes near 1 are a little more likely, before anything is seen
-    far = 1.0 / (1.0 + np.abs(np.log2(width)) / 4.0)
+    far = np.exp(-np.abs(np.log2(width)) / 8.0)
     prior = np.log(far / far.sum())[:, None] + np.log(weight * rare / (weight * rare).sum())
     return _Laws(shares, mean, np.sqrt(square - mean**2), np.broadcast_to(none, mean.shape), prior)
 

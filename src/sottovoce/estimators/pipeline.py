@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -36,6 +36,7 @@ from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
@@ -44,7 +45,8 @@ from sottovoce.randomness import Purpose
 __all__ = ["DPPipeline", "pipeline_receipt"]
 
 _SET_HERE: Final = ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset", "n_public")
-_TYPICAL_NORM: Final = 1.0  # of a scaled row, over the root of the number of columns
+# bound on a scaled row, over the root of the number of columns: the solvers find a tighter one where mu n allows it
+_TIGHT, _LOOSE, _INFORMATION = 3.0, 30.0, 300.0
 _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
 
 
@@ -208,7 +210,9 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         model, scaler = self._checked()
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         scaled, width = self._widths(n_features)
-        plan_of = cache(lambda own: self._own(model, epsilon=own, width=width).plan_for(n_samples, width, n_models))
+        plan_of = cache(
+            lambda own: self._own(model, epsilon=own, facts=(n_samples, width)).plan_for(n_samples, width, n_models)
+        )
         if scaler is None:
             return PipelinePlan(
                 epsilon=epsilon, delta=delta, model=plan_of(epsilon), scaler=None, model_epsilon=epsilon,
@@ -226,9 +230,14 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
             epsilon=epsilon, delta=delta, model=plan_of(left), scaler=spent, model_epsilon=left, n_features=n_features
         )
 
-    def _own(self, step: Any, *, epsilon: float, width: int | None = None, seed: int | None = None) -> Any:
+    def _own(self, step: Any, *, epsilon: float, facts: tuple[int, int] | None = None, seed: int | None = None) -> Any:
         """Return a copy of a private step with the pipeline's parameters, and the bound that follows from a scaler."""
-        bound = {} if width is None or not self._is_scaled() else _bound_of(step, width)
+        bound: Mapping[str, float] = {}
+        if facts is not None and self._is_scaled():
+            n_samples, width = facts
+            rows = n_samples if self.n_public is None else self.n_public
+            whole, delta = privacy_budget(self.epsilon, self.delta)
+            bound = _bound_of(step, width, rows * (gaussian_mu(whole, delta) if math.isfinite(whole) else math.inf))
         accepted = None if self.accept_delta is None else self.delta
         return clone(step).set_params(
             epsilon=epsilon, delta=self.delta, accept_delta=accepted, adjacency=self.adjacency, n_public=self.n_public,
@@ -285,7 +294,8 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         return self
 
     def _fit(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
-        validate_data(self, X, skip_check_array=True)
+        X = self._table(X, reset=True)
+        check_consistent_length(X, y)
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
         if prototype.known_models() is None:
             prototype.read_labels(column_or_1d(y, warn=True))
@@ -306,7 +316,9 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
                 X = step.fit_transform(X)
             fitted.append((name, step))
         seed = int(run.streams.generator(Purpose.SAMPLING).integers(2**63)) if run.streams.seeded else None
-        model = self._own(self.steps[-1][1], epsilon=plan.model_epsilon, width=plan.model.n_features, seed=seed)
+        model = self._own(
+            self.steps[-1][1], epsilon=plan.model_epsilon, facts=(n_samples, plan.model.n_features), seed=seed
+        )
         with warnings.catch_warnings(), uncounted_fits():
             warnings.simplefilter("ignore", PrivacyWarning)  # the pipeline has given them
             model.fit(X, y, **rows)
@@ -396,38 +408,49 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         )
 
     def _before_model(self, X: Any) -> Any:
-        check_is_fitted(self, "steps_")
-        validate_data(self, X, skip_check_array=True, reset=False)
+        X = self._table(X, reset=False)
         for _, step in self.steps_[:-1]:
             X = X if _is_nothing(step) else step.transform(X)
         return X
 
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return X as the first step takes it; its columns are kept, or compared."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+
+    @property
+    def _model(self) -> Any:
+        check_is_fitted(self, "steps_")
+        return self.steps_[-1][1]
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the model on transformed rows."""
-        predicted: NDArray[Any] = self.steps_[-1][1].predict(self._before_model(X))
+        predicted: NDArray[Any] = self._model.predict(self._before_model(X))
         return predicted
 
     @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Vector:
         """Return the scores of the model on transformed rows."""
-        scores: Vector = self.steps_[-1][1].decision_function(self._before_model(X))
+        scores: Vector = self._model.decision_function(self._before_model(X))
         return scores
 
     @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Vector:
         """Return the probabilities of the model on transformed rows."""
-        probabilities: Vector = self.steps_[-1][1].predict_proba(self._before_model(X))
+        probabilities: Vector = self._model.predict_proba(self._before_model(X))
         return probabilities
 
     @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithms of `predict_proba`."""
-        logarithms: Vector = self.steps_[-1][1].predict_log_proba(self._before_model(X))
+        logarithms: Vector = self._model.predict_log_proba(self._before_model(X))
         return logarithms
 
     def score(self, X: Any, y: Any) -> float:
         """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
-        return float(self.steps_[-1][1].score(self._before_model(X), y))
+        return float(self._model.score(self._before_model(X), y))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "steps_")
@@ -463,8 +486,6 @@ def pipeline_receipt(
     """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
     scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
     facts: dict[str, object] = {
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
         "n_features": plan.n_features,
         "steps that learn nothing": list(others),
     }
@@ -513,10 +534,10 @@ def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _bound_of(model: Any, width: int) -> Mapping[str, float]:
-    """Return the bound on scaled rows, where none was given: that of a typical row."""
+def _bound_of(model: Any, width: int, information: float) -> Mapping[str, float]:
+    """Return the bound on scaled rows, where none was given: some times the norm of a typical row."""
     if isinstance(model, DPPenalisedEstimator) and model.data_norm is None:
-        return {"data_norm": _TYPICAL_NORM * math.sqrt(width)}
+        return {"data_norm": min(_LOOSE, max(_TIGHT, information / _INFORMATION)) * math.sqrt(width)}
     if isinstance(model, DPBallEstimator) and model.data_bound is None:
         return {"data_bound": _TYPICAL_ENTRY}
     return {}

@@ -272,6 +272,12 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             raise ParameterError("a sparse matrix cannot be moved; the scaler was made with with_centering=True.")
         return X
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self.with_centering
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def to_sklearn(self) -> StandardScaler:
         """Return a fitted `sklearn.preprocessing.StandardScaler` that does the same, without the cut at 2^100.
 
