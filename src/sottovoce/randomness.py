@@ -33,6 +33,7 @@ class Purpose(Enum):
     NOISE = 1
     SAMPLING = 2
     SHUFFLING = 3
+    PERSONS = 4
 
 
 class _PrivateBits(AESCounter):  # type: ignore[misc]

@@ -30,6 +30,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, compose, describe
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["ColumnScales", "ColumnScalesPlan", "release_column_scales", "signal_of"]
 
@@ -41,7 +42,7 @@ _WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
 _ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
 _ROUND_SHARES: Final = (0.5, 0.25, 0.25)  # of mu^2: powers of two, and two zooms
 _LEAST_SIGNAL: Final = 2.0  # below it the noise hides each column, and nothing is released
-_MISFIT: Final = 0.1  # of the rows in a cell that no law of the list explains
+_MISFIT: Final = 0.01  # of the rows, in a cell: no law of the list is quite that of a column
 _CAUTIOUS: Final = 0.9  # quantile of the magnitudes that are likely
 _POOL: Final = 0.8  # share of what columns tell each other
 _POOLED_ROUNDS: Final = 20
@@ -95,8 +96,7 @@ class ColumnScalesPlan:
     @property
     def per_column(self) -> float:
         """How far a row, or the rows of a person, can move the histogram of one column (L2)."""
-        swapped = math.sqrt(2.0) if self.adjacency is Adjacency.REPLACE_ONE else 1.0
-        return swapped * (self.max_rows or 1)
+        return Neighbours(self.adjacency, self.max_rows or 1).square_factor
 
     @property
     def signal(self) -> float:
@@ -278,7 +278,7 @@ def _rows_seen(counts: Vector, std: float, plan: ColumnScalesPlan) -> float:
     if plan.adjacency is not Adjacency.ADD_REMOVE and plan.max_rows is None:
         return plan.n_samples
     told, off = float(counts.sum()) / len(counts), std * math.sqrt(counts.shape[1] / len(counts))
-    return max(told, off, 1.0) if off < plan.n_samples / 8.0 else plan.n_samples
+    return max(told, off, 1.0) if off < plan.n_samples / 3.0 else plan.n_samples
 
 
 class _Laws(NamedTuple):
@@ -301,7 +301,8 @@ def _laws() -> _Laws:
         (0.0, 1.0),
         *((sign * r, w) for r, w in ((1.0, 0.5), (2.0, 0.5), (4.0, 0.5), (8.0, 0.25)) for sign in (1, -1)),
     ]
-    kinds = [(r, w, none, v) for r, w in off for none, v in ((0.0, 1.0), (0.5, 0.25), (0.9, 0.25), (0.99, 0.25))]
+    empty = [(0.0, 1.0), *((share, 0.25) for share in (0.5, 0.8, 0.95, 0.99))]
+    kinds = [(r, w, none, v) for r, w in off for none, v in empty]
     r, weight, none, rare = np.array(kinds).T
     scaled = cuts / width[:, None]
     below = ndtr(scaled[:, None, :] - r[:, None])

@@ -8,6 +8,8 @@ from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.unit import checked_max_rows
 
 __all__ = ["TrainingFacts"]
 
@@ -35,6 +37,8 @@ class TrainingFacts:
     weight_bound : float or None
         Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that
         the heaviest row counts as one.
+    max_rows_per_group : int or None
+        Public number of rows of a person that are used, at most; None where the unit is a row.
 
     Raises
     ------
@@ -53,6 +57,7 @@ class TrainingFacts:
     adjacency: Adjacency
     label_bound: float | None
     weight_bound: float | None = None
+    max_rows_per_group: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "n_features", "n_models"):
@@ -64,11 +69,23 @@ class TrainingFacts:
             number("label_bound", self.label_bound, above=0.0)
         if self.weight_bound is not None:
             number("weight_bound", self.weight_bound, above=0.0)
+        if self.max_rows_per_group is not None:
+            checked_max_rows(self.max_rows_per_group)
 
     @property
     def is_private(self) -> bool:
         """False for a run without noise."""
         return math.isfinite(self.epsilon)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """How far sums over rows can move: what mechanisms are made from."""
+        return Neighbours(self.adjacency, self.max_rows_per_group or 1)
+
+    @property
+    def n_units(self) -> float:
+        """What a rule takes for the number of rows against the noise: with k rows a person, n / k persons."""
+        return self.n_samples / (self.max_rows_per_group or 1)
 
     @property
     def n_weights(self) -> int:

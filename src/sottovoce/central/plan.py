@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.facts import TrainingFacts
@@ -105,6 +106,8 @@ class Plan(ABC):
     joint: ClassVar[bool] = False
     # Whether rows may have weights.
     takes_weights: ClassVar[bool] = False
+    # Whether the unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
+    takes_persons: ClassVar[bool] = False
 
     facts: TrainingFacts
     choice: str = ""
@@ -120,6 +123,9 @@ class Plan(ABC):
     epsilon = _Fact(lambda facts: facts.epsilon)
     delta = _Fact(lambda facts: facts.delta)
     adjacency = _Fact(lambda facts: facts.adjacency)
+    neighbours = _Fact(lambda facts: facts.neighbours)
+    n_units = _Fact(lambda facts: facts.n_units)
+    max_rows_per_group = _Fact(lambda facts: facts.max_rows_per_group)
     label_bound = _Fact(lambda facts: facts.label_bound)
     weight_bound = _Fact(lambda facts: facts.weight_bound)
     is_private = _Fact(lambda facts: facts.is_private)
@@ -150,9 +156,10 @@ class Plan(ABC):
         team: Team,
         progress: Progress,
         row_weights: Vector | None = None,
+        persons: NDArray[np.int64] | None = None,
     ) -> Solution:
         """Train one model for each target on ``rows`` as planned."""
-        return self.train(Fit(rows, targets, streams, team, progress, row_weights))
+        return self.train(Fit(rows, targets, streams, team, progress, row_weights, persons))
 
     @abstractmethod
     def train(self, fit: "Fit") -> Solution:
@@ -210,6 +217,7 @@ class Plan(ABC):
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
             **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
+            **({} if self.max_rows_per_group is None else {"rows of a person, at most": self.max_rows_per_group}),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,
@@ -239,6 +247,8 @@ class Fit:
         Told how many steps of all models are done, and their number.
     row_weights : ndarray of shape (n,) or None
         Weights over their public bound, within [0, 1]; None where rows have none.
+    persons : ndarray of int64 or None
+        Where the rows of each person begin, and their number; None where the unit is a row.
     """
 
     rows: Rows
@@ -247,6 +257,7 @@ class Fit:
     team: Team
     progress: Progress
     row_weights: Vector | None = None
+    persons: NDArray[np.int64] | None = None
 
     @property
     def noise(self) -> np.random.Generator:

@@ -95,6 +95,11 @@ class ScaledPlan(Plan):
         return self.mu * math.sqrt(1.0 - self.share_of_scales - self.share_of_calibration)
 
     @property
+    def n_seen(self) -> float:
+        """What rules take for the number of rows against the noise of the steps: fewer where steps count persons."""
+        return self.n_units
+
+    @property
     def share_of_calibration(self) -> float:
         """Share of mu^2 for slope and shift of the finished models; 0 where they are not calibrated."""
         return 0.0
@@ -106,7 +111,7 @@ class ScaledPlan(Plan):
         if self.weight_bound is not None:
             return 0.0  # the odds that weights ask for are not those of the rows
         is_one = self.n_models == 1 and isinstance(self.loss, Logistic) and self.alpha <= _SHORT_BY_WISH
-        return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
+        return share_for(self.mu * self.n_units) if is_one and self.is_noisy else 0.0
 
     @property
     def is_noisy(self) -> bool:
@@ -201,12 +206,14 @@ class ScaledPlan(Plan):
         rows, events = fit.rows, list[Event]()
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
-            norm, counts = release_row_norm(rows, n_public=self.n_samples, mu=self.mu_norm, noise=fit.noise)
+            norm, counts = release_row_norm(
+                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_norm, noise=fit.noise
+            )
             events.append(counts)
             rows = rows.shortened(norm)
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=fit.noise
+                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:
@@ -216,6 +223,7 @@ class ScaledPlan(Plan):
                 n_public=self.n_samples,
                 bound=self.label_bound,
                 located=self.facts.constant > 0.0,
+                neighbours=self.neighbours,
                 mu=self.mu_scale,
                 noise=fit.noise,
             )
@@ -242,9 +250,9 @@ class ScaledPlan(Plan):
             y,
             [weights],
             mu=self.mu_calibration / math.sqrt(self.n_models),
-            adjacency=self.adjacency,
+            neighbours=self.neighbours,
             n_public=self.n_samples,
-            prior=prior_for(self.mu_model * self.n_samples, self.facts, eigenvalue, self.mu_scale * self.n_samples),
+            prior=prior_for(self.mu_model * self.n_seen, self.facts, eigenvalue, self.mu_scale * self.n_samples),
             noise=fit.noise,
             team=fit.team,
         )

@@ -20,6 +20,7 @@ class UnprotectedPlan(Plan):
     """Plan of a run without noise."""
 
     releases = ("the weights, unprotected",)
+    takes_persons = True
     proof = "none: this run is not private"
 
     @property

@@ -72,6 +72,12 @@ def make_plan(
             f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
             "then is), or leave both None."
         )
+    if facts.max_rows_per_group is not None and not (solver == "auto" or _KINDS[solver].takes_persons):
+        able = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_persons)
+        raise ParameterError(
+            f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
+            "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
+        )
     taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
     if solver == "auto" and facts.weight_bound is not None:
         taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
@@ -111,7 +117,7 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return accelerated_solver(
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
-    information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
+    information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
     if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
         return "refinement", (
@@ -119,7 +125,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             "noisy X'X shows most of what rows determine, and passes correct its errors"
         )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
-    if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
+    can_perturb = facts.adjacency is not Adjacency.REPLACE_ONE and facts.max_rows_per_group is None
+    if jumps and can_perturb and information < _FEW:
         return "objective", (
             f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
             "perturbation is more accurate there"

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -24,17 +26,23 @@ from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
-from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
+from sottovoce.estimators.base import Run, not_covered
+from sottovoce.estimators.reading import (
+    UnreadTable,
+    check_columns,
+    products,
+    read_rows,
+    refuse_copy_of_map,
+)
+from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import ROW_UNIT
+from sottovoce.randomness import Purpose
 
 __all__ = ["DPLinearEstimator"]
 
@@ -42,20 +50,10 @@ _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63
 
 
 @estimator
-class DPLinearEstimator(PrivateEstimator[Plan]):
+class DPLinearEstimator(DPTableEstimator[Plan]):
     """Base of the linear estimators: one subclass says what labels are, another one how the weights are bounded."""
 
     fit_intercept: bool = parameter("bool", default=True, text="Add a constant column.")
-    adjacency: str = parameter(
-        '{"zero-out", "add-remove", "replace-one"}',
-        default="zero-out",
-        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
-    )
-    n_public: int | None = parameter(
-        "int or None",
-        default=None,
-        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
-    )
     max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
     tol: float = parameter(
         "float", default=1e-7, text="Relative duality gap at which a run with ``epsilon=inf`` stops."
@@ -146,21 +144,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             adjacency=adjacency,
             label_bound=self._label_bound(),
             weight_bound=self._weight_bound(),
+            max_rows_per_group=self.max_rows_per_group,
         )
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
-
-    def neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
-        """Return the adjacency and the public number of rows, checked."""
-        adjacency = Adjacency.parse(self.adjacency)
-        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
-            raise ParameterError(
-                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
-                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
-            )
-        if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
-        return adjacency, int(n_samples)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, StreamedTable) and not plan.in_order:
@@ -171,7 +158,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             )
 
     @whole_fit
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
@@ -182,6 +169,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
             ParquetTable that names its target.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
         Returns
         -------
@@ -194,28 +184,49 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         DataError
             Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``, one class only.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, groups=groups)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        self.check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         with self.running(X, y) as run:
+            own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)
+            groups = own() if own is not None else groups
+            persons = None if groups is None else person_codes(groups, X.shape[0])
             labels = self.read_labels(y)
             row_weights = self._row_weights(labels, sample_weight)
             plan = run.plan_for(X.shape[0], X.shape[1], self.planned_models())
             self._check_table(X, plan)
-            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, plan, run)
+            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, persons, plan, run)
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
-    def _train(self, X: Any, targets: list[Vector], row_weights: Vector | None, plan: Plan, run: Run[Plan]) -> Solution:
+    def _train(
+        self,
+        X: Any,
+        targets: list[Vector],
+        row_weights: Vector | None,
+        persons: NDArray[np.int64] | None,
+        plan: Plan,
+        run: Run[Plan],
+    ) -> Solution:
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             rows = self._scaled_rows(X, plan, names, threads)
-            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights)
+            starts = None
+            if persons is not None:  # after all rows were looked at: no refusal depends on which are drawn
+                assert plan.max_rows_per_group is not None
+                coins = run.streams.generator(Purpose.PERSONS)
+                places, starts = rows_by_person(persons, plan.max_rows_per_group, coins)
+                if not (len(places) or plan.is_private):
+                    raise DataError("groups names nobody, so no row is left to train on.")
+                rows, targets = rows.at(places), [y[places] for y in targets]
+                row_weights = None if row_weights is None else row_weights[places]
+            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights, starts)
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps
@@ -239,7 +250,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
             adjacency=plan.adjacency,
-            unit=ROW_UNIT,
+            unit=self.unit(),
             mechanism=plan.mechanism,
             releases=plan.releases,
             event=solution.event,
@@ -248,10 +259,11 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 f"{bound} = {encode(getattr(self, bound))} ({beyond})",
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
+                *self.group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,
             ),
-            not_covered=(*fitted_before(steps), *NOT_COVERED) if private else (),
+            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if private else (),
             parameters={
                 "estimator": type(self).__name__,
                 "solver": plan.solver,
@@ -272,11 +284,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             proof=plan.proof,
             charge=charge,
         )
-
-    def public_sizes(self, n_samples: int, n_features: int) -> str:
-        """Return what a receipt says of the public size of the table."""
-        given = "n_public" if self.n_public is not None else "n_samples"
-        return f"{given} = {n_samples}, n_features = {n_features} and their names"
 
     def _scores(self, X: Any) -> Vector:
         """Return the score of each row by each binary model."""

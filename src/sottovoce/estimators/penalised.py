@@ -15,7 +15,8 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows, make_rows
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.weights import checked_sample_weights, largest_weight, refuse_shape, without_negligible
+from sottovoce.estimators.reading import refuse_shape
+from sottovoce.estimators.weights import checked_sample_weights, largest_weight, without_negligible
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
@@ -79,7 +80,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
     _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
 
     @whole_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
@@ -92,6 +93,9 @@ class DPPenalisedEstimator(DPLinearEstimator):
         sample_weight : array of shape (n_samples,) or None, default None
             Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
             for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
         Returns
         -------
@@ -111,8 +115,8 @@ class DPPenalisedEstimator(DPLinearEstimator):
                     "max_sample_weight is missing: with sample_weight, noise is made for the heaviest row that there "
                     "can be. Give a public bound; larger weights are clipped to it."
                 )
-            refuse_shape(X, sample_weight)
-        return self._fit(X, y, sample_weight)
+            refuse_shape("sample_weight", X, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     def _class_weights(self) -> Mapping[Any, float] | None:
         """Return the public weights by class, checked."""

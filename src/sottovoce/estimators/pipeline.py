@@ -18,6 +18,7 @@ from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from sottovoce._groups import person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
@@ -26,13 +27,14 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before, learns_nothing, remedy_for
 from sottovoce.estimators._repeats import uncounted_fits
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
+from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
+from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
@@ -44,7 +46,16 @@ from sottovoce.randomness import Purpose
 
 __all__ = ["DPPipeline", "pipeline_receipt"]
 
-_SET_HERE: Final = ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset", "n_public")
+_SET_HERE: Final = (
+    "epsilon",
+    "delta",
+    "accept_delta",
+    "random_state",
+    "ledger",
+    "dataset",
+    "n_public",
+    "max_rows_per_group",
+)
 # bound on a scaled row, over the root of the number of columns: the solvers find a tighter one where mu n allows it
 _TIGHT, _LOOSE, _INFORMATION = 3.0, 30.0, 300.0
 _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
@@ -59,7 +70,7 @@ def _model_has(name: str) -> Callable[["DPPipeline"], bool]:
 
 
 @estimator
-class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ignore[misc]
+class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ignore[misc]
     r"""A chain of steps that ends in a private model, with one budget, one charge and one receipt for all of it.
 
     A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
@@ -101,16 +112,6 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         default=None,
         text="""Share of the budget (of mu^2 in Gaussian DP) for the scaler. None follows rows, columns and budget: 3 to
         30 per cent, and nothing where the noise would hide every column.""",
-    )
-    adjacency: str = parameter(
-        '{"zero-out", "add-remove", "replace-one"}',
-        default="zero-out",
-        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
-    )
-    n_public: int | None = parameter(
-        "int or None",
-        default=None,
-        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
     )
 
     steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
@@ -237,11 +238,12 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
             n_samples, width = facts
             rows = n_samples if self.n_public is None else self.n_public
             whole, delta = privacy_budget(self.epsilon, self.delta)
-            bound = _bound_of(step, width, rows * (gaussian_mu(whole, delta) if math.isfinite(whole) else math.inf))
+            people = rows / (self.max_rows_per_group or 1)
+            bound = _bound_of(step, width, people * (gaussian_mu(whole, delta) if math.isfinite(whole) else math.inf))
         accepted = None if self.accept_delta is None else self.delta
         return clone(step).set_params(
             epsilon=epsilon, delta=self.delta, accept_delta=accepted, adjacency=self.adjacency, n_public=self.n_public,
-            random_state=seed, **bound,
+            max_rows_per_group=self.max_rows_per_group, random_state=seed, **bound,
         )  # fmt: skip
 
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
@@ -261,7 +263,7 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
     # --- the fit
 
     @whole_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Scale and train on X and y.
 
         Parameters
@@ -272,6 +274,9 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
             Private; as the model takes it.
         sample_weight : array of shape (n_samples,) or None, default None
             Private; for the model.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row: with ``max_rows_per_group`` the guarantee is for a person. Rows without one
+            (None, NaN) are not used.
 
         Returns
         -------
@@ -285,10 +290,12 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         DataError
             Before anything is released: NaN or infinity, a label outside ``classes``.
         """
+        self.check_groups(X, groups)
+        rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = _example_of(X)
         try:
             with self.running(X, y) as run:
-                self._fit(X, y, {} if sample_weight is None else {"sample_weight": sample_weight}, run)
+                self._fit(X, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)
         return self
@@ -302,14 +309,14 @@ class DPPipeline(_BaseComposition, PrivateEstimator[PipelinePlan]):  # type: ign
         n_samples, n_features = public_size(X)
         plan = run.plan_for(n_samples, n_features, prototype.planned_models())
         learned = run.begin(plan)
+        persons = None if "groups" not in rows else person_codes(rows["groups"], n_samples)
         fitted: list[tuple[str, Any]] = []
         for name, step in self.steps[:-1]:
             if isinstance(step, DPScaler):
                 assert plan.scaler is not None
                 step = self._own(step, epsilon=plan.epsilon)
                 step._check_table(X, plan.scaler)
-                X = step.read(X)
-                step.release(X, plan.scaler, run.streams.generator(Purpose.NOISE))
+                step.release(step.read(X), plan.scaler, run.streams, persons)
                 X = step.transform(X)
             elif not _is_nothing(step):
                 step = clone(step)
@@ -508,7 +515,7 @@ def pipeline_receipt(
             *(f"{what} treats each row by itself, by rules that are public" for what in others),
             *part.assumptions,
         ),
-        not_covered=(*fitted_before(steps), *NOT_COVERED) if plan.is_private else (),
+        not_covered=(*fitted_before(steps), *not_covered(part.unit)) if plan.is_private else (),
         parameters={
             **part.parameters,
             **plan.details(),

@@ -31,6 +31,8 @@ __all__ = [
     "read_features",
     "read_rows",
     "refuse_copy_of_map",
+    "refuse_shape",
+    "refuse_unsorted",
 ]
 
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
@@ -53,10 +55,13 @@ class UnreadTable:
         Public numbers of rows and of columns.
     read : callable
         Returns X and y.
+    groups : callable or None
+        Called after ``read``; returns the person of each row. None where the unit is a row.
     """
 
     shape: tuple[int, int]
     read: Callable[[], tuple[Any, Any]]
+    groups: Callable[[], Any] | None = None
 
 
 def public_size(X: Any) -> tuple[int, int]:
@@ -76,6 +81,23 @@ def check_public_sizes(X: Any, y: Any) -> None:
     if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
         raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
     check_consistent_length(X, y)
+
+
+def refuse_shape(name: str, X: Any, values: Any) -> None:
+    """Refuse, before anything is charged or read, one value a row that does not fit the number of rows."""
+    shape = getattr(values, "shape", ())
+    if len(shape) > 1:
+        raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
+    check_consistent_length(X, values)
+
+
+def refuse_unsorted(X: Any) -> None:
+    """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
+    if isinstance(X, StreamedTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
+        raise ParameterError(
+            "groups need all rows of a person together, which a table on disk does not offer. Give a table in memory, "
+            "or sum up each person's rows to one row before."
+        )
 
 
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:

@@ -6,10 +6,12 @@ from typing import Any, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
@@ -20,17 +22,17 @@ from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator
-from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.base import not_covered
 from sottovoce.estimators.reading import read_features, refuse_copy_of_map
+from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import ROW_UNIT
-from sottovoce.randomness import Purpose
+from sottovoce.privacy.unit import checked_max_rows
+from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["MECHANISM", "PROOF", "RELEASES", "DPScaler"]
 
@@ -41,7 +43,7 @@ PROOF: Final = "docs/privacy/scaler.md"
 
 
 @estimator
-class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnScalesPlan]):  # type: ignore[misc]
+class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnScalesPlan]):  # type: ignore[misc]
     r"""Columns moved to 0 and divided by their width, both learned with differential privacy.
 
     For tables in raw units, whose bounds nobody knows: a few per cent of the budget find out where each column lies,
@@ -75,16 +77,6 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
     with_centering: bool = parameter(
         "bool", default=True, text="Move columns to 0. A sparse matrix would not stay one, and needs False."
     )
-    adjacency: str = parameter(
-        '{"zero-out", "add-remove", "replace-one"}',
-        default="zero-out",
-        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
-    )
-    n_public: int | None = parameter(
-        "int or None",
-        default=None,
-        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
-    )
 
     location_: Vector = attribute("ndarray of shape (n_features,)", "What is subtracted; 0 without centring.")
     scale_: Vector = attribute("ndarray of shape (n_features,)", "What columns are divided by; positive.")
@@ -95,7 +87,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         n_features = whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = epsilon != np.inf
-        adjacency, n_samples = DPLinearEstimator.neighbours(self, int(n_samples), private=private)
+        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
         if private:
             refuse_large_delta(delta, n_samples, self.accept_delta)
         return ColumnScalesPlan(
@@ -107,6 +99,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             n_features=n_features,
             centred=truth("with_centering", self.with_centering),
             bounds=self._bounds(n_features),
+            max_rows=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
         )
 
     def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -137,7 +130,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         refuse_copy_of_map(X, row_by_row=True)
 
     @whole_fit
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn location and scale of each column.
 
         Parameters
@@ -145,6 +138,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         X : array, memory map, sparse matrix or data frame of shape (n_samples, n_features)
             Private.
         y : ignored
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row: with ``max_rows_per_group`` the guarantee is for a person. Rows without one
+            (None, NaN) are not used.
 
         Returns
         -------
@@ -157,11 +153,13 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         DataError
             Before any noise is drawn: NaN or infinity in X.
         """
+        self.check_groups(X, groups)
         with self.running(X, None) as run:
             X = self.read(X)
+            persons = None if groups is None else person_codes(groups, X.shape[0])
             plan = run.plan_for(X.shape[0], X.shape[1], 1)
             steps = run.begin(plan)
-            self.release(X, plan, run.streams.generator(Purpose.NOISE))
+            self.release(X, plan, run.streams, persons)
             run.charge.commit(plan.event)
         self.charge_ = run.charge.charge
         receipt = self.receipt(plan, run.streams.seeded, steps=steps, charge=self.charge_)
@@ -176,9 +174,14 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
         return X
 
-    def release(self, X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> None:
+    def release(
+        self, X: Any, plan: ColumnScalesPlan, streams: Streams, persons: NDArray[np.int64] | None = None
+    ) -> None:
         """Release location and scale of columns that were `read`."""
-        self.location_, self.scale_, _ = release_column_scales(X, plan, noise)
+        if persons is not None:
+            assert plan.max_rows is not None
+            X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
+        self.location_, self.scale_, _ = release_column_scales(X, plan, streams.generator(Purpose.NOISE))
 
     def fitted(self) -> dict[str, Any]:
         """Return what `fit` left, as plain data."""
@@ -198,16 +201,17 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             epsilon=plan.epsilon,
             delta=plan.delta,
             adjacency=plan.adjacency,
-            unit=ROW_UNIT,
+            unit=self.unit(),
             mechanism=MECHANISM,
             releases=RELEASES if plan.rounds else ("nothing: the noise of so many columns would hide each of them",),
             event=plan.event,
             assumptions=(
-                DPLinearEstimator.public_sizes(self, plan.n_samples, plan.n_features),
+                self.public_sizes(plan.n_samples, plan.n_features),
                 *self.assumptions(),
+                *self.group_assumptions(),
                 "all constructor parameters, chosen without looking at the data",
             ),
-            not_covered=(*fitted_before(steps), *NOT_COVERED) if plan.is_private else (),
+            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if plan.is_private else (),
             parameters={
                 "estimator": type(self).__name__,
                 **plan.details(),

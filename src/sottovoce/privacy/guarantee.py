@@ -264,7 +264,7 @@ class Guarantee:
             ("statement", self.statement()),
             ("epsilon", _rounded_up(self.epsilon)),
             ("delta", _rounded_up(self.delta)),
-            ("neighbours", Adjacency.parse(self.adjacency).statement),
+            ("neighbours", Adjacency.parse(self.adjacency).statement(self.unit)),
             ("mechanism", self.mechanism),
             ("released", "\n".join(self.releases)),
             ("accounted event", describe(self.event)),

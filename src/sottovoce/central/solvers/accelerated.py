@@ -42,17 +42,20 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.privacy.events import Event, GaussianEvent, compose
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
+_TOGETHER: Final = 0.5  # power of k: the clip of a person's rows together over that of one row
 _MAX_PASSES: Final = 450
 _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
@@ -84,6 +87,7 @@ class AcceleratedPlan(SteppedPlan):
     )
     in_order = True
     takes_weights = True
+    takes_persons = True
     averaged = 0.45
     estimates_norm = True
 
@@ -144,7 +148,7 @@ class AcceleratedPlan(SteppedPlan):
         return share, 5.0 / share
 
     def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_seen) / math.pow(self.n_weights, 0.125)
 
     def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
@@ -183,6 +187,21 @@ class AcceleratedPlan(SteppedPlan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
+    @property
+    def rows_together(self) -> float:
+        """The bound on what a person's rows add to a pass together, over that of one row: a power of their number."""
+        return math.pow(self.neighbours.rows, _TOGETHER)
+
+    @property
+    def n_seen(self) -> float:
+        """What rules take for the number of rows against the noise of a pass."""
+        return self.n_samples / self.rows_together
+
+    def sums_for(self, scales: Scales) -> ClippedSum:
+        """Return how a pass is released: a person's steps are cut together, so a person is one term."""
+        clip = self.rows_together * self.clip_for(scales)
+        return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
+
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
         passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
@@ -202,8 +221,16 @@ class AcceleratedPlan(SteppedPlan):
         a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
         v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
         shares = fit.row_weights
+        several = fit.persons if self.neighbours.rows > 1 else None
+        clip = sums.clip / self.rows_together
 
         def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            if several is not None:
+                each = np.ones(rows.n_samples) if shares is None else shares
+                return fit.team.total(
+                    partial(add_persons, several, each, momentum, w), len(several) - 1, rows.work,
+                    np.zeros(self.n_weights, np.int64),
+                )  # fmt: skip
             if shares is not None:
                 return rows.total(fit.team, partial(add_weighted, momentum, w), y, shares, a, a_before)
 
@@ -224,7 +251,15 @@ class AcceleratedPlan(SteppedPlan):
                 lo, hi, total,
             )  # fmt: skip
 
-        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
+        def add_persons(
+            starts: NDArray[np.int64], shares: Vector, momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks
+        ) -> None:
+            person_pass(
+                rows.kernel, starts, y, shares, a, a_before, momentum, w, ratio, damping, clip, sums.clip,
+                sums.ticks_per_unit, self.loss, lo, hi, total,
+            )  # fmt: skip
+
+        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_seen))
         for step in range(self.steps_for(scales)):
             momentum = min(step / (step + 3.0), most)
             v, v_before = v + momentum * (v - v_before), v

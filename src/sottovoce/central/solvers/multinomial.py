@@ -74,6 +74,7 @@ class MultinomialPlan(ScaledPlan):
     )
     in_order = True
     joint = True
+    takes_persons = True
     estimates_norm = True
 
     n_passes: int | None = None
@@ -142,7 +143,7 @@ class MultinomialPlan(ScaledPlan):
         return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), most)))
 
     def _wanted(self, eigenvalue: float) -> float:
-        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_samples) / math.pow(self.n_weights, 0.125)
+        return _FACTOR * math.sqrt(eigenvalue * self.mu_steps * self.n_units) / math.pow(self.n_weights, 0.125)
 
     def multiplier_for(self, scales: Scales) -> float:
         """Return the noise of a pass divided by its sensitivity."""
@@ -181,7 +182,7 @@ class MultinomialPlan(ScaledPlan):
         scales, rows = self.release_scales(fit)
         whole, fit = fit.rows, replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
-        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        sums = clipped_sum(self.neighbours, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
         for step, point in enumerate(self.iterates(fit, scales, sums)):
             if step >= n_passes - averaged:
@@ -191,7 +192,7 @@ class MultinomialPlan(ScaledPlan):
         weights[:, : self.n_features] /= scales.norm
         if self.is_noisy:
             length, _ = release_score_length(
-                whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+                whole, fit.targets[0].astype(np.intp), weights, neighbours=self.neighbours, mu=self.mu_length,
                 noise=fit.noise, team=fit.team,
             )  # fmt: skip
             weights *= length

@@ -97,6 +97,7 @@ class RefinementPlan(Plan):
     )
     proof = "docs/privacy/refinement.md"
     in_order = True
+    takes_persons = True
 
     n_passes: int | None = None
 
@@ -140,7 +141,7 @@ class RefinementPlan(Plan):
         """Number of passes: what noise amplifies grows with their square, so more mu n pays for more of them."""
         if self.n_passes is not None:
             return self.n_passes
-        seen = self.mu * self.n_samples / (10.0 * self.n_weights**1.5)
+        seen = self.mu * self.n_units / (10.0 * self.n_weights**1.5)
         return round(min(max(_PASSES * math.sqrt(math.sqrt(seen * math.sqrt(self.n_weights))), _FEWEST), _MOST))
 
     @property
@@ -185,9 +186,9 @@ class RefinementPlan(Plan):
             *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else ()),
             *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
             self.gram_mechanism.event,
-            histogram_mechanism(self.adjacency, self._share(_DISTANCES)).event,
+            histogram_mechanism(self.neighbours, self._share(_DISTANCES)).event,
             RepeatedEvent(one, self.first_passes),
-            histogram_mechanism(self.adjacency, self._share(_RESIDUALS)).event,
+            histogram_mechanism(self.neighbours, self._share(_RESIDUALS)).event,
             *((RepeatedEvent(one, rest),) if rest else ()),
         )
 
@@ -197,7 +198,7 @@ class RefinementPlan(Plan):
     @property
     def gram_mechanism(self) -> GridGaussian:
         """The mechanism that releases X'X."""
-        return gram_mechanism(self.n_weights, self.n_samples, self.adjacency, self._share(_GRAM))
+        return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
 
     def _widest(self, location: float) -> float:
         """Return the largest distance of a label from the location."""
@@ -209,13 +210,15 @@ class RefinementPlan(Plan):
         self.settle()
         norm, location = 1.0, 0.0
         if self.shortens_rows:
-            norm, _ = release_row_norm(fit.rows, n_public=self.n_samples, mu=self._share(_LENGTH), noise=fit.noise)
+            norm, _ = release_row_norm(
+                fit.rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self._share(_LENGTH), noise=fit.noise
+            )
             fit = replace(fit, rows=fit.rows.shortened(norm))
         if self.is_located:
             assert self.label_bound is not None
             location, _ = release_location(
-                fit.targets[0], n_public=self.n_samples, bound=self.label_bound, mu=self._share(_LOCATION),
-                noise=fit.noise,
+                fit.targets[0], n_public=self.n_samples, bound=self.label_bound, neighbours=self.neighbours,
+                mu=self._share(_LOCATION), noise=fit.noise,
             )  # fmt: skip
         mechanism = self.gram_mechanism
         matrix, _ = release_gram(fit.rows, mechanism, fit.noise)
@@ -238,12 +241,13 @@ class RefinementPlan(Plan):
         found, _ = release_distances(
             distances * fit.rows.divisor,
             widest=widest,
-            adjacency=self.adjacency,
+            neighbours=self.neighbours,
             mu=self._share(share),
             noise=fit.noise,
         )
         length = math.sqrt(min(1.0, max(_SHORTEST, filtered.trace / self.n_samples)))
-        return found.clip(self.n_samples, noise_gain=filtered.gain / self.mu_passes**2, length=length)
+        gain = filtered.gain * (self.neighbours.rows / self.mu_passes) ** 2
+        return found.clip(self.n_samples, noise_gain=gain, length=length)
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan; of the released values, that a run can have chosen them. See `Plan.run`."""
@@ -316,7 +320,7 @@ class _Path:
 
     def follow(self, passes: int, clip: float) -> None:
         """Do ``passes`` passes with residuals clipped to ``clip``."""
-        sums = clipped_sum(self._plan.adjacency, clip, self._plan.multiplier)
+        sums = clipped_sum(self._plan.neighbours, clip, self._plan.multiplier)
         for _ in range(passes):
             momentum = self._step / (self._step + 3.0)
             ahead = self.point + momentum * (self.point - self._before)

@@ -20,7 +20,7 @@ from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_rows
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator
+from sottovoce.estimators.base import PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
@@ -156,6 +156,12 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
             raise ParameterError(
                 f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
                 "cover yet. Choose radius from public knowledge."
+            )
+        if self.estimator.max_rows_per_group is not None:
+            raise ParameterError(
+                "max_rows_per_group of the estimator must be None: the search holds out row by row, and has no form "
+                f"for persons of several rows; got {self.estimator.max_rows_per_group!r}. Fit without a search: the "
+                "defaults need no tuning."
             )
         for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
             value = getattr(self.estimator, name)
@@ -377,7 +383,7 @@ def search_receipt(
             *fitted_before(steps),
             "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
             "whoever knows this number can learn more than this epsilon allows",
-            *NOT_COVERED,
+            *not_covered(trial.unit),
         ),
         parameters={
             **trial.parameters,
