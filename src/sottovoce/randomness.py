@@ -34,6 +34,7 @@ class Purpose(Enum):
     SAMPLING = 2
     SHUFFLING = 3
     PERSONS = 4
+    HOLDING_OUT = 5
 
 
 class _PrivateBits(AESCounter):  # type: ignore[misc]

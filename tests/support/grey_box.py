@@ -115,6 +115,11 @@ CASES = (
           classes=[-1.0, 0.0, 1.0]),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
+    _case("auto norm, newton", sv.DPLogisticRegression, "newton", {"n_passes": 5}, data_norm="auto"),
+    _case("auto norm, scd", sv.DPLogisticRegression, "scd", {"n_passes": 8}, data_norm="auto"),
+    _case("auto norm, refinement", sv.DPRidge, "refinement", {"n_passes": 8}, data_norm="auto"),
+    _case("auto norm, multinomial", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8},
+          classes=[-1.0, 0.0, 1.0], data_norm="auto"),
 )  # fmt: skip
 
 
@@ -239,8 +244,8 @@ def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) ->
         "fit_intercept": bool(rng.random() < 0.6), **case.given,
     }  # fmt: skip
     if not case.is_bounded:
-        given |= {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
-                  "alpha": float(rng.choice([1e-6, 1e-2, 1.0]))}  # fmt: skip
+        given = {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
+                 "alpha": float(rng.choice([1e-6, 1e-2, 1.0])), **given}  # fmt: skip
     return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
 
 

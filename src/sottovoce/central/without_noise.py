@@ -21,6 +21,7 @@ class UnprotectedPlan(Plan):
 
     releases = ("the weights, unprotected",)
     takes_persons = True
+    takes_released_norm = True
     proof = "none: this run is not private"
 
     @property

@@ -49,6 +49,7 @@ def plan(
     as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
     """Show what a fit would spend, and how much noise it would add. No data are read."""
+    persons: dict[str, Any] = {}
     if schema is None:
         n_features = require("--n-features", n_features, "give it, or --schema.")
         n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
@@ -61,9 +62,17 @@ def plan(
         described = Schema.from_toml(schema)
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
+        persons["max_rows_per_group"] = described.max_rows_per_unit
     # the plan is made for rows in units of their bound; with --radius in those units too
     unit = {"data_bound" if is_sparse(model) else "data_norm": 1.0}
-    options = {"epsilon": epsilon, "delta": delta, "accept_delta": accept_delta, **unit, **training.parameters()}
+    options = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "accept_delta": accept_delta,
+        **unit,
+        **persons,
+        **training.parameters(),
+    }
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     if as_json:

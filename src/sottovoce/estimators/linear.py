@@ -22,9 +22,10 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._pipelines import fitted_before, refuse_copies
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import Run, not_covered
 from sottovoce.estimators.reading import (
@@ -42,7 +43,7 @@ from sottovoce.losses import Loss
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.randomness import Purpose
+from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPLinearEstimator"]
 
@@ -112,7 +113,25 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         """Return what the receipt says of the penalty or constraint."""
 
     @abstractmethod
-    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows: ...
+    def _scaled_rows(
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
+    ) -> tuple[Rows, ReleasedNorm | None]:
+        """Return the rows cut to their bound, and this one where it was not public: that of the ``used`` rows."""
+
+    def _releases_norm(self) -> bool:
+        """Return whether there is no public bound on the norm of a row."""
+        return False
+
+    def _public_bound(self) -> tuple[str, ...]:
+        """Return what a receipt says of the public bound on the rows."""
+        name, beyond = self._bound
+        return (f"{name} = {encode(getattr(self, name))} ({beyond})",)
 
     @abstractmethod
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
@@ -145,6 +164,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             label_bound=self._label_bound(),
             weight_bound=self._weight_bound(),
             max_rows_per_group=self.max_rows_per_group,
+            releases_norm=self._releases_norm(),
         )
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
@@ -190,6 +210,9 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         self.check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
+        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
+        if sample_weight is None and groups is None and not without_noise:
+            refuse_copies()
         with self.running(X, y) as run:
             own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)
@@ -216,17 +239,21 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
-            rows = self._scaled_rows(X, plan, names, threads)
-            starts = None
-            if persons is not None:  # after all rows were looked at: no refusal depends on which are drawn
+            plan.settle()  # refuses what no noise can meet
+            plan.check_size(X.shape[0])
+            places, starts = None, None
+            if persons is not None:
                 assert plan.max_rows_per_group is not None
                 coins = run.streams.generator(Purpose.PERSONS)
                 places, starts = rows_by_person(persons, plan.max_rows_per_group, coins)
                 if not (len(places) or plan.is_private):
                     raise DataError("groups names nobody, so no row is left to train on.")
+            # all rows are looked at, whichever were drawn: no refusal depends on the coins
+            rows, norm = self._scaled_rows(X, plan, names, threads, run.streams, places)
+            if places is not None:
                 rows, targets = rows.at(places), [y[places] for y in targets]
                 row_weights = None if row_weights is None else row_weights[places]
-            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights, starts)
+            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights, starts, norm)
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps
@@ -245,7 +272,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
         ones before the model in its pipeline.
         """
-        private, (bound, beyond) = math.isfinite(plan.epsilon), self._bound
+        private = math.isfinite(plan.epsilon)
         return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
@@ -256,7 +283,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             event=solution.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                f"{bound} = {encode(getattr(self, bound))} ({beyond})",
+                *self._public_bound(),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
                 *self.group_assumptions(),
@@ -271,6 +298,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 "loss": plan.loss.name,
                 **self._penalty(plan),
                 "models": plan.n_models,
+                **plan.norm_details(),
                 **plan.details(),
                 **solution.chosen,
                 "n_samples": plan.n_samples,
@@ -284,6 +312,10 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             proof=plan.proof,
             charge=charge,
         )
+
+    @abstractmethod
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn."""
 
     def _scores(self, X: Any) -> Vector:
         """Return the score of each row by each binary model."""

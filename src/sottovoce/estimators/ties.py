@@ -38,6 +38,8 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
         "coef_": encode(estimator.coef_),
         "intercept_": encode(estimator.intercept_),
     }
+    if getattr(estimator, "data_norm", None) == "auto":  # else it is a parameter
+        fitted["data_norm_"] = encode(estimator.data_norm_)
     if getattr(estimator, "standard_errors_", None) is not None:
         fitted["least_squares_"] = encode(estimator.least_squares_)
         fitted["standard_errors_"] = encode(estimator.standard_errors_)

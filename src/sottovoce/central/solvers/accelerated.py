@@ -55,7 +55,6 @@ from sottovoce.privacy.neighbours import Neighbours
 __all__ = ["AcceleratedPlan"]
 
 _MIN_PASSES: Final = 20
-_TOGETHER: Final = 0.5  # power of k: the clip of a person's rows together over that of one row
 _MAX_PASSES: Final = 450
 _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
@@ -148,7 +147,7 @@ class AcceleratedPlan(SteppedPlan):
         return share, 5.0 / share
 
     def _wanted(self, eigenvalue: float) -> float:
-        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_seen) / math.pow(self.n_weights, 0.125)
+        return self._rule[1] * math.sqrt(eigenvalue * self.mu_model * self.n_samples) / math.pow(self.n_weights, 0.125)
 
     def _most(self, eigenvalue: float) -> float:
         # after a few times sqrt(condition number) passes acceleration has nothing left to gain
@@ -187,20 +186,9 @@ class AcceleratedPlan(SteppedPlan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
-    @property
-    def rows_together(self) -> float:
-        """The bound on what a person's rows add to a pass together, over that of one row: a power of their number."""
-        return math.pow(self.neighbours.rows, _TOGETHER)
-
-    @property
-    def n_seen(self) -> float:
-        """What rules take for the number of rows against the noise of a pass."""
-        return self.n_samples / self.rows_together
-
     def sums_for(self, scales: Scales) -> ClippedSum:
-        """Return how a pass is released: a person's steps are cut together, so a person is one term."""
-        clip = self.rows_together * self.clip_for(scales)
-        return clipped_sum(Neighbours(self.adjacency), clip, self.multiplier_for(scales))
+        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
+        return clipped_sum(Neighbours(self.adjacency), self.clip_for(scales), self.multiplier_for(scales))
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
@@ -222,7 +210,6 @@ class AcceleratedPlan(SteppedPlan):
         v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
         shares = fit.row_weights
         several = fit.persons if self.neighbours.rows > 1 else None
-        clip = sums.clip / self.rows_together
 
         def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
             if several is not None:
@@ -255,11 +242,11 @@ class AcceleratedPlan(SteppedPlan):
             starts: NDArray[np.int64], shares: Vector, momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks
         ) -> None:
             person_pass(
-                rows.kernel, starts, y, shares, a, a_before, momentum, w, ratio, damping, clip, sums.clip,
+                rows.kernel, starts, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip,
                 sums.ticks_per_unit, self.loss, lo, hi, total,
             )  # fmt: skip
 
-        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_seen))
+        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.steps_for(scales)):
             momentum = min(step / (step + 3.0), most)
             v, v_before = v + momentum * (v - v_before), v

@@ -45,10 +45,10 @@ from sottovoce.central.distances import (
     release_distances,
     release_location,
 )
+from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
-from sottovoce.central.scaled_plan import HARDLY_ANY_NOISE
 from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
@@ -98,6 +98,7 @@ class RefinementPlan(Plan):
     proof = "docs/privacy/refinement.md"
     in_order = True
     takes_persons = True
+    takes_released_norm = True
 
     n_passes: int | None = None
 
@@ -126,14 +127,19 @@ class RefinementPlan(Plan):
 
     @property
     def shortens_rows(self) -> bool:
-        """Whether a bound that most rows keep is released: not where there is hardly any noise that it could lessen."""
-        return self.mu <= HARDLY_ANY_NOISE
+        """Whether a bound that most rows keep is released within the public one; see `ScaledPlan.shortens_rows`."""
+        return self.mu <= HARDLY_ANY_NOISE and not self.releases_norm
+
+    @property
+    def share_of_length(self) -> float:
+        """Share of mu^2 for the length of rows."""
+        return _LENGTH * self.shortens_rows + self.facts.share_of_norm
 
     @property
     def mu_passes(self) -> float:
         """Gaussian-DP parameter that is left for all passes together."""
         return self.mu * math.sqrt(
-            1.0 - _LENGTH * self.shortens_rows - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
+            1.0 - self.share_of_length - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
         )
 
     @property
@@ -159,6 +165,7 @@ class RefinementPlan(Plan):
         """What the statement covers, for the receipt."""
         return (
             *(("a bound that most rows keep, noisy; longer rows were shortened to it",) * self.shortens_rows),
+            *self.facts.norm_releases,
             *(("location of the labels (a median), noisy",) * self.is_located),
             "X'X of the scaled rows, noisy",
             "histograms of the signed distances of labels from the location and, later, from predictions, noisy",
@@ -169,7 +176,7 @@ class RefinementPlan(Plan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self._share(_LENGTH) if self.shortens_rows else 0.0,
+            "mu for the length of rows": self._share(self.share_of_length),
             "mu for the location of the labels": self._share(_LOCATION) if self.is_located else 0.0,
             "mu for X'X": self._share(_GRAM),
             "mu for the distances of labels and residuals": self._share(_DISTANCES + _RESIDUALS),
@@ -183,7 +190,7 @@ class RefinementPlan(Plan):
         one = GaussianEvent(self.multiplier)
         rest = self.passes - self.first_passes
         return compose(
-            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else ()),
+            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else self.facts.norm_events),
             *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
             self.gram_mechanism.event,
             histogram_mechanism(self.neighbours, self._share(_DISTANCES)).event,
