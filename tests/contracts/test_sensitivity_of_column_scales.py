@@ -88,8 +88,6 @@ def test_the_noise_of_a_round_is_that_of_the_plan(epsilon, rows):
         mechanism = counting(2, 2 * 161, facts, share)
         assert mechanism.l2_sensitivity >= rows * 2**0.5
         assert math.isclose(mechanism.noise_std, rows * 2**0.5 / (share**0.5 * facts.mu), rel_tol=1e-6)
-        if mechanism.tick > 1.0:  # whole counts are rounded then, and the sensitivity has that in it
-            assert mechanism.l2_sensitivity >= rows * 2**0.5 + mechanism.tick * (2 * 161) ** 0.5
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])

@@ -27,6 +27,7 @@ def test_public_names():
         "DPSearchCV",
         "DPSparseLogisticRegression",
         "Evaluation",
+        "Forecast",
         "Guarantee",
         "Ledger",
         "ParquetTable",
@@ -34,6 +35,7 @@ def test_public_names():
         "SchemaEncoder",
         "evaluate",
         "load_model",
+        "forecast",
         "plan",
         "save_model",
     ]

@@ -29,7 +29,7 @@ from sottovoce._numerics import PIECE, Vector
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, compose, describe
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["ColumnScales", "ColumnScalesPlan", "release_column_scales", "signal_of"]
@@ -226,12 +226,7 @@ def _released(
 
 def counting(n_columns: int, size: int, plan: ColumnScalesPlan, share: float) -> GridGaussian:
     """Return the mechanism of histograms of so many columns, ``size`` counts in all, in a round of a share."""
-    multiplier, sensitivity = plan.multiplier(share), plan.per_column * math.sqrt(n_columns)
-    std = multiplier * sensitivity
-    tick = power_of_two_below(std) * 2.0**-20 if std < 2.0**40 else power_of_two_below(std) * 2.0**-32
-    if tick > 1.0:
-        sensitivity += rounding_norm(size, tick)
-    return GridGaussian(sensitivity * (1.0 + 2.0**-40), multiplier, min(tick, 1.0) if std < 2.0**40 else tick)
+    return counts_mechanism(size, plan.per_column * math.sqrt(n_columns), math.sqrt(share) * plan.mu)
 
 
 def _entries(X: Any, columns: NDArray[np.intp] | None = None) -> Iterator[tuple[NDArray[np.intp], Vector]]:

@@ -26,6 +26,7 @@ __all__ = [
     "UnreadTable",
     "check_columns",
     "check_public_sizes",
+    "numbers",
     "products",
     "public_size",
     "read_features",
@@ -125,8 +126,34 @@ def read_features(estimator: Any, X: Any) -> Any:
     """Return X as a C-contiguous float array or a canonical CSR matrix; the estimator is told its columns."""
     refuse_copy_of_map(X, row_by_row=True)
     refuse_masked("X", X)
-    X = validate_data(estimator, X, **_CHECKS)
+    X = numbers(estimator, X, **_CHECKS)
     return _canonical(X) if sp.issparse(X) else X
+
+
+def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    try:
+        return validate_data(estimator, X, **checks)
+    except (TypeError, ValueError) as error:
+        suspects = _columns_without_numbers(X)
+        if not suspects:
+            raise
+        raise DataError(
+            f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
+            f"(given categories, not counted ones), or leave them out. ({error})"
+        ) from error
+
+
+def _columns_without_numbers(X: Any) -> list[str]:
+    """Return names and types of a data frame's columns that are no numbers, from pandas or polars."""
+    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())
+    return [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
+
+
+def _is_number(kind: Any) -> bool:
+    if hasattr(kind, "is_numeric"):  # polars
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return bool(pd.api.types.is_numeric_dtype(kind))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

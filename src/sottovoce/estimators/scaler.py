@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
@@ -23,7 +23,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import not_covered
-from sottovoce.estimators.reading import read_features, refuse_copy_of_map
+from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
@@ -271,7 +271,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         check_is_fitted(self, "scale_")
         if not names and not _is_sparse(X):
             X = np.asarray(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if sp.issparse(X) and self.with_centering:
             raise ParameterError("a sparse matrix cannot be moved; the scaler was made with with_centering=True.")
         return X
