@@ -67,7 +67,7 @@ def write_page(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise SottovoceError(
-            f"{path}: cannot write the page: {error.strerror}. It can be made again: sottovoce show FILE --html PAGE"
+            f"{path}: cannot write the page: {error.strerror}. It can be made again from the receipt."
         ) from None
 
 

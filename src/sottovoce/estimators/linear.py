@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
@@ -25,12 +25,13 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._pipelines import fitted_before, refuse_copies
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    numbers,
     products,
     read_rows,
     refuse_copy_of_map,
@@ -246,6 +247,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         self._check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
+        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
+        if sample_weight is None and groups is None and not without_noise:
+            refuse_copies()
         with self.running(X, y) as run:
             own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)
@@ -367,6 +371,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             charge=charge,
         )
 
+    @abstractmethod
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn."""
+
     def _group_assumptions(self) -> tuple[str, ...]:
         most = self.max_rows_per_group
         if most is None:
@@ -394,6 +402,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                     scores[place] = products(block, weights)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)

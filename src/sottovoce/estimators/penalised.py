@@ -120,8 +120,8 @@ class DPPenalisedEstimator(DPLinearEstimator):
         if sample_weight is not None:
             if self.max_sample_weight is None:
                 raise ParameterError(
-                    "max_sample_weight is missing: with sample_weight, noise is made for the heaviest row that there "
-                    "can be. Give a public bound; larger weights are clipped to it."
+                    "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
+                    "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
                 )
             refuse_shape("sample_weight", X, sample_weight)
         return self._fit(X, y, sample_weight, groups)
