@@ -1,4 +1,4 @@
-"""Rows that are set aside: by coins that know nothing of them, people whole, and nothing read before it is asked for."""
+"""Rows that are set aside: by coins that know nothing of them, people whole, nothing read before it is asked for."""
 
 import numpy as np
 import pytest
