@@ -227,8 +227,9 @@ def main() -> None:
     show(f"score by data_norm over the median norm, epsilon {given.epsilon:g}", head, lines, width=160)
     keep(f"data-norm-{'confirmed-' * given.confirm}{given.epsilon:g}", results)
     if given.docs:
-        write_tables(DOCS / "guide" / "data_norm.md", {"confirmed" if given.confirm else "chosen": (head, lines)})
-        if not given.confirm:
+        mark = f"{'confirmed' if given.confirm else 'chosen'} {given.epsilon:g}"
+        write_tables(DOCS / "guide" / "data_norm.md", {mark: (head, lines)})
+        if not given.confirm and given.epsilon == 1.0:
             draw(results, given.epsilon)
 
 

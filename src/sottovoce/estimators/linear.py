@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
@@ -31,6 +31,7 @@ from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    numbers,
     products,
     read_rows,
     refuse_copy_of_map,
@@ -401,6 +402,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                     scores[place] = products(block, weights)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)

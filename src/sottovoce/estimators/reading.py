@@ -26,6 +26,7 @@ __all__ = [
     "UnreadTable",
     "check_columns",
     "check_public_sizes",
+    "numbers",
     "products",
     "public_size",
     "read_rows",
@@ -113,10 +114,36 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     refuse_masked("y", y)
     if y is None:
         validate_data(estimator, X, y, **checks)  # says that y is missing
-    X = validate_data(estimator, X, **checks)
+    X = numbers(estimator, X, **checks)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return (_canonical(X) if sp.issparse(X) else X), y
+
+
+def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    try:
+        return validate_data(estimator, X, **checks)
+    except (TypeError, ValueError) as error:
+        suspects = _columns_without_numbers(X)
+        if not suspects:
+            raise
+        raise DataError(
+            f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
+            f"(given categories, not counted ones), or leave them out. ({error})"
+        ) from error
+
+
+def _columns_without_numbers(X: Any) -> list[str]:
+    """Return names and types of a data frame's columns that are no numbers, from pandas or polars."""
+    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())
+    return [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
+
+
+def _is_number(kind: Any) -> bool:
+    if hasattr(kind, "is_numeric"):  # polars
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return bool(pd.api.types.is_numeric_dtype(kind))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

@@ -151,3 +151,19 @@ def test_what_is_no_place_is_refused():
         logistic(classes=[1, 2]).fit(X, code)
     with pytest.raises(DataError, match=r"the label 'yes' .* in classes=\['no', 'si'\]\. Add it .*before fit\.$"):
         logistic(classes=["no", "si"]).fit(X, y)
+
+
+def test_persons_are_routed():
+    """Copies of a row have the same person, of whom at most so many rows are used: no copy costs more."""
+    X, y = table()
+    persons = np.arange(len(y)) // 4
+    member = logistic(max_rows_per_group=4)
+    with sklearn.config_context(enable_metadata_routing=True):
+        member.set_fit_request(groups=True)
+        voting = VotingClassifier([("a", member)]).fit(X, y, groups=persons)
+        bagging = BaggingClassifier(member, 2, random_state=0).fit(X, y, groups=persons)
+        with pytest.raises(ParameterError, match="bootstrap=True copies rows"):
+            BaggingClassifier(logistic(), 2).fit(X, y)
+    np.testing.assert_array_equal(voting.estimators_[0].coef_, member.fit(X, y, groups=persons).coef_)
+    for fitted in (voting.estimators_[0], *bagging.estimators_):
+        assert fitted.guarantee_.unit.startswith("one person: all rows of one group, of which at most 4 rows")
