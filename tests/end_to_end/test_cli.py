@@ -267,7 +267,6 @@ def test_libsvm_needs_its_public_facts_on_the_command_line(folder: Folder) -> No
     path = libsvm(folder)
     options: dict[str, Any] = {"table": path, "schema": None, "model": "svm"}
     folder.refuses(match=r"--n-features is missing: LIBSVM text needs --n-features N", **options)
-    folder.refuses(match=r"--data-norm is missing: .*Never compute it from the data", n_features=3, **options)
     options |= {"n_features": 3, "data_norm": 1.5}
     folder.refuses(match=r"--model svm predicts a class, .* --classes A,B", **options)
     folder.refuses(match=r"t\.libsvm, line \d+: the label -?1 is not among the classes 0, 1", classes="0,1", **options)

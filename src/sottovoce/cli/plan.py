@@ -73,6 +73,7 @@ def plan(
     as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
+    persons: dict[str, Any] = {}
     if picture is not None:
         check_output("--picture", picture, inputs=[schema], overwrite=force)
     if schema is None:
@@ -87,9 +88,18 @@ def plan(
         described = Schema.from_toml(schema)
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
-    # the plan is made for rows in units of their bound; with --radius in those units too
-    unit = {"data_bound" if is_sparse(model) else "data_norm": 1.0}
-    options = {"epsilon": epsilon, "delta": delta, "accept_delta": accept_delta, **unit, **training.parameters()}
+        persons["max_rows_per_group"] = described.max_rows_per_unit
+    # the plan is made for rows in units of their bound; with --radius in those units too. Of LIBSVM text a bound on the
+    # norm of a row is released by default, which the plan is to show.
+    unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
+    options = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "accept_delta": accept_delta,
+        **unit,
+        **persons,
+        **training.parameters(),
+    }
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}

@@ -17,14 +17,15 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._plain_data import canonical_text, decode
-from sottovoce._validation import choice, whole_number
+from sottovoce._validation import choice, filled_text, whole_number
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import ESTIMATORS
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.estimators.ties import decode_classes
+from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, releases_of
@@ -73,6 +74,8 @@ def made_again(receipt: Guarantee) -> Guarantee:
 
 
 def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    if "evaluation" in parameters:
+        return _evaluation(receipt, parameters)
     if "search" in parameters:
         return _search(receipt, parameters)
     if parameters.get("estimator") in ESTIMATORS:
@@ -96,8 +99,8 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
     estimator = ESTIMATORS[parameters["estimator"]](**{**_arguments(parameters), **changed})
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(parameters["classes"])
-        given = estimator.public_classes()
-        if given is not None and list(given) != list(estimator.classes_):
+        names = estimator.class_names()
+        if list(names) != list(estimator.classes_) and not are_places(estimator.classes_, names):
             raise ParameterError("the list of classes is not the one that was given.")
     if estimator.planned_models() != parameters["models"]:
         raise ParameterError(f"{parameters['models']!r} models do not go with the labels.")
@@ -106,7 +109,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     event, chosen = plan.run(parameters)
-    run = Solution(np.zeros((plan.n_models, 0)), 0, event, chosen)
+    run = Solution(np.zeros((plan.n_models, 0)), 0, event, {**plan.facts.norm_chosen(parameters), **chosen})
     return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters))
 
 
@@ -122,6 +125,12 @@ def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
         raise ParameterError("the best trial costs more than the search gives to a trial.")
     seen = _of_plan(trial, trial_plan, receipt, parameters)
     return search_receipt(plan, best, seen, plan.event, receipt.seeded, steps=_steps(parameters))
+
+
+def _evaluation(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    plan = EvaluationPlan.from_facts({**parameters["evaluation"]})
+    evaluated = filled_text("model that was evaluated", parameters["model that was evaluated"])
+    return evaluation_receipt(plan, evaluated=evaluated, event=plan.event, seeded=receipt.seeded)
 
 
 def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:

@@ -21,8 +21,9 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["release_sum", "row_losses", "score_mechanism", "scoring_for"]
+__all__ = ["margins_of", "release_sum", "row_losses", "score_mechanism", "scoring_for"]
 
 _CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
 _REGRESSION: Final = ("neg_mean_squared_error",)
@@ -67,7 +68,7 @@ def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vec
     y : ndarray of shape (n,)
         Labels, or places in ``model.classes_``.
     """
-    margins = _margins(model, X)
+    margins = margins_of(model, X)
     if name == "neg_mean_squared_error":
         assert isinstance(model, DPLinearRegressor)
         loss = (np.clip(margins[:, 0], *model.label_range()) - y) ** 2
@@ -86,7 +87,7 @@ def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vec
 
 def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases the score of a trial; what it costs is known before any data are read."""
-    return sum_mechanism(adjacency, 1.0, noise_multiplier)
+    return sum_mechanism(Neighbours(adjacency), 1.0, noise_multiplier)
 
 
 def release_sum(
@@ -115,7 +116,7 @@ def release_sum(
     return float(noisy[0]), event
 
 
-def _margins(model: DPLinearEstimator, X: Any) -> Vector:
+def margins_of(model: DPLinearEstimator, X: Any) -> Vector:
     """Return the margin of each row for each weight vector, shape (n, k)."""
     n = X.shape[0]
     rows = Rows(X, np.ones(n), np.ones(n), 0.0)

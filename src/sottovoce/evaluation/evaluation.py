@@ -1,0 +1,350 @@
+"""What an evaluation found: released counts, and the measures, curves and intervals that follow from them."""
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce._plain_data import decode, encode
+from sottovoce._validation import number
+from sottovoce.evaluation.axes import Axis
+from sottovoce.evaluation.intervals import Measure
+from sottovoce.evaluation.measures import (
+    calibration_of,
+    of_binary,
+    of_classes,
+    of_losses,
+    of_numbers,
+    predicted,
+    roc_of,
+)
+from sottovoce.evaluation.plan import EvaluationPlan
+from sottovoce.evaluation.tables import Table
+from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
+from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.guarantee import Guarantee
+
+__all__ = ["NAMES", "Evaluation"]
+
+_FORMAT: Final = "sottovoce-evaluation"
+_VERSION: Final = 1
+_LEVEL: Final = 0.95
+
+# Every measure, in the order and in the words in which it is shown.
+NAMES: Final[dict[str, str]] = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "auc": "area under the ROC curve",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "precision": "precision",
+    "recall": "recall",
+    "mse": "mean squared error",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "r2": "R^2",
+    "bias": "mean of label less prediction",
+}
+_CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
+_NUMBERS: Final = ("mse", "rmse", "mae", "r2", "bias")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Measures of a model on private rows, each with an interval; all follows from released counts.
+
+    A measure that the model does not allow is None; `why_not` says why.
+
+    Attributes
+    ----------
+    plan : EvaluationPlan
+    classes : tuple or None
+        Labels of the lines of the confusion matrix.
+    tables : dict of Table
+        The released counts.
+    guarantee_ : Guarantee
+        The receipt.
+    charge_ : Charge or None
+        Entry of the ledger.
+    """
+
+    plan: EvaluationPlan
+    classes: tuple[Any, ...] | None
+    tables: Mapping[str, Table]
+    guarantee_: Guarantee
+    charge_: Charge | None = None
+
+    # --- the measures
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of rows whose class is predicted."""
+        return self._value("accuracy")
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """Mean over the classes of the share of their rows that is predicted."""
+        return self._value("balanced_accuracy")
+
+    @property
+    def auc(self) -> float | None:
+        """Area under the ROC curve: how often a row of the second class scores higher than one of the first."""
+        return self._value("auc")
+
+    @property
+    def log_loss(self) -> float | None:
+        """Mean log loss, with probabilities cut to within 0.0003 and 0.9997."""
+        return self._value("log_loss")
+
+    @property
+    def brier(self) -> float | None:
+        """Mean squared error of the probabilities; summed over the classes where there are more than two."""
+        return self._value("brier")
+
+    @property
+    def precision(self) -> float | None:
+        """Share of rows predicted as the second class that are of it; the mean over more than two classes."""
+        return self._value("precision")
+
+    @property
+    def recall(self) -> float | None:
+        """Share of rows of the second class that are predicted as such; the mean over more than two classes."""
+        return self._value("recall")
+
+    @property
+    def mse(self) -> float | None:
+        """Mean squared error, of residuals that are cut to `residual_bounds`."""
+        return self._value("mse")
+
+    @property
+    def rmse(self) -> float | None:
+        """Root of `mse`."""
+        return self._value("rmse")
+
+    @property
+    def mae(self) -> float | None:
+        """Mean absolute error, of residuals that are cut to `residual_bounds`."""
+        return self._value("mae")
+
+    @property
+    def r2(self) -> float | None:
+        """Share of the variance of the labels that is explained."""
+        return self._value("r2")
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The 95 % interval of each measure."""
+        return {name: (found.low, found.high) for name, found in self._found.items()}
+
+    def interval(self, name: str, level: float = _LEVEL) -> tuple[float, float]:
+        """Return the interval of one measure.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``"auc"``.
+        level : float, default=0.95
+            How often the interval covers the value in the population that the rows were drawn from.
+        """
+        found = self._measures(number("level", level, above=0.0, below=1.0))
+        if name not in found:
+            raise ParameterError(f"name must be one of {', '.join(found)}; got {name!r}. {self.why_not.get(name, '')}")
+        return found[name].low, found[name].high
+
+    @cached_property
+    def why_not(self) -> dict[str, str]:
+        """Why a measure is None, for each that is."""
+        task, reasons = self.plan.task, {}
+        if task == "regression":
+            return dict.fromkeys([*_CLASSES, "auc", "log_loss", "brier"], "the model predicts numbers, not classes.")
+        reasons = dict.fromkeys(_NUMBERS, "the model predicts classes, not numbers.")
+        if not task.endswith("probabilities"):
+            reasons |= dict.fromkeys(["log_loss", "brier"], "the model gives no probabilities.")
+        if not task.startswith("binary"):
+            reasons["auc"] = (
+                "the model gives no score."
+                if self.plan.n_classes == 2
+                else "with several classes a row would be in one histogram for each class, at so many times the noise."
+            )
+        return reasons
+
+    # --- counts and curves
+
+    @property
+    def n_rows(self) -> float:
+        """Noisy number of rows that the measures are about."""
+        return float(self.tables["table"].cells.sum())
+
+    @property
+    def n_left_out(self) -> float:
+        """Noisy number of rows without a label of the list, or without a score."""
+        return self.tables["table"].left_out
+
+    @property
+    def residual_bounds(self) -> tuple[float, float] | None:
+        """To what residuals were cut; from the first released histogram."""
+        if self.plan.task != "regression":
+            return None
+        axis = self.tables["table"].axes[1]
+        assert axis is not None
+        return float(axis.nodes[0]), float(axis.nodes[-1])
+
+    @property
+    def confusion(self) -> NDArray[np.float64] | None:
+        """Noisy counts by label (lines) and predicted class (columns), in the order of `classes`; none is negative."""
+        if self.plan.task == "regression":
+            return None
+        table = self.tables["table"]
+        counts: NDArray[np.float64] = np.maximum(table.cells @ predicted(table).T, 0.0)
+        return counts
+
+    def roc(self) -> dict[str, Vector]:
+        """Return the ROC curve.
+
+        Returns
+        -------
+        dict of ndarray
+            ``threshold`` (of the score: the logarithm of the odds), ``false_positive_rate``, ``true_positive_rate``,
+            and ``low`` and ``high``, the 95 % interval of the latter at each threshold.
+        """
+        curve = roc_of(self._scored("roc"), _LEVEL)
+        return dict(
+            zip(("threshold", "false_positive_rate", "true_positive_rate", "low", "high"), curve.T, strict=True)
+        )
+
+    def calibration(self) -> dict[str, Vector]:
+        """Return predicted probabilities against observed shares of the second class.
+
+        Returns
+        -------
+        dict of ndarray
+            ``predicted``, ``observed``, ``low`` and ``high`` (the 95 % interval of the latter), and noisy ``rows``.
+        """
+        if self.plan.task != "binary, probabilities":
+            raise ParameterError("calibration is for two classes and a model that gives probabilities.")
+        found = calibration_of(self._scored("calibration"), _LEVEL)
+        return dict(zip(("predicted", "observed", "low", "high", "rows"), found.T, strict=True))
+
+    def _scored(self, what: str) -> Table:
+        if not self.plan.task.startswith("binary"):
+            raise ParameterError(f"{what} is for two classes and a model that gives scores.")
+        return self.tables["table"]
+
+    @cached_property
+    def _found(self) -> dict[str, Measure]:
+        return self._measures(_LEVEL)
+
+    def _measures(self, level: float) -> dict[str, Measure]:
+        table = self.tables["table"]
+        if self.plan.task == "regression":
+            found = of_numbers(table, level)
+        elif self.plan.task.startswith("binary"):
+            found = of_binary(table, level, probabilities=self.plan.task == "binary, probabilities")
+        else:
+            found = of_classes(table, level)
+            if "losses" in self.tables:
+                found |= of_losses(self.tables["losses"], level)
+        return {name: found[name] for name in NAMES if name in found}
+
+    def _value(self, name: str) -> float | None:
+        return self._found[name].value if name in self._found else None
+
+    # --- for people
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (heading, text) pairs for a readable table."""
+        measures = [
+            (NAMES[name], f"{found.value:.4g}   ({found.low:.4g} to {found.high:.4g})")
+            for name, found in self._found.items()
+        ]
+        counts = [("rows, about", f"{self.n_rows:,.0f}"), ("left out, about", f"{max(0.0, self.n_left_out):,.0f}")]
+        return [*measures, *counts, ("privacy", self.guarantee_.statement())]
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<26} {text}" for name, text in self.rows()]
+        return "\n".join(("Evaluation with 95 % intervals", *lines))
+
+    def _repr_html_(self) -> str:
+        left = "style='text-align:left'"
+        cells = "".join(
+            f"<tr><th {left}>{html.escape(name)}</th><td {left}>{html.escape(text)}</td></tr>"
+            for name, text in self.rows()
+        )
+        return f"<table>{cells}</table>"
+
+    # --- storing
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as plain data for JSON; `from_dict` reads it again."""
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "measures": {
+                name: {"value": encode(found.value), "low": encode(found.low), "high": encode(found.high)}
+                for name, found in self._found.items()
+            },
+            "classes": None if self.classes is None else encode(list(self.classes)),
+            "plan": self.plan.facts(),
+            "tables": {
+                name: {
+                    "cells": encode(table.cells),
+                    "left_out": table.left_out,
+                    "axes": [None if axis is None else encode(axis.pieces) for axis in table.axes],
+                }
+                for name, table in self.tables.items()
+            },
+            "guarantee": self.guarantee_.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Read an evaluation again; its measures are computed anew from the counts.
+
+        Raises
+        ------
+        ModelFormatError
+            If the data are not an evaluation that this version can read.
+        """
+        if not isinstance(data, Mapping) or data.get("format") != _FORMAT or data.get("version") != _VERSION:
+            raise ModelFormatError(f"not an evaluation: 'format' must be {_FORMAT!r}, and 'version' {_VERSION}.")
+        try:
+            plan = EvaluationPlan.from_facts(dict(data["plan"]))
+            tables = {name: _table(plan, name, entry) for name, entry in data["tables"].items()}
+            classes = None if data["classes"] is None else tuple(decode(data["classes"]))
+            return cls(plan, classes, tables, Guarantee.from_dict(data["guarantee"]))
+        except ModelFormatError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, SottovoceError) as error:
+            raise ModelFormatError(f"the evaluation does not hold together: {error!r}.") from None
+
+    def to_json(self) -> str:
+        """Return the evaluation as strict JSON."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | Path) -> Self:
+        """Read an evaluation from its JSON, or from the file that holds it; see `from_dict`."""
+        try:
+            return cls.from_dict(json.loads(text.read_text(encoding="utf-8") if isinstance(text, Path) else text))
+        except (ValueError, RecursionError, OSError) as error:
+            if isinstance(error, SottovoceError):
+                raise
+            raise ModelFormatError(f"this is not an evaluation: {error}.") from None
+
+
+def _table(plan: EvaluationPlan, name: str, entry: Mapping[str, Any]) -> Table:
+    pieces = [decode(axis) for axis in entry["axes"]]
+    first, second = (None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one)) for one in pieces)
+    cells = np.array(decode(entry["cells"]), dtype=np.float64)
+    wanted = tuple(len(axis) if axis is not None else plan.n_classes for axis in (first, second))
+    if cells.shape != wanted or not np.isfinite(cells).all() or not math.isfinite(entry["left_out"]):
+        raise ModelFormatError(f"the table {name!r} has the shape {cells.shape} instead of {wanted}: damaged file.")
+    return Table(cells, float(entry["left_out"]), plan.mechanisms[name].noise_std, (first, second))

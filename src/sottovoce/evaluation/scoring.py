@@ -1,0 +1,183 @@
+"""From a model and a table to what each row adds: total, whatever the rows hold.
+
+The models of this library score a row by their own row kernels, so that other rows cannot reach its last digit.
+"""
+
+from typing import Any, Final, cast
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import refuse_masked
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators.classifier import LogisticClassifier
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.reading import UnreadTable
+from sottovoce.estimators.search.scores import margins_of
+from sottovoce.evaluation.plan import EvaluationPlan
+from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows
+from sottovoce.exceptions import DataError, ParameterError
+
+__all__ = ["labels_of", "model_of", "score_rows", "task_of"]
+
+_HOW: Final = "predict_proba", "decision_function"
+
+
+def model_of(model: Any) -> Any:
+    """Return the model itself of a search."""
+    return getattr(model, "best_estimator_", model)
+
+
+def task_of(model: Any) -> tuple[str, int]:
+    """Return the kind of evaluation that a trained model allows, and its number of classes.
+
+    Raises
+    ------
+    ParameterError
+        If it is no trained model, or one of several outputs.
+    """
+    if not hasattr(model, "predict"):
+        raise ParameterError(f"model must be a trained model with a method predict; got {type(model).__name__}.")
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        if getattr(model, "_estimator_type", None) == "classifier" or _kind(model) == "classifier":
+            raise ParameterError(f"model is a {type(model).__name__} without classes_: fit it first.")
+        return "regression", 0
+    if isinstance(classes, (list, tuple)) and len(classes) and isinstance(classes[0], np.ndarray):
+        raise ParameterError("model predicts several outputs: evaluate each of them by a model of its own.")
+    n_classes = len(classes)
+    if n_classes == 2:
+        kinds = {"predict_proba": "binary, probabilities", "decision_function": "binary, scores"}
+        return next((kinds[name] for name in _HOW if hasattr(model, name)), "classes"), n_classes
+    return "classes, probabilities" if hasattr(model, "predict_proba") else "classes", n_classes
+
+
+def _kind(model: Any) -> str | None:
+    kind: str | None = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
+    return kind
+
+
+def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
+    """Read the table and score its rows; the first look at its values.
+
+    Raises
+    ------
+    DataError
+        If the labels or rows cannot be read as a table at all.
+    """
+    if isinstance(X, UnreadTable):
+        X, y = X.read()
+    if isinstance(X, StreamedTable) and y is None:
+        y = X.labels()
+    refuse_masked("X", X)
+    refuse_masked("y", y)
+    y = column_or_1d(y, warn=False)
+    X, unreadable = _readable(model, X)
+    with np.errstate(all="ignore"):
+        if plan.task == "regression":
+            assert plan.label_bounds is not None
+            labels, scores = labels_of(plan, None, y), np.clip(_predictions(model, X), *plan.label_bounds)
+            return _without(labels, scores, unreadable)
+        labels = labels_of(plan, model.classes_, y)
+        if plan.task.startswith("binary"):
+            return _without(labels, np.clip(_scores(model, X), *_limits(plan)), unreadable)
+        if plan.task == "classes":
+            return _without(labels, _predicted_places(model, X), unreadable)
+        chances = _probabilities(model, X)
+        rows = _without(
+            labels, np.argmax(chances, axis=1).astype(np.float64), unreadable | np.isnan(chances).any(axis=1)
+        )
+        own = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
+        squares = np.sum(chances**2, axis=1) - 2.0 * own + 1.0
+        return ScoredRows(
+            rows.labels, rows.scores, rows.left_out, (np.clip(-np.log(own), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0))
+        )
+
+
+def labels_of(plan: EvaluationPlan, classes: Any, y: Any) -> Vector:
+    """Return labels as numbers within their bounds, or as places in the list of classes; NaN for all others."""
+    if plan.task == "regression":
+        assert plan.label_bounds is not None
+        values = np.asarray(pd.to_numeric(pd.Series(y), errors="coerce"), dtype=np.float64)
+        return np.where(np.isfinite(values), np.clip(values, *plan.label_bounds), np.nan)
+    return _places(classes, y)
+
+
+def _places(classes: Any, y: Any) -> Vector:
+    try:
+        found = pd.Index(classes).get_indexer(pd.Index(y))
+    except TypeError as error:  # what is no label at all, such as lists
+        raise DataError(f"y must hold one label for each row: {error}.") from error
+    return np.where(found < 0, np.nan, found.astype(np.float64))
+
+
+def _without(labels: Vector, scores: Vector, unreadable: NDArray[np.bool_]) -> ScoredRows:
+    return ScoredRows(labels, scores, unreadable | np.isnan(labels) | np.isnan(scores))
+
+
+def _limits(plan: EvaluationPlan) -> tuple[float, float]:
+    most = MOST_ODDS if plan.task == "binary, probabilities" else 2.0**60
+    return -most, most
+
+
+def _readable(model: Any, X: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a table that the model takes, and which rows had to be emptied for that: those with NaN or infinity."""
+    if isinstance(model, DPLinearEstimator) and not isinstance(X, StreamedTable):
+        checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        X = validate_data(model, X, reset=False, order="C", **checks)
+    bad: NDArray[np.bool_]
+    if sp.issparse(X):
+        matrix = cast(Any, X).tocsr(copy=True)
+        wrong = ~np.isfinite(matrix.data)
+        bad = np.zeros(matrix.shape[0], np.bool_)
+        bad[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[wrong]] = True
+        matrix.data[wrong] = 0
+        return matrix, bad
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and not _takes_nan(model):
+        bad = np.asarray(~np.isfinite(X).all(axis=1))
+        return np.where(bad[:, None], 0.0, X), bad
+    return X, np.zeros(_num_samples(X), np.bool_)
+
+
+def _takes_nan(model: Any) -> bool:
+    return bool(get_tags(model).input_tags.allow_nan) if hasattr(model, "__sklearn_tags__") else False
+
+
+def _own_scores(model: DPLinearEstimator, X: Any) -> Vector:
+    """Return a score of each row and model, shape (n, k)."""
+    if isinstance(X, StreamedTable):
+        return np.asarray(model._scores(X), dtype=np.float64)
+    return margins_of(model, X)
+
+
+def _scores(model: Any, X: Any) -> Vector:
+    if isinstance(model, DPLinearEstimator):
+        return _own_scores(model, X)[:, 0]
+    if hasattr(model, "predict_proba"):
+        chances = np.asarray(model.predict_proba(X), dtype=np.float64)
+        return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
+    return np.asarray(model.decision_function(X), dtype=np.float64)
+
+
+def _predicted_places(model: Any, X: Any) -> Vector:
+    if isinstance(model, DPLinearEstimator):
+        return np.asarray(_own_scores(model, X).argmax(axis=1), dtype=np.float64)
+    return _places(model.classes_, model.predict(X))
+
+
+def _probabilities(model: Any, X: Any) -> Vector:
+    if isinstance(model, LogisticClassifier):
+        own = _own_scores(model, X)
+        return model.probabilities_of(own[:, 0] if own.shape[1] == 1 else own)
+    return np.asarray(model.predict_proba(X), dtype=np.float64)
+
+
+def _predictions(model: Any, X: Any) -> Vector:
+    if isinstance(model, DPLinearEstimator):
+        return _own_scores(model, X)[:, 0]
+    return np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
