@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, public_size
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
@@ -43,7 +45,7 @@ def not_covered(unit: str) -> tuple[str, ...]:
     return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
 
 
-PlanT = TypeVar("PlanT", Plan, SearchPlan)
+PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,10 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
     def _check_table(self, X: Any, plan: PlanT) -> None:
         """Refuse a table on which the plan cannot be followed, before anything is charged."""
 
+    def _check_sizes(self, X: Any, y: Any) -> None:
+        """Refuse, before anything is charged or read, sizes that do not go together."""
+        check_public_sizes(X, y)
+
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
         """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
@@ -146,7 +152,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
             )
         plan = plan_for(*public_size(X), models)
         plan.settle()
-        check_public_sizes(X, y)
+        self._check_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
             unit=self.unit(), plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},
