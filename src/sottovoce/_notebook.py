@@ -24,7 +24,10 @@ def plan_rows(what: str, summary: Mapping[str, object], *, private: bool, hint: 
         if private
         else f"{what} would add no noise: nothing is promised to anybody"
     )
-    return [("in short", f"{promise}. No data were read. {hint}".strip()), *((name, _shown(value)) for name, value in summary.items())]
+    return [
+        ("in short", f"{promise}. No data were read. {hint}".strip()),
+        *((name, _shown(value)) for name, value in summary.items()),
+    ]
 
 
 def _shown(value: object) -> str:
