@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sottovoce._validation import MAX_EPSILON
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.forecasting.population import Population
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -91,7 +90,7 @@ class Trials:
 
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []
-        with warnings.catch_warnings(), uncounted_fits():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nobody's data are fitted
             for run in range(_RUNS):
                 X, y = self._population.table(rows, run)
