@@ -76,6 +76,12 @@ def test_more_classes_and_class_weights():
     assert 1 / 3 <= found.expected.score <= 0.8
 
 
+def test_persons_of_several_rows_cost_more():
+    told = {"accuracy_without_noise": 0.9}
+    rows, persons = (sv.forecast(logistic(max_rows_per_group=most), 400, 5, **told) for most in (None, 8))
+    assert persons.expected.price > rows.expected.price + 0.01
+
+
 def test_ridge_is_told_in_r2():
     model = sv.DPRidge(epsilon=1.0, delta=1e-6, data_norm=1.0, label_bounds=(0.0, 100.0))
     found = sv.forecast(model, 1000, 5, r2_without_noise=0.6, label_spread=0.2)
