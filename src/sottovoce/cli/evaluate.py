@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -71,7 +72,7 @@ def evaluate(
         if path is not None:
             check_output(name, path, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
-    facts = {
+    facts: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "n_public": n_public, "accept_delta": accept_delta,
     }  # fmt: skip
     evaluation_plan(estimator, 1, **{**facts, "accept_delta": delta or None})  # wrong numbers, before a table is opened

@@ -20,8 +20,9 @@ from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.tables import Schema
 
-__all__ = ["predict"]
+__all__ = ["predict", "rows_of"]
 
 
 @with_groups
@@ -41,12 +42,7 @@ def predict(
     estimator, schema = load_model(model)
     if proba and not hasattr(estimator, "predict_proba"):
         raise ParameterError(f"--proba: a {type(estimator).__name__} gives no probabilities; train --model logistic.")
-    if schema is not None and reading.is_libsvm(table):
-        raise ParameterError(
-            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
-            "of its schema."
-        )
-    reader = _sparse_rows(estimator, table, reading) if schema is None else SchemaRows.of(schema, reading)
+    reader = rows_of(estimator, schema, table, reading)
     if score:
         X, y = reader.read(table)
     else:
@@ -61,7 +57,15 @@ def predict(
         typer.echo(_score(estimator, predicted, y), err=True)
 
 
-def _sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
+def rows_of(estimator: DPLinearEstimator, schema: Schema | None, table: Path, reading: Reading) -> RowReader:
+    """Return the reader of a table for a model, with the schema that was stored with it."""
+    if schema is not None:
+        if reading.is_libsvm(table):
+            raise ParameterError(
+                f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the "
+                "columns of its schema."
+            )
+        return SchemaRows.of(schema, reading)
     if not reading.is_libsvm(table):
         raise ParameterError(
             f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "

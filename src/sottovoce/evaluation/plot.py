@@ -25,7 +25,16 @@ def draw(found: Evaluation) -> Any:
             "plot needs matplotlib, which is not installed: pip install matplotlib. Without it, to_html() has the same "
             "pictures."
         ) from None
-    parts = [part for part, there in ((_roc, _scored(found)), (_calibration, _chances(found)), (_confusion, _classes(found)), (_measures, True)) if there]
+    parts = [
+        part
+        for part, there in (
+            (_roc, _scored(found)),
+            (_calibration, _chances(found)),
+            (_confusion, _classes(found)),
+            (_measures, True),
+        )
+        if there
+    ]
     figure, axes = pyplot.subplots(1, len(parts), figsize=(4.6 * len(parts), 4.2), layout="constrained", squeeze=False)
     for part, axis in zip(parts, axes[0], strict=True):
         part(found, axis)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
 import sottovoce as sv
-from sottovoce.exceptions import DataError, ModelFormatError, ParameterError
+from sottovoce.exceptions import BudgetError, DataError, LedgerError, ModelFormatError, ParameterError
 from sottovoce.report import receipt_page, verify_receipt
 from support.noise import forbid_noise
 
@@ -31,7 +31,7 @@ def data():
 @pytest.fixture(scope="module")
 def models(data):
     X, y, classes, z = (part[:3000] for part in data)
-    fitted = {
+    return {
         "logistic": sv.DPLogisticRegression(**FIT, classes=["no", "yes"]).fit(X, y),
         "svm": sv.DPLinearSVC(**FIT, classes=["no", "yes"]).fit(X, y),
         "several": sv.DPLogisticRegression(**FIT, classes=[0, 1, 2]).fit(X, classes),
@@ -43,7 +43,6 @@ def models(data):
         "sklearn ridge": LinearRegression().fit(X, z),
         "dummy": DummyClassifier().fit(X, y),
     }
-    return fitted
 
 
 def labels_of(name, data):
@@ -184,9 +183,35 @@ def test_no_rows_that_count(models, data):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_ledger(models, data, tmp_path):
-    ledger = sv.Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}") if hasattr(sv.Ledger, "create") else None
-    assert ledger is not None
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6, "adjacency": "replace-one"}], ids=["pure", "Gaussian"])
+def test_an_evaluation_is_one_charge_of_its_plan(options, models, data, tmp_path):
+    ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger.create("people", epsilon=1.5, delta=1e-5, adjacency=options.get("adjacency", "zero-out"))
+    found = sv.evaluate(models["logistic"], data[0], data[1], epsilon=1.0, ledger=ledger, dataset="people", **options)
+    (record,) = ledger.history("people")
+    assert (record.state, record.event) == ("committed", found.plan.event)
+    assert record.committed_event == found.guarantee_.event
+    assert found.charge_.charge == record.charge
+    assert found.guarantee_.charge["dataset"] == "people"
+    with pytest.raises(BudgetError):
+        sv.evaluate(models["logistic"], data[0], data[1], epsilon=1.0, ledger=ledger, dataset="people", **options)
+
+
+def test_the_adjacency_must_be_that_of_the_ledger(models, data, tmp_path):
+    ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger.create("people", epsilon=3.0, delta=1e-5, adjacency="replace-one")
+    with pytest.raises(LedgerError, match="replace-one"):
+        sv.evaluate(models["logistic"], data[0], data[1], epsilon=1.0, ledger=ledger, dataset="people")
+    assert ledger.history("people") == []
+
+
+def test_what_cannot_be_read_is_charged(models, data, tmp_path):
+    ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger.create("people", epsilon=3.0, delta=1e-5)
+    with pytest.raises(ValueError, match="features") as caught:
+        sv.evaluate(models["logistic"], data[0][:, :2], data[1], epsilon=1.0, ledger=ledger, dataset="people")
+    assert ledger.history("people")[0].state == "reserved"
+    assert "counts as spent" in str(caught.value.__notes__)
 
 
 def test_curves_belong_to_two_classes(models, data):

@@ -11,7 +11,7 @@ from sottovoce.report._words import rounded_up
 from sottovoce.report.curve import PrivacyCurve
 from sottovoce.report.pages._markup import Markup, element
 
-__all__ = ["detection_figure", "privacy_figure"]
+__all__ = ["Axes", "axes_for", "detection_figure", "drawing", "privacy_figure"]
 
 _WIDTH: Final = 640
 _HEIGHT: Final = 330
@@ -23,19 +23,21 @@ _FLOOR: Final = -12  # exponent of the least delta that is drawn
 
 
 @dataclass(frozen=True)
-class _Axes:
+class Axes:
     """From units of the data to the units of the drawing, in which y grows downwards."""
 
     x: Callable[[float], float]
     y: Callable[[float], float]
 
     def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """Return points joined by lines."""
         return "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in points)
 
 
-def _axes(most_x: float, least_y: float, most_y: float) -> _Axes:
+def axes_for(most_x: float, least_y: float, most_y: float) -> Axes:
+    """Return axes from 0 to ``most_x``, and from ``least_y`` to ``most_y``."""
     width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    return _Axes(
+    return Axes(
         lambda x: _LEFT + width * x / most_x,
         lambda y: _TOP + height * (most_y - y) / (most_y - least_y),
     )
@@ -44,7 +46,7 @@ def _axes(most_x: float, least_y: float, most_y: float) -> _Axes:
 def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) -> Markup:
     """Return delta against epsilon, on a logarithmic axis; the promised point is marked."""
     most = max(1e-9, curve.points[-1][0])
-    axes = _axes(most, _FLOOR, 0.0)
+    axes = axes_for(most, _FLOOR, 0.0)
     drawn = [(epsilon, max(_FLOOR, math.log10(delta))) for epsilon, delta in curve.points if delta > 0.0]
     ticks_x = [(value, f"{value:g}") for value in _ticks(most)]
     ticks_y = [(float(power), "1" if power == 0 else f"1e{power}") for power in range(_FLOOR, 1, 3)]
@@ -60,7 +62,7 @@ def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) ->
                 text_anchor="end" if left else "start",
             ),
         ]  # fmt: skip
-    return _figure(
+    return drawing(
         "privacy-curve",
         "Privacy curve: delta against epsilon",
         f"The curve falls from left to right. {described}.",
@@ -74,12 +76,12 @@ def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) ->
 
 def detection_figure(curve: PrivacyCurve) -> Markup:
     """Return the largest true-positive rate against the false-positive rate, with the line of pure chance."""
-    axes = _axes(1.0, 0.0, 1.0)
+    axes = axes_for(1.0, 0.0, 1.0)
     rates = sorted({step / 80 for step in range(81)} | {0.001, 0.005})
     drawn = [(0.0, 0.0), *((rate, curve.detection(rate)) for rate in rates)]
     ticks = [(value / 4, f"{25 * value} %") for value in range(5)]
     x, y = axes.x(0.01), axes.y(curve.detection(0.01))
-    return _figure(
+    return drawing(
         "detection-curve",
         "The best detector: share found against share wrongly accused",
         "No attacker is above the curve; the dashed line is pure chance. "
@@ -100,16 +102,17 @@ def detection_figure(curve: PrivacyCurve) -> Markup:
     )
 
 
-def _figure(
+def drawing(
     name: str,
     title: str,
     description: str,
-    axes: _Axes,
+    axes: Axes,
     ticks_x: Sequence[tuple[float, str]],
     ticks_y: Sequence[tuple[float, str]],
     labels: tuple[str, str],
     content: Sequence[Markup],
 ) -> Markup:
+    """Return a drawing: grid and labels of both axes, and the content between."""
     left, right, top, bottom = _LEFT, _WIDTH - _RIGHT, _TOP, _HEIGHT - _BOTTOM
     lines: list[Markup] = []
     for value, label in ticks_x:
