@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
 import sottovoce as sv
-from sottovoce.exceptions import BudgetError, DataError, LedgerError, ModelFormatError, ParameterError
+from sottovoce.exceptions import AccountingError, BudgetError, DataError, ModelFormatError, ParameterError
 from sottovoce.report import receipt_page, verify_receipt
 from support.noise import forbid_noise
 
@@ -186,7 +186,7 @@ def test_no_rows_that_count(models, data):
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-6, "adjacency": "replace-one"}], ids=["pure", "Gaussian"])
 def test_an_evaluation_is_one_charge_of_its_plan(options, models, data, tmp_path):
     ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
-    ledger.create("people", epsilon=1.5, delta=1e-5, adjacency=options.get("adjacency", "zero-out"))
+    ledger.create("people", epsilon=1.2, delta=1e-5, adjacency=options.get("adjacency", "zero-out"))
     found = sv.evaluate(models["logistic"], data[0], data[1], epsilon=1.0, ledger=ledger, dataset="people", **options)
     (record,) = ledger.history("people")
     assert (record.state, record.event) == ("committed", found.plan.event)
@@ -200,7 +200,7 @@ def test_an_evaluation_is_one_charge_of_its_plan(options, models, data, tmp_path
 def test_the_adjacency_must_be_that_of_the_ledger(models, data, tmp_path):
     ledger = sv.Ledger(f"sqlite:///{tmp_path / 'budget.db'}")
     ledger.create("people", epsilon=3.0, delta=1e-5, adjacency="replace-one")
-    with pytest.raises(LedgerError, match="replace-one"):
+    with pytest.raises(AccountingError, match="adjacency='replace-one'"):
         sv.evaluate(models["logistic"], data[0], data[1], epsilon=1.0, ledger=ledger, dataset="people")
     assert ledger.history("people") == []
 

@@ -101,8 +101,8 @@ def _measures(found: Evaluation) -> Markup:
     rows = []
     for name, (low, high) in found.intervals.items():
         value = getattr(found, name)
-        rows.append((name.replace("_", " "), f"{value:.4g}", f"{low:.4g} to {high:.4g}", _MEANINGS[name]))
-    widths = ("measure", "value", "95 % interval", "what it is")
+        rows.append((name.replace("_", " "), _MEANINGS[name], f"{value:.4g}", f"{low:.4g} to {high:.4g}"))
+    heads = ("measure", "what it is", "value", "95 % interval")
     several = found.classes is not None and len(found.classes) > 2
     note = " Precision and recall are means over the classes." if several else ""
     return section(
@@ -110,7 +110,7 @@ def _measures(found: Evaluation) -> Markup:
         "Measures",
         f"About {found.n_rows:,.0f} rows were evaluated, and about {max(0.0, found.n_left_out):,.0f} were left out, "
         f"because their label is none of the list or is missing, or they could not be scored.{note}",
-        table("What the counts say", widths, rows),
+        table("What the counts say", heads, rows, figures=2),
     )
 
 
