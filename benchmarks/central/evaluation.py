@@ -5,7 +5,8 @@
 Simulated: two classes with normal scores of a calibrated model, four classes, a regression. Real: a model is trained on
 three quarters of a table with epsilon = 1, delta = 1e-6, and evaluated on the rest. "Error" is the root mean square of
 the difference to the exact value on the same rows. For coverage of the population, n rows are drawn anew for each run:
-from the law of the simulation, or with replacement from the rest of the table, whose exact value is then the population's.
+from the law of the simulation, or with replacement from the rest of the table, whose exact value is then that of the
+population.
 """
 
 from collections.abc import Callable, Iterator
