@@ -21,7 +21,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo quick test test-slow oldest newest lint bench clean
+.PHONY: demo quick test test-slow recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -37,6 +37,14 @@ test: $(READY)
 # the rest: long audits
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+
+# what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
+recipes:
+	rm -rf .venv-recipes
+	$(PYTHON) -m venv .venv-recipes
+	.venv-recipes/bin/$(PIP) -r requirements-recipes.lock
+	.venv-recipes/bin/$(PIP) --no-deps -e .
+	.venv-recipes/bin/python -m pytest -n auto --dist worksteal -W default tests/recipes
 
 # the lowest versions that pyproject.toml allows, run by the smoke tests; tools are those of the lock
 oldest:
@@ -73,4 +81,4 @@ $(READY): requirements-dev.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest demo src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo src/sottovoce/__pycache__/sottovoce-*

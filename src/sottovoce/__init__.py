@@ -21,11 +21,14 @@ if TYPE_CHECKING:
         DPSearchCV,
         DPSparseLogisticRegression,
     )
+    from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.evaluation import Evaluation, evaluate
+    from sottovoce.forecasting import Forecast, forecast
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
     from sottovoce.tables.parquet import ParquetTable
+    from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "DPLasso",
@@ -35,21 +38,29 @@ __all__ = [
     "DPSearchCV",
     "DPSparseLogisticRegression",
     "Evaluation",
+    "Forecast",
     "Guarantee",
     "Ledger",
     "ParquetTable",
     "Plan",
+    "SchemaEncoder",
     "evaluate",
+    "forecast",
+    "load_model",
     "plan",
+    "save_model",
 ]
 
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
+    **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     "Guarantee": "privacy.guarantee",
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",
     "Plan": "central.plan",
+    "SchemaEncoder": "tables.transformer",
+    **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
     "plan": "planning",
     **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
 }

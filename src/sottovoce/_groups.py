@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import refuse_masked
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["kept_rows", "person_codes"]
+__all__ = ["kept_rows", "person_codes", "rows_by_person"]
 
 
 def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
@@ -53,3 +53,17 @@ def kept_rows(codes: NDArray[np.int64], at_most: int, chance: np.random.Generato
     kept = np.empty(len(codes), bool)
     kept[order] = (place < at_most) & (ordered >= 0)
     return kept
+
+
+def rows_by_person(
+    codes: NDArray[np.int64], at_most: int, chance: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the places of the rows that `kept_rows` keeps, person after person, and where each person begins.
+
+    The second ends with the number of rows: person p has the rows ``places[starts[p]:starts[p + 1]]``.
+    """
+    places = np.flatnonzero(kept_rows(codes, at_most, chance))
+    places = places[np.argsort(codes[places], kind="stable")]
+    ordered = codes[places]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(places) else np.zeros(0, np.int64)
+    return places, np.append(first, len(places)).astype(np.int64)

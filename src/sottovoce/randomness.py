@@ -33,6 +33,8 @@ class Purpose(Enum):
     NOISE = 1
     SAMPLING = 2
     SHUFFLING = 3
+    PERSONS = 4
+    HOLDING_OUT = 5
 
 
 class _PrivateBits(AESCounter):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from sottovoce.central.whole_gram import gram_mechanism, whole_gram
 from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 D = 3
@@ -46,7 +47,7 @@ def rows_of(raw, dtype, sparse, constant):
 def test_one_row_moves_a_pass_by_at_most_the_clip(
     loss, dtype, sparse, row, label, memory, weights, constant, share, clip, multiplier
 ):
-    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
     rows = rows_of([row], dtype, sparse, constant)
     w, a = np.resize(np.array(weights, dtype=dtype), rows.n_weights), np.array([memory])
     total = np.zeros(rows.n_weights, np.int64)
@@ -72,7 +73,7 @@ def about_to_be_noised(raw, dtype, sparse, constant, mechanism):
     constant=st.sampled_from([0.0, 0.2, 1.0]),
 )
 def test_one_row_moves_the_moments_by_at_most_their_sensitivity(adjacency, dtype, sparse, row, other, constant):
-    mechanism = gram_mechanism(D + (constant > 0.0), 40, adjacency, 0.3)
+    mechanism = gram_mechanism(D + (constant > 0.0), 40, Neighbours(adjacency), 0.3)
     rest = np.random.default_rng(0).normal(size=(39, D))
     neighbour = [other] if adjacency is Adjacency.REPLACE_ONE else np.empty((0, D))
     values = [about_to_be_noised(np.vstack([rest, last]), dtype, sparse, constant, mechanism)
@@ -84,7 +85,7 @@ def test_the_bounds_are_reached():
     """So that the tests above could fail."""
     rest, one, across = np.zeros((3, D)), [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
     for adjacency, other in ((Adjacency.ADD_REMOVE, [0.0] * D), (Adjacency.REPLACE_ONE, across)):
-        mechanism = gram_mechanism(D, 4, adjacency, 0.3)
+        mechanism = gram_mechanism(D, 4, Neighbours(adjacency), 0.3)
         values = [about_to_be_noised(np.vstack([rest, [last]]), np.float64, False, 0.0, mechanism)
                   for last in (one, other)]  # fmt: skip
         assert np.linalg.norm(values[0] - values[1]) == pytest.approx(mechanism.l2_sensitivity, rel=1e-5)

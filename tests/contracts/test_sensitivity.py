@@ -18,6 +18,7 @@ from sottovoce.central.scales import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5)]
@@ -32,7 +33,7 @@ multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
 
 def share_of_sensitivity(row, dtype, sparse, loss, label, memory, weights, constant, clip, multiplier, kind, share=1.0):
     """Return how far a row moves the sum that production releases, over what it tells the mechanism."""
-    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
     raw = np.array([row], dtype=dtype)
     rows = make_rows(sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
@@ -116,7 +117,7 @@ def test_eigenvalue_moves_by_at_most_its_sensitivity(sparse, constant, monkeypat
     def eigenvalue(X):
         raw = sp.csr_array(X) if sparse else X
         rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
-        facts = {"n_public": 30, "adjacency": Adjacency.REPLACE_ONE, "mu": 0.1}
+        facts = {"n_public": 30, "neighbours": Neighbours(Adjacency.REPLACE_ONE), "mu": 0.1}
         release_largest_eigenvalue(rows, **facts, noise=np.random.default_rng(0))
         return seen[-1]
 

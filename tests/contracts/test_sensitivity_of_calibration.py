@@ -12,6 +12,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -27,7 +28,7 @@ def released_exactly(rows, y, w, adjacency, multiplier, prior, patch):
     patch.setattr(GridGaussian, "release", record)
     design = calibration._design(prior)
     counts = calibration._counted(rows, y, [w], TEAM)[0]
-    calibration._released(design, counts, multiplier, adjacency, np.random.default_rng(0))
+    calibration._released(design, counts, multiplier, Neighbours(adjacency), np.random.default_rng(0))
     return seen[0]
 
 
@@ -86,7 +87,7 @@ def test_the_rounding_to_coarse_ticks_is_counted(multiplier):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GridGaussian, "release", lambda self, ticks, noise: (seen.append(self), (ticks * 1.0, None))[1])
         counts = calibration._counted(rows, np.ones(1), [np.ones(1)], TEAM)[0]
-        calibration._released(design, counts, multiplier, Adjacency.ZERO_OUT, np.random.default_rng(0))
+        calibration._released(design, counts, multiplier, Neighbours(Adjacency.ZERO_OUT), np.random.default_rng(0))
     (mechanism,) = seen
     rounded = mechanism.tick > calibration._TICK
     assert rounded == (multiplier > 1e5)

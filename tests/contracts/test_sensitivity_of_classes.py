@@ -11,6 +11,7 @@ from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
 
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
@@ -21,7 +22,7 @@ multipliers = st.floats(-5.0, 10.0).map(lambda exponent: 10.0**exponent)
 
 def share_of_sensitivity(row, dtype, sparse, label, memory, weights, constant, clip, multiplier, n_classes):
     """Return how far a row moves the sums that production releases, over what it tells the mechanism."""
-    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
     raw = np.array([row], dtype=dtype)
     rows = make_rows(
         sp.csr_array(raw) if sparse else raw, data_norm=1.0, constant=constant, names=None, team=Team(1, None)

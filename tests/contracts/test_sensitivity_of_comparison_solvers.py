@@ -15,6 +15,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.published.scd.primal import _blocks_of
 from sottovoce.published.scd.sequential import SequentialPlan
 
@@ -64,7 +65,7 @@ def test_one_row_is_within_the_clip(
 ):  # fmt: skip
     y = np.array([(1.0 if positive else -1.0) if loss.is_classification else number])
     rows = rows_of([row], dtype, sparse, constant)
-    mechanism = sum_mechanism(Adjacency.ADD_REMOVE, clip, multiplier)
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, multiplier)
     per_unit = 1.0 / mechanism.tick
     w = np.resize(np.array(weights, dtype=dtype), rows.n_weights)
     total = np.zeros(rows.n_weights, np.int64)

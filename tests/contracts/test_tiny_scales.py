@@ -17,6 +17,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
 
 N, D = 9, 24
 X = np.zeros((N, D))
@@ -57,7 +58,7 @@ def test_they_are_refused_before_the_table_is_read(model, argument):
 @pytest.mark.parametrize("clip", [5e-302, 1e-251, 1e251, 0.0, np.nan])
 def test_a_clip_outside_the_range_has_no_mechanism(clip):
     with pytest.raises(ParameterError, match="the clip of a row's term must be"):
-        sum_mechanism(Adjacency.ADD_REMOVE, clip, 1.0)
+        sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0)
 
 
 @pytest.mark.parametrize("ticks_per_unit", [2.0**24, 1e290, 1e308, np.inf])

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sottovoce.cli import app
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, RepeatedEvent
-from sottovoce.report import read_receipt, receipt_page
+from sottovoce.report import hub_card, read_receipt, receipt_page
 from support.receipts import made_up as receipt
 
 CARD = 'name = "Readmission"\nintended_use = "a call"\n'
@@ -131,3 +131,23 @@ def test_fit_writes_a_report(tmp_path, monkeypatch):
     passes("receipt", "verify", "m.json")
     passes("show", "m.json", "--html", "again.html", "--model-card", "card.toml")
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
+
+
+def test_show_writes_a_card_for_a_hub(files):
+    card = files / "card.md"
+    assert passes("show", files / "a.json", "--hub", card, "--model-card", files / "card.toml").stdout == ""
+    assert card.read_text() == hub_card(receipt(), model_card={"name": "Readmission", "intended_use": "a call"})
+    fails("--json prints, and --hub writes a page", "show", files / "a.json", "--hub", files / "b.md", "--json")
+    fails("the file exists", "show", files / "a.json", "--hub", card)
+    passes("show", files / "a.json", "--hub", card, "--html", files / "page.html", "--force")
+
+
+def test_registry_drafts_an_entry(files):
+    printed = passes("receipt", "registry", files / "a.json", "--model-card", files / "card.toml")
+    assert 'name: "Readmission"' in printed.stdout
+    assert "deployment.implementation.justification" in printed.stderr
+    out = files / "entry.yaml"
+    assert passes("receipt", "registry", files / "a.json", "--out", out).stdout == ""
+    assert out.read_text().startswith("url_slug: ")
+    fails("the file exists", "receipt", "registry", files / "a.json", "--out", out)
+    fails("the registry is for private releases", "receipt", "registry", files / "none.json")

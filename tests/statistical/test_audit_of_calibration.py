@@ -15,6 +15,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 from support.noise import Scaled
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
@@ -58,8 +59,8 @@ def test_audit(adjacency, n_candidates, factor, monkeypatch):
         for _ in range(RUNS):
             seen.clear()
             calibrate(
-                rows, y, [weights] * n_candidates, mu=gaussian_mu(EPSILON, DELTA), adjacency=adjacency, n_public=3,
-                prior=PRIOR, noise=noise, team=TEAM,
+                rows, y, [weights] * n_candidates, mu=gaussian_mu(EPSILON, DELTA), neighbours=Neighbours(adjacency),
+                n_public=3, prior=PRIOR, noise=noise, team=TEAM,
             )  # fmt: skip
             scores.append(np.concatenate([value for value, _ in seen]))
         released.append(np.array(scores))

@@ -18,8 +18,10 @@ from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_label_location_and_scale
 from sottovoce.losses import Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.published.vertical_admm import plan as published
 from sottovoce.published.vertical_admm.attacks import distance_to_columns
 from sottovoce.published.vertical_admm.plan import PublishedPlan
@@ -95,7 +97,15 @@ def test_labels_by_bisection(located, moved, factor, releases):
         y, sign, found = np.append(np.zeros(8), last), 1 - 2 * place, []
         for seed in range(place * 2000, (place + 1) * 2000):
             releases.clear()
-            release_label_location_and_scale(y, n_public=9, bound=1.0, located=located, mu=mu, noise=stream(seed))
+            release_label_location_and_scale(
+                y,
+                n_public=9,
+                bound=1.0,
+                located=located,
+                neighbours=Neighbours(Adjacency.ZERO_OUT),
+                mu=mu,
+                noise=stream(seed),
+            )
             # the count is one less on the other table, or one more
             found.append(sum((value[0] - exact[0] + 0.5 * sign) / std**2 for value, exact, std in releases[:moved]))
         scores.append(np.array(found))

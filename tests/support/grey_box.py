@@ -115,6 +115,11 @@ CASES = (
           classes=[-1.0, 0.0, 1.0]),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
+    _case("auto norm, newton", sv.DPLogisticRegression, "newton", {"n_passes": 5}, data_norm="auto"),
+    _case("auto norm, scd", sv.DPLogisticRegression, "scd", {"n_passes": 8}, data_norm="auto"),
+    _case("auto norm, refinement", sv.DPRidge, "refinement", {"n_passes": 8}, data_norm="auto"),
+    _case("auto norm, multinomial", sv.DPLogisticRegression, "multinomial-scd", {"n_passes": 8},
+          classes=[-1.0, 0.0, 1.0], data_norm="auto"),
 )  # fmt: skip
 
 
@@ -239,9 +244,66 @@ def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) ->
         "fit_intercept": bool(rng.random() < 0.6), **case.given,
     }  # fmt: skip
     if not case.is_bounded:
-        given |= {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
-                  "alpha": float(rng.choice([1e-6, 1e-2, 1.0]))}  # fmt: skip
+        given = {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
+                 "alpha": float(rng.choice([1e-6, 1e-2, 1.0])), **given}  # fmt: skip
     return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
+
+
+# --- persons ----------------------------------------------------------------------------------------------------------
+
+PERSON_CASES = tuple(
+    case for case in CASES if case.name.split(",")[0] not in
+    ("minibatch-scd", "primal-scd", "seq-scd", "paper-scd", "objective") and case.name != "sgd, logistic"
+)  # fmt: skip
+MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a block of a kernel
+
+
+def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return two tables (X, y, groups) that differ in one person, whose rows conspire, and how many rows there are."""
+    n, d, dtype = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
+    X, groups = rows_of(rng.choice(KINDS), n, d, dtype, rng), rng.integers(0, rng.choice([1, 9, n]), n).astype(float)
+    y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
+    groups[rng.random(n) < 0.1] = np.nan
+    own = min(n - 1, int(rng.choice([1, most, most + 3])))
+    # the last rows where they are missing in the other table: coins are drawn row by row
+    mine = np.arange(n - own, n) if adjacency == "add-remove" else rng.choice(n, own, replace=False)
+    row, label = special_row(d, dtype, rng), rng.choice([-1.0, 1.0])
+    groups[mine], X[mine], y[mine] = 1000.0, row, label
+    if rng.random() < 0.3:  # not all alike
+        X[mine] = rows_of("unit", own, d, dtype, rng)
+    table = X, y, groups
+    if adjacency == "add-remove":
+        kept = slice(0, n - own)
+        return table, (X[kept], y[kept], groups[kept])
+    X, y, groups = X.copy(), y.copy(), groups.copy()
+    if adjacency == "zero-out":
+        groups[mine] = np.nan
+        return table, (X, y, groups)
+    X[mine], y[mine] = rng.choice([-1.0, 1.0]) * row, -label
+    groups[mine] = rng.choice([1000.0, np.nan], own, p=[0.8, 0.2])
+    return table, (X, y, groups)
+
+
+def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
+    """Record a fit with groups, and replay it on a table in which one person is another, or is not there."""
+    most = int(rng.choice(MOST_ROWS))
+    table, other = persons_of(case, adjacency, most, rng)
+    if rng.random() < 0.3:
+        table, other = (sp.csr_array(table[0]), *table[1:]), (sp.csr_array(other[0]), *other[1:])
+    given: dict[str, Any] = {
+        "epsilon": float(rng.choice([0.1, 1.0, 8.0])), "delta": 1e-6, "adjacency": adjacency,
+        "n_public": table[0].shape[0], "max_rows_per_group": most, "fit_intercept": bool(rng.random() < 0.6),
+        **case.given,
+    }  # fmt: skip
+    if not case.is_bounded:
+        given |= {"data_norm": float(rng.choice([1.0, 1.0, 0.01])), "alpha": float(rng.choice([1e-6, 1e-2, 1.0]))}
+
+    def run(X: Any, y: Any, groups: Any) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
+            return shown(case.kind(**given).fit(X, y, groups=groups))
+
+    return grey_box(run, table, other, seed=seed)
 
 
 def linear_terms(found: GreyBox) -> float:

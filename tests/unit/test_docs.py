@@ -54,6 +54,20 @@ def test_readme_python_of_several_organisations(capsys):
     assert statement.startswith("(1, 1e-06)-differential privacy for one person: their rows at all parties")
 
 
+def test_schemas_guide(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/guide/schemas.md").read_text(encoding="utf-8")
+    names, blocks = {}, re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    for block in blocks[:2]:
+        exec(compile(block, "schemas.md", "exec"), names)
+    coefficients, unit = capsys.readouterr().out.splitlines()
+    assert list(eval(coefficients, {"np": np})) == ["age", "age is missing", "sex=F", "sex=M", "pay"]
+    assert unit.startswith("one person: all rows of one group, of which at most 3 rows are used")
+    sottovoce.save_model(names["private"], "model.json", schema=names["encoder"].schema)
+    exec(compile(blocks[2], "schemas.md", "exec"), names)
+    assert "sex=F" in names["encoder"].get_feature_names_out()
+
+
 def test_block_frank_wolfe_guide(capsys):
     text = (ROOT / "docs/guide/block_frank_wolfe.md").read_text(encoding="utf-8")
     block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]

@@ -521,6 +521,8 @@ class _Player(_Tap):
 
     def sample(self, n: int, rate: float, honest: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         entry: Sample = self._next(Sample, "a Poisson sample")
+        if entry.rate == rate >= 1.0:
+            return np.arange(n, dtype=np.int64)
         if entry.rate != rate or entry.n_rows - n not in (0, 1):
             raise self._fault(
                 f"a sample of {n} rows at rate {rate!r} where the tape has {entry.n_rows}, {entry.rate!r}"

@@ -47,6 +47,7 @@ from sottovoce.central.sketch import sketch_sensitivity
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["Calibration", "Prior", "calibrate", "prior_for", "share_for"]
 
@@ -107,7 +108,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     rounded to 32nds, so that few designs are ever computed.
     """
     width = facts.n_weights
-    noise = (sketch_sensitivity(width) if width > MAX_GRAM else 1.0) * facts.adjacency.sum_factor / precision
+    noise = (sketch_sensitivity(width) if width > MAX_GRAM else 1.0) * facts.neighbours.sum_factor / precision
     # the released value is about two standard deviations too large, and the constant column alone gives its square
     low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - RowUnit(1.0, facts.constant).entry ** 2)
     signal = (information / facts.adjacency.sum_factor) ** 2 * low
@@ -124,7 +125,7 @@ def calibrate(
     candidates: Sequence[Vector],
     *,
     mu: float,
-    adjacency: Adjacency,
+    neighbours: Neighbours,
     n_public: int,
     prior: Prior,
     noise: np.random.Generator,
@@ -141,7 +142,7 @@ def calibrate(
         Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
     mu : float, > 0
         Gaussian-DP parameter to spend on all candidates together.
-    adjacency : Adjacency
+    neighbours : Neighbours
     n_public : int
         Public number of rows.
     prior : Prior
@@ -152,7 +153,7 @@ def calibrate(
     multiplier = math.sqrt(len(candidates)) / mu
     fits, events = [], []
     for counts in _counted(rows, y, candidates, team):
-        noisy, noise_std, event = _released(design, counts, multiplier, adjacency, noise)
+        noisy, noise_std, event = _released(design, counts, multiplier, neighbours, noise)
         fits.append(_fit(design, noisy, noise_std, n_public))
         events.append(event)
     chosen = 0
@@ -189,10 +190,12 @@ def _counted(rows: Rows, y: Vector, candidates: Sequence[Vector], team: Team) ->
 
 
 def _released(
-    design: "_Design", counts: NDArray[np.int64], multiplier: float, adjacency: Adjacency, noise: np.random.Generator
+    design: "_Design", counts: NDArray[np.int64], multiplier: float, neighbours: Neighbours, noise: np.random.Generator
 ) -> tuple[Vector, float, GaussianEvent]:
     """Release A times the counts; all sums are of whole numbers, so they are exact."""
-    gap = design.widest_gap if adjacency is Adjacency.REPLACE_ONE else design.longest
+    # a replaced person may have fewer rows than before: then some columns come, and none goes
+    replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
+    gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
     tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
     bits = round(math.log2(tick / _TICK))
     coarse = rounding_norm(len(design.matrix), tick) if bits else 0.0

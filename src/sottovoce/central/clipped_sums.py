@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["ClippedSum", "Ticks", "clipped_mechanism", "clipped_sum", "sum_mechanism"]
 
@@ -31,14 +31,14 @@ class ClippedSum(NamedTuple):
         return 1.0 / self.mechanism.tick
 
 
-def clipped_sum(adjacency: Adjacency, clip: float, noise_multiplier: float) -> ClippedSum:
+def clipped_sum(neighbours: Neighbours, clip: float, noise_multiplier: float) -> ClippedSum:
     """Return the clip for the kernels together with the mechanism that it is the sensitivity of."""
-    return ClippedSum(clip, sum_mechanism(adjacency, clip, noise_multiplier))
+    return ClippedSum(clip, sum_mechanism(neighbours, clip, noise_multiplier))
 
 
-def sum_mechanism(adjacency: Adjacency, clip: float, noise_multiplier: float) -> GridGaussian:
+def sum_mechanism(neighbours: Neighbours, clip: float, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
-    return clipped_mechanism(adjacency.sum_factor * clip, clip, noise_multiplier)
+    return clipped_mechanism(neighbours.sum_factor * clip, clip, noise_multiplier)
 
 
 def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:

@@ -28,9 +28,9 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["Distances", "clip_grid", "histogram_mechanism", "location_event", "release_distances", "release_location"]
 
@@ -41,25 +41,16 @@ _BIAS: Final = 8.0  # kappa
 _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
 
 
-def _counting(size: int, sensitivity: float, mu: float) -> GridGaussian:
-    """Return the mechanism that releases ``size`` counts with a Gaussian of mean shift ``mu``, in ticks."""
-    noise = sensitivity / mu
-    # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine
-    tick = max(min(1.0, power_of_two_below(noise) * 2.0**-20), power_of_two_below(noise) * 2.0**-42)
-    rounding = rounding_norm(size, tick) if tick > 1.0 else 0.0
-    return GridGaussian(sensitivity + rounding, 1.0 / mu, tick)
-
-
 def location_event(mu: float) -> RepeatedEvent:
     """Return what `release_location` costs: ``mu`` in terms of Gaussian DP."""
-    return RepeatedEvent(_counting(1, 1.0, mu / math.sqrt(_LOCATION_COUNTS)).event, _LOCATION_COUNTS)
+    return RepeatedEvent(GaussianEvent(1.0 / (mu / math.sqrt(_LOCATION_COUNTS))), _LOCATION_COUNTS)
 
 
 def release_location(
-    y: Vector, *, n_public: int, bound: float, mu: float, noise: np.random.Generator
+    y: Vector, *, n_public: int, bound: float, neighbours: Neighbours, mu: float, noise: np.random.Generator
 ) -> tuple[float, Event]:
     """Release a median of labels within ``bound`` of 0, on a grid of 2 bound / 4096, and what it cost."""
-    counting = _counting(1, 1.0, mu / math.sqrt(_LOCATION_COUNTS))
+    counting = counts_mechanism(1, neighbours.count, mu / math.sqrt(_LOCATION_COUNTS))
     low, high = -bound, bound
     for _ in range(_LOCATION_COUNTS):
         middle = 0.5 * (low + high)
@@ -122,13 +113,13 @@ class Distances:
         return best
 
 
-def histogram_mechanism(adjacency: Adjacency, mu: float) -> GridGaussian:
+def histogram_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism that releases the counts of all bins; a replaced row moves two of them."""
-    return _counting(2 * _BINS, math.sqrt(adjacency.sum_factor), mu)
+    return counts_mechanism(2 * _BINS, neighbours.square_factor, mu)
 
 
 def release_distances(
-    distances: Vector, *, widest: float, adjacency: Adjacency, mu: float, noise: np.random.Generator
+    distances: Vector, *, widest: float, neighbours: Neighbours, mu: float, noise: np.random.Generator
 ) -> tuple[Distances, GaussianEvent]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
@@ -138,7 +129,7 @@ def release_distances(
         Labels minus predictions, times bounds on the norms of the rows that are at most 1.
     widest : float, > 0
         Public.
-    adjacency : Adjacency
+    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
     noise : numpy.random.Generator
@@ -153,6 +144,6 @@ def release_distances(
     size = np.minimum(np.nan_to_num(np.abs(distances), nan=widest, posinf=widest), widest)
     place = np.searchsorted(clips[1::2], size) + _BINS * (distances > 0.0)
     counts = np.bincount(place, minlength=2 * _BINS).astype(np.float64)
-    mechanism = histogram_mechanism(adjacency, mu)
+    mechanism = histogram_mechanism(neighbours, mu)
     noisy, event = mechanism.release(to_ticks(counts, mechanism.tick), noise)
     return Distances(clips, noisy[_BINS:], noisy[:_BINS], mechanism.noise_std), event

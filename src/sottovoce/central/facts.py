@@ -1,15 +1,29 @@
 """The public facts about one training run, checked once; every plan is made from them."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from sottovoce._validation import number, privacy_budget, whole_number
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import magnitude, number, privacy_budget, whole_number
+from sottovoce.central.released_norm import NormRelease, ReleasedNorm, largest_norm
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.unit import checked_max_rows
 
-__all__ = ["TrainingFacts"]
+__all__ = ["HARDLY_ANY_NOISE", "NORM", "TrainingFacts"]
+
+HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
+NORM: Final = "data_norm that was found in the rows"  # its name in the receipt
+_MOST_KEEP: Final = "a bound on the norm of a row that most rows keep, noisy; longer rows were shortened to it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +49,10 @@ class TrainingFacts:
     weight_bound : float or None
         Public bound on the weight of a row; None where rows have none. Solvers see the weights divided by it, so that
         the heaviest row counts as one.
+    max_rows_per_group : int or None
+        Public number of rows of a person that are used, at most; None where the unit is a row.
+    releases_norm : bool
+        Whether there is no public bound on the norm of a row: one that most rows keep is released first of all.
 
     Raises
     ------
@@ -53,6 +71,8 @@ class TrainingFacts:
     adjacency: Adjacency
     label_bound: float | None
     weight_bound: float | None = None
+    max_rows_per_group: int | None = None
+    releases_norm: bool = False
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "n_features", "n_models"):
@@ -64,6 +84,8 @@ class TrainingFacts:
             number("label_bound", self.label_bound, above=0.0)
         if self.weight_bound is not None:
             number("weight_bound", self.weight_bound, above=0.0)
+        if self.max_rows_per_group is not None:
+            checked_max_rows(self.max_rows_per_group)
 
     @property
     def is_private(self) -> bool:
@@ -71,9 +93,50 @@ class TrainingFacts:
         return math.isfinite(self.epsilon)
 
     @property
+    def neighbours(self) -> Neighbours:
+        """How far sums over rows can move: what mechanisms are made from."""
+        return Neighbours(self.adjacency, self.max_rows_per_group or 1)
+
+    @property
+    def n_units(self) -> float:
+        """What a rule takes for the number of rows against the noise: with k rows a person, n / k persons."""
+        return self.n_samples / (self.max_rows_per_group or 1)
+
+    @property
     def n_weights(self) -> int:
         """Weights of one model."""
         return self.n_features + (self.constant > 0.0)
+
+    @cached_property
+    def norm_release(self) -> NormRelease | None:
+        """How a bound on the norm of a row is released; None where it is public, and without privacy."""
+        if not (self.releases_norm and self.is_private):
+            return None
+        mu = gaussian_mu(self.epsilon, self.delta)
+        return NormRelease(mu, self.n_units, self.neighbours, keeps_all=mu > HARDLY_ANY_NOISE)
+
+    @property
+    def share_of_norm(self) -> float:
+        """Share of mu^2 that this release takes."""
+        return 0.0 if self.norm_release is None else self.norm_release.share
+
+    @property
+    def norm_events(self) -> tuple[Event, ...]:
+        """What it costs."""
+        return () if self.norm_release is None else (self.norm_release.event,)
+
+    @property
+    def norm_releases(self) -> tuple[str, ...]:
+        """What it releases, in words."""
+        return () if self.norm_release is None else (_MOST_KEEP,)
+
+    def release_norm(self, norms: Vector, noise: Callable[[], np.random.Generator]) -> ReleasedNorm:
+        """Return a bound on the ``norms`` of the rows: noisy, or without privacy the largest."""
+        return largest_norm(norms) if self.norm_release is None else self.norm_release.release(norms, noise())
+
+    def norm_chosen(self, released: Mapping[str, object]) -> dict[str, object]:
+        """Return what a receipt says of the bound that was found, checked; nothing where it is public."""
+        return {NORM: magnitude(NORM, released.get(NORM))} if self.releases_norm else {}
 
     @cached_property
     def alpha_scaled(self) -> float:

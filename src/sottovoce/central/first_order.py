@@ -52,7 +52,7 @@ class FirstOrderPlan(SteppedPlan):
     def horizon(self) -> float:
         """Learning rate times number of steps, by rule; ten time constants of the L2 term are enough."""
         factor = _HORIZON if math.isfinite(self.loss.lipschitz) else _HORIZON_SQUARED
-        return min(factor * self.mu_model * self.n_samples / math.sqrt(self.n_weights), 10.0 / self.alpha_scaled)
+        return min(factor * self.mu_model * self.n_units / math.sqrt(self.n_weights), 10.0 / self.alpha_scaled)
 
     @property
     def spread(self) -> float:

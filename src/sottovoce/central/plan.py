@@ -2,17 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sottovoce._notebook import html_table, plan_rows
 from sottovoce._numerics import Vector
-from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.facts import NORM, TrainingFacts
 from sottovoce.central.parallel import Team
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, describe
+from sottovoce.privacy.events import Event, outline
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["Fit", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows"]
@@ -105,6 +108,10 @@ class Plan(ABC):
     joint: ClassVar[bool] = False
     # Whether rows may have weights.
     takes_weights: ClassVar[bool] = False
+    # Whether the unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
+    takes_persons: ClassVar[bool] = False
+    # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
+    takes_released_norm: ClassVar[bool] = False
 
     facts: TrainingFacts
     choice: str = ""
@@ -120,8 +127,12 @@ class Plan(ABC):
     epsilon = _Fact(lambda facts: facts.epsilon)
     delta = _Fact(lambda facts: facts.delta)
     adjacency = _Fact(lambda facts: facts.adjacency)
+    neighbours = _Fact(lambda facts: facts.neighbours)
+    n_units = _Fact(lambda facts: facts.n_units)
+    max_rows_per_group = _Fact(lambda facts: facts.max_rows_per_group)
     label_bound = _Fact(lambda facts: facts.label_bound)
     weight_bound = _Fact(lambda facts: facts.weight_bound)
+    releases_norm = _Fact(lambda facts: facts.releases_norm)
     is_private = _Fact(lambda facts: facts.is_private)
 
     def __post_init__(self) -> None:  # noqa: B027 - a solver without options has nothing to check; the facts are
@@ -142,6 +153,9 @@ class Plan(ABC):
         """
         _ = self.event
 
+    def check_size(self, n_rows: int) -> None:  # noqa: B027 - most plans follow any number of rows
+        """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
+
     def solve(
         self,
         rows: Rows,
@@ -150,9 +164,13 @@ class Plan(ABC):
         team: Team,
         progress: Progress,
         row_weights: Vector | None = None,
+        persons: NDArray[np.int64] | None = None,
+        norm: ReleasedNorm | None = None,
     ) -> Solution:
-        """Train one model for each target on ``rows`` as planned."""
-        return self.train(Fit(rows, targets, streams, team, progress, row_weights))
+        """Train one model for each target on ``rows`` as planned; they are cut to ``norm`` where that was released."""
+        spent = () if norm is None or norm.event is None else (norm.event,)
+        solution = self.train(Fit(rows, targets, streams, team, progress, row_weights, persons, spent))
+        return solution if norm is None else replace(solution, chosen={NORM: norm.value, **solution.chosen})
 
     @abstractmethod
     def train(self, fit: "Fit") -> Solution:
@@ -199,6 +217,11 @@ class Plan(ABC):
         """Return the solver's own parameters for summary and receipt."""
         return {}
 
+    def norm_details(self) -> dict[str, object]:
+        """Return how a bound on the norm of a row is released, for summary and receipt."""
+        share = self.facts.share_of_norm
+        return {"share of mu^2 for data_norm, which is released first": share} if share else {}
+
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers."""
         return {
@@ -210,12 +233,17 @@ class Plan(ABC):
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
             **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
+            **({} if self.max_rows_per_group is None else {"rows of a person, at most": self.max_rows_per_group}),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency.value,
+            **self.norm_details(),
             **self.details(),
-            "event": describe(self.event),
+            "event": outline(self.event),
         }
+
+    def _repr_html_(self) -> str:
+        return html_table(plan_rows("a fit", self.summary(), private=self.is_private))
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""
@@ -239,6 +267,10 @@ class Fit:
         Told how many steps of all models are done, and their number.
     row_weights : ndarray of shape (n,) or None
         Weights over their public bound, within [0, 1]; None where rows have none.
+    persons : ndarray of int64 or None
+        Where the rows of each person begin, and their number; None where the unit is a row.
+    spent_before : tuple of Event
+        What the bound on the rows has cost.
     """
 
     rows: Rows
@@ -247,6 +279,8 @@ class Fit:
     team: Team
     progress: Progress
     row_weights: Vector | None = None
+    persons: NDArray[np.int64] | None = None
+    spent_before: tuple[Event, ...] = ()
 
     @property
     def noise(self) -> np.random.Generator:

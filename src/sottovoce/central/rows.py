@@ -24,7 +24,7 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
-__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows", "norm_bounds"]
+__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows", "norm_bounds", "row_norms"]
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
 
@@ -118,6 +118,10 @@ class Rows:
         factor = 1.0 / np.maximum(self.norms, bound)
         length = self.norms * self._most
         return replace(self, scale=self.scale * factor, divisor=norm_bounds(factor, length, self.constant))
+
+    def at(self, places: NDArray[np.intp]) -> "Rows":
+        """Return a copy of the rows at some places, in their order; not for a table on disk."""
+        return replace(self, raw=self.raw[places], scale=self.scale[places], divisor=self.divisor[places])
 
     def within_reach(self) -> "Rows":
         """Return the same rows in memory with no entry so large that its product with a weight overflows.
@@ -223,7 +227,15 @@ class Rows:
         return out
 
 
-def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[str] | None", team: Team) -> Rows:
+def make_rows(
+    raw: Matrix,
+    *,
+    data_norm: float,
+    constant: float,
+    names: "list[str] | None",
+    team: Team,
+    norms: Vector | None = None,
+) -> Rows:
     """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
 
     Parameters
@@ -236,6 +248,8 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
     names : list of str or None
         Column names for error messages.
     team : Team
+    norms : ndarray of shape (n,) or None
+        From `row_norms`, where they were needed before.
 
     Raises
     ------
@@ -243,7 +257,7 @@ def make_rows(raw: Matrix, *, data_norm: float, constant: float, names: "list[st
         If an entry is NaN or infinite; the message names the first one.
     """
     unit = RowUnit(data_norm, constant)
-    length = _lengths(raw, names, team)
+    length = row_norms(raw, names, team) if norms is None else norms
     scale = np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
     return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
 
@@ -279,7 +293,7 @@ def make_bounded_rows(
     DataError
         If an entry is NaN or infinite; the message names the first one.
     """
-    _lengths(raw, names, team)
+    row_norms(raw, names, team)
     values = raw.data if _is_sparse(raw) else raw
     if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
         values = np.clip(values, -data_bound, data_bound)
@@ -288,8 +302,8 @@ def make_bounded_rows(
     return Rows(raw, np.full(n, 1.0 / data_bound), np.ones(n), constant)
 
 
-def _lengths(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
-    """Return the norm of each row; NaN and infinity in the rows are refused."""
+def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
+    """Return the norm of each row, infinite where it overflows; NaN and infinity in the rows are refused."""
     length = np.empty(raw.shape[0])
 
     def measure(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:

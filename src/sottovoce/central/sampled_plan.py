@@ -106,7 +106,7 @@ class SampledPlan(SteppedPlan):
         for step in range(self.n_steps):
             clip = first_clip * self.share_of_clip(step)
             if clip != sums.clip:
-                sums = clipped_sum(self.adjacency, clip, self.noise_multiplier)
+                sums = clipped_sum(self.neighbours, clip, self.noise_multiplier)
             noisy, _ = sums.mechanism.release(self._sum(fit, kernel, point, sums), fit.noise)
             point = self.moved(point, noisy)
             yield point

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
+from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.rows import Rows
 from sottovoce.central.scales import (
@@ -23,12 +24,11 @@ from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
-__all__ = ["HARDLY_ANY_NOISE", "ScaledPlan", "Scales"]
+__all__ = ["ScaledPlan", "Scales"]
 
 _SHARE: Final = 0.02  # of mu^2, for each estimated scale
 _NORM_SHARE: Final = 0.01  # of mu^2, for the length of the rows
 _SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
-HARDLY_ANY_NOISE: Final = 30.0  # mu: an epsilon of some 600
 
 # names in the receipt
 _NORM: Final = "bound of most rows, in units of data_norm (noisy)"
@@ -56,6 +56,7 @@ class ScaledPlan(Plan):
 
     # Whether a bound that most rows keep is released first of all, and rows are shortened to it.
     estimates_norm: ClassVar[bool] = False
+    takes_released_norm = True
     # Whether lambda_max is released first.
     estimates_eigenvalue: ClassVar[bool] = True
 
@@ -71,8 +72,11 @@ class ScaledPlan(Plan):
 
     @property
     def shortens_rows(self) -> bool:
-        """Whether a bound that most rows keep is released: not where there is hardly any noise that it could lessen."""
-        return self.estimates_norm and self.is_noisy
+        """Whether a bound that most rows keep is released within the public one.
+
+        Not where there is hardly any noise that it could lessen, nor where no bound is public: then one was released.
+        """
+        return self.estimates_norm and self.is_noisy and not self.releases_norm
 
     @property
     def mu_scale(self) -> float:
@@ -82,12 +86,13 @@ class ScaledPlan(Plan):
     @property
     def mu_norm(self) -> float:
         """Gaussian-DP parameter of the length of the rows."""
-        return self.mu * math.sqrt(_NORM_SHARE) if self.shortens_rows else 0.0
+        return self.mu * math.sqrt(_NORM_SHARE * self.shortens_rows + self.facts.share_of_norm)
 
     @property
     def share_of_scales(self) -> float:
         """Share of mu^2 that all scales take."""
-        return _NORM_SHARE * self.shortens_rows + _SHARE * (self.estimates_eigenvalue + self.estimates_labels)
+        length = _NORM_SHARE * self.shortens_rows + self.facts.share_of_norm
+        return length + _SHARE * (self.estimates_eigenvalue + self.estimates_labels)
 
     @property
     def mu_steps(self) -> float:
@@ -106,7 +111,7 @@ class ScaledPlan(Plan):
         if self.weight_bound is not None:
             return 0.0  # the odds that weights ask for are not those of the rows
         is_one = self.n_models == 1 and isinstance(self.loss, Logistic) and self.alpha <= _SHORT_BY_WISH
-        return share_for(self.mu * self.n_samples) if is_one and self.is_noisy else 0.0
+        return share_for(self.mu * self.n_units) if is_one and self.is_noisy else 0.0
 
     @property
     def is_noisy(self) -> bool:
@@ -149,7 +154,7 @@ class ScaledPlan(Plan):
     def scale_events(self) -> tuple[Event, ...]:
         """What the scales cost, in the order of their release."""
         eigenvalue = (GaussianEvent(1.0 / self.mu_scale),) * self.estimates_eigenvalue
-        norm = (norm_counts(self.mu_norm),) if self.shortens_rows else ()
+        norm = (norm_counts(self.mu_norm),) if self.shortens_rows else self.facts.norm_events
         return (*norm, *eigenvalue, *self._label_events)
 
     @property
@@ -162,10 +167,12 @@ class ScaledPlan(Plan):
     @property
     def scale_releases(self) -> tuple[str, ...]:
         """What is released of the scales, in words."""
-        norm = ("a bound that most rows keep, noisy; longer rows were shortened to it",)
+        norm = self.facts.norm_releases
+        if self.shortens_rows:
+            norm = ("a bound that most rows keep, noisy; longer rows were shortened to it",)
         eigenvalue = ("lambda_max of X'X/n of the scaled rows: a noisy upper estimate",)
         labels = ("location and scale of the labels (a median, a 90 % quantile of the distances from it), noisy",)
-        return norm * self.shortens_rows + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
+        return norm + eigenvalue * self.estimates_eigenvalue + labels * self.estimates_labels
 
     @property
     def event(self) -> Event:
@@ -198,15 +205,17 @@ class ScaledPlan(Plan):
 
     def release_scales(self, fit: Fit) -> tuple[Scales, Rows]:
         """Release the scales as planned; return them, and the rows shortened to the bound that was found."""
-        rows, events = fit.rows, list[Event]()
+        rows, events = fit.rows, list(fit.spent_before)
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
-            norm, counts = release_row_norm(rows, n_public=self.n_samples, mu=self.mu_norm, noise=fit.noise)
+            norm, counts = release_row_norm(
+                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_norm, noise=fit.noise
+            )
             events.append(counts)
             rows = rows.shortened(norm)
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                rows, n_public=self.n_samples, adjacency=self.adjacency, mu=self.mu_scale, noise=fit.noise
+                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:
@@ -216,6 +225,7 @@ class ScaledPlan(Plan):
                 n_public=self.n_samples,
                 bound=self.label_bound,
                 located=self.facts.constant > 0.0,
+                neighbours=self.neighbours,
                 mu=self.mu_scale,
                 noise=fit.noise,
             )
@@ -242,9 +252,9 @@ class ScaledPlan(Plan):
             y,
             [weights],
             mu=self.mu_calibration / math.sqrt(self.n_models),
-            adjacency=self.adjacency,
+            neighbours=self.neighbours,
             n_public=self.n_samples,
-            prior=prior_for(self.mu_model * self.n_samples, self.facts, eigenvalue, self.mu_scale * self.n_samples),
+            prior=prior_for(self.mu_model * self.n_units, self.facts, eigenvalue, self.mu_scale * self.n_samples),
             noise=fit.noise,
             team=fit.team,
         )

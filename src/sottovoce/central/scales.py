@@ -27,9 +27,9 @@ from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.plan import most_rows
 from sottovoce.central.rows import Rows
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
     "MAX_GRAM",
@@ -53,7 +53,7 @@ _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of the
 
 
 def release_largest_eigenvalue(
-    rows: Rows, *, n_public: int, adjacency: Adjacency, mu: float, noise: np.random.Generator
+    rows: Rows, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
 ) -> tuple[float, GaussianEvent]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
 
@@ -64,7 +64,7 @@ def release_largest_eigenvalue(
     rows : Rows
     n_public : int
         Public number of rows.
-    adjacency : Adjacency
+    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
     noise : numpy.random.Generator
@@ -79,14 +79,14 @@ def release_largest_eigenvalue(
     width = rows.n_weights
     # Double rounding of a sum over all rows, in the unit of X'X (Higham 2002, section 3.5), with a factor 4 to spare.
     # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    n_rows = most_rows(n_public, adjacency)
+    n_rows = most_rows(n_public, neighbours.adjacency)
     rounding = 4.0 * (PIECE + n_rows / PIECE + width) * 2.0**-53 * n_rows
     if width <= MAX_GRAM:
         exact = float(eigh(gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
-        sensitivity = 1.0 + 2.0 * rounding  # of lambda_max, for every adjacency
+        sensitivity = neighbours.count + 2.0 * rounding  # of lambda_max, for every adjacency
     else:
         exact = sketched_norm(rows)
-        sensitivity = adjacency.sum_factor * sketch_sensitivity(width) + 2.0 * rounding * math.sqrt(width)
+        sensitivity = neighbours.sum_factor * sketch_sensitivity(width) + 2.0 * rounding * math.sqrt(width)
     tick = power_of_two_below(sensitivity / mu / 2**20)
     mechanism = GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
     noisy, event = mechanism.release(to_ticks(np.array([exact]), tick), noise)
@@ -128,11 +128,11 @@ def number_of_counts(*, located: bool) -> int:
 
 def norm_counts(mu: float) -> RepeatedEvent:
     """Return what `release_row_norm` costs: ``mu`` in terms of Gaussian DP."""
-    return RepeatedEvent(_counting(_SCALE_STEPS, mu).event, _SCALE_STEPS)
+    return RepeatedEvent(GaussianEvent(math.sqrt(_SCALE_STEPS) / mu), _SCALE_STEPS)
 
 
 def release_row_norm(
-    rows: Rows, *, n_public: int, mu: float, noise: np.random.Generator
+    rows: Rows, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
 ) -> tuple[float, RepeatedEvent]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
@@ -143,6 +143,7 @@ def release_row_norm(
     rows : Rows
     n_public : int
         Public number of rows.
+    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend on all counts together.
     noise : numpy.random.Generator
@@ -155,7 +156,7 @@ def release_row_norm(
     RepeatedEvent
         What it cost.
     """
-    counting, norms = _counting(_SCALE_STEPS, mu), rows.norms
+    counting, norms = _counting(_SCALE_STEPS, neighbours, mu), rows.norms
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
 
     def inside(edge: float) -> bool:
@@ -166,7 +167,14 @@ def release_row_norm(
 
 
 def release_label_location_and_scale(
-    y: Vector, *, n_public: int, bound: float, located: bool, mu: float, noise: np.random.Generator
+    y: Vector,
+    *,
+    n_public: int,
+    bound: float,
+    located: bool,
+    neighbours: Neighbours,
+    mu: float,
+    noise: np.random.Generator,
 ) -> tuple[float, float, Event]:
     """Release a median of y and a 90 % quantile of the distances from it, by noisy bisection.
 
@@ -180,6 +188,7 @@ def release_label_location_and_scale(
         Public bound on |y|.
     located : bool
         False takes 0 for the median and spends all on the scale.
+    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend on all counts together.
     noise : numpy.random.Generator
@@ -195,7 +204,7 @@ def release_label_location_and_scale(
         What it cost.
     """
     n_counts = number_of_counts(located=located)
-    counting = _counting(n_counts, mu)
+    counting = _counting(n_counts, neighbours, mu)
 
     def enough(inside: NDArray[np.bool_], share: float) -> bool:
         return _noisy_count(inside, counting, noise) >= share * n_public
@@ -219,10 +228,13 @@ def release_label_location_and_scale(
     return location, min(ratio * scale, widest), RepeatedEvent(counting.event, n_counts)
 
 
-def _counting(n_counts: int, mu: float) -> GridGaussian:
+def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism of each of some counts that cost ``mu`` together."""
-    multiplier = math.sqrt(n_counts) / mu
-    return GridGaussian(1.0, multiplier, min(1.0, power_of_two_below(multiplier / 2**20)))
+    multiplier, count = math.sqrt(n_counts) / mu, neighbours.count
+    noise = power_of_two_below(count * multiplier)
+    # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine
+    tick = max(min(1.0, noise * 2.0**-20), noise * 2.0**-42)
+    return GridGaussian(count + (rounding_norm(1, tick) if tick > 1.0 else 0.0), multiplier, tick)
 
 
 def _noisy_count(inside: NDArray[np.bool_], counting: GridGaussian, noise: np.random.Generator) -> float:

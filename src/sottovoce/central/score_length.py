@@ -27,8 +27,8 @@ from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import Rows
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["length_event", "release_score_length"]
 
@@ -49,7 +49,7 @@ def release_score_length(
     codes: NDArray[np.intp],
     weights: Vector,
     *,
-    adjacency: Adjacency,
+    neighbours: Neighbours,
     mu: float,
     noise: np.random.Generator,
     team: Team,
@@ -63,7 +63,7 @@ def release_score_length(
         Private. The class of each row, 0, ..., K - 1.
     weights : ndarray of shape (K, n_weights)
         Released.
-    adjacency : Adjacency
+    neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
     noise : numpy.random.Generator
@@ -76,7 +76,7 @@ def release_score_length(
     Event
         What it cost.
     """
-    sums = clipped_sum(adjacency, CLIP, math.sqrt(ROUNDS) / mu)
+    sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
     scores, std = _scores(rows, weights, team), sums.mechanism.noise_std
     t, mean, precision = _PRIOR_MEAN, _PRIOR_MEAN, _PRIOR_STD**-2
     for _ in range(ROUNDS):

@@ -50,6 +50,10 @@ class SteppedPlan(ScaledPlan):
     def multiplier_for(self, scales: Scales) -> float:
         """Return the noise of a step divided by its sensitivity."""
 
+    def sums_for(self, scales: Scales) -> ClippedSum:
+        """Return how a step is released: its clip, and the mechanism that is made for it."""
+        return clipped_sum(self.neighbours, self.clip_for(scales), self.multiplier_for(scales))
+
     @abstractmethod
     def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Take the steps for one target, each a release of ``sums``; yield the released points."""
@@ -65,7 +69,7 @@ class SteppedPlan(ScaledPlan):
         scales, rows = self.release_scales(fit)
         fit = replace(fit, rows=rows)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
-        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        sums = self.sums_for(scales)
         averaged = max(1, round(self.averaged * n_points))
         calibrations = list[Calibration]()
 

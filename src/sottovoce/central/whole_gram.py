@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce.central.plan import most_rows
 from sottovoce.central.rows import Rows
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["gram_mechanism", "release_gram", "whole_gram"]
 
@@ -49,12 +49,12 @@ def whole_gram(rows: Rows) -> Vector:
     return total / _GRID**2
 
 
-def gram_mechanism(n_weights: int, n_public: int, adjacency: Adjacency, mu: float) -> GridGaussian:
+def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism that releases (G_jj, sqrt(2) G_jk), j < k, of `whole_gram` in ticks, from public facts."""
-    n_rows = most_rows(n_public, adjacency)
+    n_rows = most_rows(n_public, neighbours.adjacency)
     # what adding the pieces beyond 2^53, and the factor sqrt(2), err by, in Frobenius norm
     rounding = (n_rows / PIECE + 8.0) * 2.0**-53 * n_rows
-    exact = math.sqrt(adjacency.sum_factor) * ROUNDING_SLACK + 2.0 * rounding  # a replaced row: |xx' - zz'| <= sqrt(2)
+    exact = neighbours.square_factor * ROUNDING_SLACK + 2.0 * rounding  # a replaced row: |xx' - zz'| <= sqrt(2)
     tick = max(power_of_two_below(exact / mu) * 2.0**-_USEFUL_BITS, power_of_two_below(n_rows) * 2.0**-_MOST_BITS)
     return GridGaussian(exact + rounding_norm(n_weights * (n_weights + 1) // 2, tick), 1.0 / mu, tick)
 

@@ -20,6 +20,8 @@ class UnprotectedPlan(Plan):
     """Plan of a run without noise."""
 
     releases = ("the weights, unprotected",)
+    takes_persons = True
+    takes_released_norm = True
     proof = "none: this run is not private"
 
     @property

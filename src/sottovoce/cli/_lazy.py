@@ -18,13 +18,24 @@ class LazyGroup(typer.core.TyperGroup):
 
     places: ClassVar[Mapping[str, str]] = {}
     """Where each command is: the module in which something has the command's name, a function or a `typer.Typer`."""
+    _names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order in which they are listed."""
         return list(self.places)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the names of commands, of which none is imported for that."""
+        self._names_only = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._names_only = False
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, imported now if it was not before; an unknown name imports all, to suggest a known one."""
+        if self._names_only and cmd_name in self.places:
+            return typer.core.TyperCommand(cmd_name)
         for name in [cmd_name] if cmd_name in self.places else self.places:
             if name not in self.commands:
                 self.commands[name] = _loaded(name, self.places[name])

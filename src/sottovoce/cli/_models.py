@@ -12,6 +12,7 @@ from sottovoce.cli._options import ModelKind, refuse_options
 from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.penalised_classifier import DPPenalisedClassifier
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 
@@ -69,6 +70,9 @@ def make_estimator(
     else:
         foreign, why = RADIUS_OPTIONS, f"is for --model lasso and sparse-logistic, not for {kind}"
     refuse_options(why, {f"--{name.replace('_', '-')}": given.get(name) for name in foreign})
+    if not issubclass(_ESTIMATORS[kind], DPPenalisedClassifier):
+        why = f"is for --model logistic and svm, not for {kind}"
+        refuse_options(why, {"--class-weight": given.get("class_weight")})
     if kind in _REGRESSIONS:
         if label_bounds is None:
             raise ParameterError(
@@ -102,7 +106,8 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         rows.append(("radius of the l1 ball", f"{estimator.radius:.6g}"))
         rows.append(("coefficients that are not 0", str(np.count_nonzero(estimator.coef_))))
     else:
-        rows.append(("row norm, at most", f"{estimator.data_norm:.6g}"))
+        noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
+        rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
         rows.append(("penalty alpha", str(estimator.alpha)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
     steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"

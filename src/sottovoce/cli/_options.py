@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sottovoce.cli._parse import parse_alpha
+from sottovoce.cli._completion import complete_column
+from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def flag(name: str, text: str, panel: str | None = None) -> Any:
     return option(name, text, panel, default=False)
 
 
-def argument(metavar: str | None, text: str) -> Any:
-    """Return the declaration of an argument, which must be given."""
-    return typer.Argument(REQUIRED, metavar=metavar, help=text)
+def argument(metavar: str | None, text: str, **settings: Any) -> Any:
+    """Return the declaration of an argument, which must be given; ``settings`` are those of `typer.Argument`."""
+    return typer.Argument(REQUIRED, metavar=metavar, help=text, **settings)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -144,8 +145,13 @@ def _gathered(group: Any, given: Mapping[str, Any]) -> Any:
 # ------------------------------------------------------------------ what several commands have
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-TABLE: Any = argument("TABLE", "CSV, Parquet or LIBSVM text; text also as .gz or .bz2.")
-TARGET: Any = option("--target", "The column to predict. Default: that of the schema.")
+_STDIN = Path("/dev/stdin")
+TABLE: Any = argument(
+    "TABLE",
+    "CSV, Parquet or LIBSVM text; text also as .gz or .bz2; - is CSV from standard input.",
+    parser=lambda text: _STDIN if text == "-" else Path(text),
+)
+TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
 )
@@ -194,10 +200,19 @@ class Training:
         "--n-public", "Public stand-in for the number of rows, where that is secret (add-remove).", TRAINING
     )
     fit_intercept: bool = INTERCEPT
+    class_weight: str | None = option(
+        "--class-weight",
+        "logistic, svm: public weights of rows by their class, one for each class, such as no=1,yes=3.",
+        TRAINING,
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return them as an estimator takes them; None where nothing was given."""
-        return {**vars(self), "alpha": parse_alpha("--alpha", self.alpha)}
+        return {
+            **vars(self),
+            "alpha": parse_number_or_auto("--alpha", self.alpha),
+            "class_weight": parse_weights("--class-weight", self.class_weight),
+        }
 
 
 @dataclass(frozen=True)
@@ -221,7 +236,10 @@ class Reading:
         """Tell whether a file is LIBSVM text, which has no named columns."""
         from sottovoce.tables import file_format
 
-        return file_format(path, chosen=self.format) == Format.LIBSVM
+        return file_format(path, chosen=self._format(path)) == Format.LIBSVM
+
+    def _format(self, path: Path) -> Format | None:
+        return Format.CSV if path == _STDIN and self.format is None else self.format
 
     def layout(self, layout: Layout) -> Layout:
         """Return the layout of a schema with what was said otherwise."""
@@ -236,7 +254,7 @@ class Reading:
         from sottovoce.tables import read_table
 
         layout = self.layout(layout)
-        return read_table(path, layout=layout, format=self.format, skip_rows=self.skip_rows, **settings)
+        return read_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

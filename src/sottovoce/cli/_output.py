@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -15,7 +17,7 @@ from rich.text import Text
 from sottovoce._files import check_writable, write_whole
 from sottovoce.exceptions import ParameterError, SottovoceError
 
-__all__ = ["check_output", "print_columns", "print_rows", "write_or_keep", "write_page"]
+__all__ = ["check_output", "print_columns", "print_rows", "saying_what_was_charged", "write_or_keep", "write_page"]
 
 _PLAIN_WIDTH = 100
 
@@ -30,12 +32,15 @@ def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
     _print(table)
 
 
-def print_columns(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print lines of a name and figures as a table with headings."""
+def print_columns(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ends_in_words: bool = False
+) -> None:
+    """Print lines of a name and figures, and words at the end where there are some, as a table with headings."""
     table = Table(title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column(headings[0], style="bold", overflow="fold")
-    for heading in headings[1:]:
-        table.add_column(heading, justify="right", overflow="fold")
+    for place, heading in enumerate(headings[1:], start=2):
+        words = ends_in_words and place == len(headings)
+        table.add_column(heading, justify="left" if words else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     _print(table)
@@ -62,8 +67,26 @@ def write_page(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise SottovoceError(
-            f"{path}: cannot write the page: {error.strerror}. It can be made again: sottovoce show FILE --html PAGE"
+            f"{path}: cannot write the page: {error.strerror}. It can be made again from the receipt."
         ) from None
+
+
+@contextmanager
+def saying_what_was_charged(estimator: Any) -> Iterator[None]:
+    """Say of an interrupt what became of the budget, where what interrupted it has not said so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        charge = getattr(estimator, "charge_", None)
+        if charge is not None:
+            error.add_note(
+                f"training had ended: charge {charge.charge} of data set {charge.dataset!r} counts as spent."
+            )
+        elif hasattr(estimator, "guarantee_"):
+            error.add_note("training had ended, without a ledger: what was written or shown of the model is released.")
+        elif not getattr(error, "__notes__", ()):
+            error.add_note("nothing was released, and no ledger was charged.")
+        raise
 
 
 def write_or_keep(texts: Mapping[Path, str]) -> None:

@@ -8,12 +8,20 @@ from typing import TypeVar
 from sottovoce._validation import bounds
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["parse_alpha", "parse_bounds", "parse_by_party", "parse_classes", "parse_numbers", "parse_sizes"]
+__all__ = [
+    "parse_bounds",
+    "parse_by_party",
+    "parse_classes",
+    "parse_number_or_auto",
+    "parse_numbers",
+    "parse_sizes",
+    "parse_weights",
+]
 
 _T = TypeVar("_T")
 
 
-def parse_alpha(option: str, text: str | None) -> float | str | None:
+def parse_number_or_auto(option: str, text: str | None) -> float | str | None:
     """Return the number of ``1e-4``, or ``auto``, or None where nothing was given.
 
     Raises
@@ -51,6 +59,29 @@ def parse_bounds(option: str, text: str | None) -> tuple[float, float] | None:
     return (
         None if text is None else bounds(option, _items(option, text, float, "two numbers with a comma between them"))
     )
+
+
+def parse_weights(option: str, text: str | None) -> dict[str, float] | None:
+    """Return the weights of ``no=1,yes=3`` by class, or None where nothing was given; the last = counts.
+
+    Raises
+    ------
+    ParameterError
+        If an item is not a class and a number, or a class comes twice.
+    """
+    if text is None:
+        return None
+    weights: dict[str, float] = {}
+    for item in text.split(","):
+        name, _, value = item.rpartition("=")
+        try:
+            weight = float(value)
+        except ValueError:
+            name = ""
+        if not name.strip() or name.strip() in weights:
+            raise ParameterError(f"{option} must be one weight for each class, such as no=1,yes=3; got {text!r}.")
+        weights[name.strip()] = weight
+    return weights
 
 
 def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:

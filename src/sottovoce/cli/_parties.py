@@ -19,7 +19,7 @@ from sottovoce._validation import number
 from sottovoce.cli._options import Reading
 from sottovoce.cli._parse import parse_by_party
 from sottovoce.cli._rows import SparseRows, confirmed_schema, note_unused
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, IgnoredColumn, Schema
 from sottovoce.vertical import Party, align
 from sottovoce.vertical.alignment.matching import AlignmentReport
@@ -376,7 +376,13 @@ def find_schema(table: Path, given: str | None, target: str | None = None, *, op
             f"one with\n    sottovoce schema {table} > {beside}\nand confirm each line from public knowledge; it is "
             f"found there, or give {option}."
         )
-    return confirmed_schema(beside if given is None else Path(given), target)
+    schema = confirmed_schema(beside if given is None else Path(given), target)
+    if schema.unit is not None:
+        raise SchemaError(
+            f"the schema of {table} names the unit {schema.unit!r}: between parties one aligned row is one person. "
+            "Make a table with one row a person, and remove unit."
+        )
+    return schema
 
 
 def several_tables(

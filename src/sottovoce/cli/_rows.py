@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,36 @@ import typer
 from sottovoce.cli._options import Reading
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import Encoder, LibsvmTable, LibsvmText, Schema, Table, read_libsvm
+from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
 
-__all__ = ["Labels", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
+__all__ = ["Labels", "OpenedTable", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
 
 Labels = npt.NDArray[Any]
 
 _NAMED = 8
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """A file of which no value was looked at yet.
+
+    Attributes
+    ----------
+    rows : UnreadTable
+        What a fit takes.
+    table : Table or LibsvmText
+        The cells as they are in the file.
+    layout : Layout
+        How they are written there.
+    """
+
+    rows: UnreadTable
+    table: Table | LibsvmText
+    layout: Layout = field(default_factory=Layout)
+
+    def text(self, chosen: npt.NDArray[np.bool_]) -> str:
+        """Return these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
+        return self.table.text(chosen) if isinstance(self.table, LibsvmText) else self.table.text(chosen, self.layout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +72,22 @@ class RowReader:
     classes: tuple[Any, ...] | None = None
     label_bounds: tuple[float, float] | None = None
 
-    def open(self, path: Path) -> UnreadTable:
-        """Return the table in a file, of which only lines and columns were looked at, and no value."""
+    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+        """Return the table in a file, of which only lines and columns were looked at, and no value.
+
+        Parameters
+        ----------
+        path : Path
+        labelled : bool, default=True
+            False where labels, and whose row it is, may be absent; they are not read then.
+        beside : collection of str, default=()
+            Further columns that are used.
+        """
         raise NotImplementedError
 
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
-        return self.open(path).read()
-
-    def read_features(self, path: Path) -> Any:
-        """Return the rows of a file, which may lack the labels."""
-        raise NotImplementedError
+        return self.open(path).rows.read()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,44 +105,40 @@ class SchemaRows(RowReader):
             classes=schema.classes, label_bounds=schema.label_bounds, encoder=encoder,
         )  # fmt: skip
 
-    def open(self, path: Path) -> UnreadTable:
+    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
         """Return the table in a file; its columns are there."""
-        table, schema = self._open(path, may_lack=None), self.encoder.schema
-        for name in (*(column.name for column in schema.feature_columns), str(schema.target)):
-            table.cells(name)  # says which columns there are
-        note_unused(table, schema.column_names)
-        return UnreadTable(
-            (table.n_rows, self.n_features), lambda: (self.encoder.features(table), self.encoder.labels(table))
+        encoder, schema = self.encoder, self.encoder.schema
+        table = self.reading.table(
+            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target
         )
-
-    def read_features(self, path: Path) -> Any:
-        """Return encoded rows."""
-        table = self._open(path, may_lack=self.encoder.schema.target)
-        X = self.encoder.features(table)
-        note_unused(table, self.encoder.schema.column_names)
-        return X
-
-    def _open(self, path: Path, may_lack: str | None) -> Table:
-        schema = self.encoder.schema
-        return self.reading.table(path, schema.layout, names=schema.column_names, may_lack=may_lack)
+        used = [*(column.name for column in schema.feature_columns), *beside]
+        if labelled:
+            used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
+        for name in used:
+            table.cells(name)  # says which columns there are
+        if labelled and schema.unit is not None:
+            table.cells(schema.unit).refuse_as_names()
+        note_unused(table, {*schema.column_names, *used})
+        rows = UnreadTable(
+            (table.n_rows, self.n_features),
+            lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
+            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
+        )
+        return OpenedTable(rows, table, self.reading.layout(schema.layout))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparseRows(RowReader):
     """Reads LIBSVM text, in which there are no columns to describe."""
 
-    def open(self, path: Path) -> UnreadTable:
+    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
         """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
         text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
-        return UnreadTable((text.n_rows, self.n_features), lambda: self._read(text))
+        return OpenedTable(UnreadTable((text.n_rows, self.n_features), lambda: self._read(text, labelled)), text)
 
-    def read_features(self, path: Path) -> Any:
-        """Return rows as CSR."""
-        return read_libsvm(path, n_features=self.n_features, skip_rows=self.reading.skip_rows).X
-
-    def _read(self, text: LibsvmText) -> tuple[Any, Labels]:
+    def _read(self, text: LibsvmText, labelled: bool) -> tuple[Any, Labels | None]:
         table = text.table(self.n_features)
-        return table.X, self._labels(table)
+        return table.X, self._labels(table) if labelled else None
 
     def _labels(self, table: LibsvmTable) -> Labels:
         if self.classes is None:

@@ -44,9 +44,11 @@ class _Commands(LazyGroup):
             try:
                 return super().invoke(ctx)
             except SottovoceError as error:
-                text = "\n".join((f"error: {error}", *getattr(error, "__notes__", ())))
-                typer.echo(as_options(text), err=True)
+                _tell("error", error, str(error))
                 raise typer.Exit(2) from None
+            except KeyboardInterrupt as error:
+                _tell("interrupted", error)
+                raise typer.Exit(130) from None
             except OSError as error:
                 if error.errno in (None, errno.EPIPE):  # a reader of stdout that has enough is not an error
                     raise
@@ -72,6 +74,11 @@ def _as_option(found: re.Match[str]) -> str:
     return f"--{'no-' * (value == 'False')}{name}{f' {text}' if text not in (None, '...') else ''}"
 
 
+def _tell(what: str, error: BaseException, *first: str) -> None:
+    said = "\n".join((*first, *getattr(error, "__notes__", ())))
+    typer.echo(as_options(f"{what}: {said}" if said else what), err=True)
+
+
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"warning: {message}", err=True)
 
@@ -82,7 +89,6 @@ app = typer.Typer(
     cls=_Commands,
     help="Differentially private linear models for tables.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

@@ -22,12 +22,13 @@ from sottovoce.cli._options import (
     with_groups,
 )
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
-from sottovoce.cli.predict import rows_of
+from sottovoce.cli._rows import RowReader, SchemaRows
+from sottovoce.cli.predict import sparse_rows
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import Evaluation
 from sottovoce.evaluation import evaluate as evaluate_model
 from sottovoce.evaluation.evaluating import evaluation_plan
-from sottovoce.exceptions import SottovoceError
+from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 
@@ -74,11 +75,22 @@ def evaluate(
     estimator, schema = load_model(model)
     facts: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "n_public": n_public, "accept_delta": accept_delta,
+        "max_rows_per_group": None if schema is None else schema.max_rows_per_unit,
     }  # fmt: skip
     evaluation_plan(estimator, 1, **{**facts, "accept_delta": delta or None})  # wrong numbers, before a table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    rows = rows_of(estimator, schema, table, reading).open(table)  # values are read after the charge
+    reader: RowReader
+    if schema is None:
+        reader = sparse_rows(estimator, table, reading)
+    elif reading.is_libsvm(table):
+        raise ParameterError(
+            f"{table}: the model reads named columns, which LIBSVM text has not. Give CSV or Parquet with the columns "
+            "of its schema."
+        )
+    else:
+        reader = SchemaRows.of(schema, reading)
+    rows = reader.open(table).rows  # values are read after the charge
     found = evaluate_model(estimator, rows, **facts, ledger=ledger, dataset=dataset, random_state=random_state)
     if out is not None:
         write_or_keep({out: found.to_json()})

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce._validation import whole_number
+import numpy as np
+
+from sottovoce._validation import number, whole_number
+from sottovoce.cli._completion import complete_column
+from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
@@ -32,11 +36,14 @@ from sottovoce.cli._options import (
     require,
     with_groups,
 )
-from sottovoce.cli._output import check_output, print_rows, write_or_keep, write_page
-from sottovoce.cli._parse import parse_bounds, parse_classes
+from sottovoce.cli._output import check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
+from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
-from sottovoce.exceptions import ParameterError
+from sottovoce.estimators.reading import UnreadTable
+from sottovoce.evaluation import Evaluation, evaluate
+from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
 from sottovoce.report import read_model_card, receipt_page
@@ -45,6 +52,8 @@ from sottovoce.tables import Schema
 __all__ = ["fit"]
 
 _FACTS = "Public facts, for LIBSVM text"
+_UNIT = "Whose rows they are"
+_HOLDOUT = "Rows set aside"
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,10 @@ class _Facts:
     """What is public about the rows of LIBSVM text; of a table with named columns the schema says it."""
 
     n_features: int | None = option("--n-features", "Number of features.", _FACTS)
-    data_norm: float | None = option(
+    data_norm: str | None = option(
         "--data-norm",
-        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own.",
+        "Bound on the Euclidean norm of a row; longer rows are shortened to it. A schema gives its own. Default "
+        "without one: auto, which releases a bound that most rows keep, with a part of the budget.",
         _FACTS,
     )
     data_bound: float | None = option(
@@ -81,11 +91,6 @@ class _Facts:
                 "a sparse model of LIBSVM text needs --data-bound B, a public bound on the absolute value of every "
                 "entry. Never compute it from the data; larger entries are clipped to it."
             ))  # fmt: skip
-        else:
-            require("--data-norm", self.data_norm, (
-                "LIBSVM text needs --data-norm R, a public bound on the Euclidean norm of a row. Never compute it from "
-                "the data; longer rows are shortened to it."
-            ))  # fmt: skip
         return SparseRows(
             n_features=n_features,
             reading=reading,
@@ -93,13 +98,106 @@ class _Facts:
             label_bounds=parse_bounds("--label-bounds", self.label_bounds),
         )
 
-    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | None]:
+    def bounds(self, model: ModelKind, reader: RowReader) -> dict[str, float | str | None]:
         """Return the bound that the model needs: what was given, else the reader's; one that is not, if given."""
-        norm, bound, sparse = self.data_norm, self.data_bound, is_sparse(model)
+        norm, bound = parse_number_or_auto("--data-norm", self.data_norm), self.data_bound
+        sparse = is_sparse(model)
         return {
             "data_norm": reader.data_norm if norm is None and not sparse else norm,
             "data_bound": reader.data_bound if bound is None and sparse else bound,
         }
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Whose rows the rows are, where one person can have several; a schema may say it too."""
+
+    unit: str | None = option(
+        "--unit",
+        "The column that says whose row it is, never a feature: people are protected, not rows.",
+        _UNIT,
+        autocompletion=complete_column,
+    )
+    max_rows_per_unit: int | None = option(
+        "--max-rows-per-unit",
+        "Public: how many rows of one person are used; of those with more, so many are drawn at random.",
+        _UNIT,
+    )
+
+    def described(self, schema: Schema, path: Path | None) -> Schema:
+        """Return the schema with the unit that was given."""
+        try:
+            schema = schema.with_unit(self.unit, self.max_rows_per_unit)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
+        if schema.unit is not None:
+            require("--max-rows-per-unit", schema.max_rows_per_unit, (
+                f"one person of unit {schema.unit!r} can have several rows. Give --max-rows-per-unit K, the public "
+                "number of rows that are used of one person, or write max_rows_per_unit = K in the schema. Never "
+                "compute it from the data."
+            ))  # fmt: skip
+        return schema
+
+
+@dataclass(frozen=True)
+class _Holdout:
+    """Which rows are never trained on."""
+
+    holdout: float | None = option(
+        "--holdout",
+        "Share of rows, or of people with --unit, to set aside by coins and never train on.",
+        _HOLDOUT,
+    )
+    holdout_out: Path | None = option(
+        "--holdout-out",
+        "Where to write the rows that were set aside, as they are. They are as private as TABLE.",
+        _HOLDOUT,
+    )
+
+    evaluate_epsilon: float | None = option(
+        "--evaluate-epsilon",
+        "Evaluate the model on the rows that were set aside, with noise, at this cost of its own; written beside the "
+        "model as NAME.evaluation.json.",
+        _HOLDOUT,
+    )
+
+    def told(self, schema: Schema | None) -> list[tuple[str, str]]:
+        """Return what to say of it: how many rows were set aside is public only where each had a coin."""
+        if self.holdout is None:
+            return []
+        rows = "people" if schema is not None and schema.unit is not None else "rows"
+        where = "" if self.holdout_out is None else f", in {self.holdout_out}"
+        return [("set aside", f"{self.holdout:g} of the {rows}, by coins{where}; never trained on")]
+
+    def evaluation(self, out: Path) -> Path | None:
+        """Return where the evaluation is written."""
+        return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
+
+    def check(self) -> None:
+        """Refuse rows that are set aside for nothing, and what needs such rows without them."""
+        options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
+        if self.holdout is None:
+            refuse_options("needs --holdout SHARE, such as 0.2", options)
+        elif self.holdout_out is None and self.evaluate_epsilon is None:
+            raise ParameterError(
+                "--holdout sets rows aside, and nothing says what for. Give --evaluate-epsilon E to evaluate the model "
+                "on them with noise, or --holdout-out FILE to keep them for `sottovoce evaluate`."
+            )
+        if self.evaluate_epsilon is not None:
+            number("--evaluate-epsilon", self.evaluate_epsilon, above=0.0)
+
+
+def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdout) -> Evaluation:
+    """Evaluate a model on the rows set aside, for people if it was trained for people."""
+    share, secret_size = float(holdout.holdout or 0.0), estimator.n_public
+    seed = estimator.random_state
+    return evaluate(
+        estimator, rows, epsilon=float(holdout.evaluate_epsilon or 0.0), ledger=estimator.ledger,
+        dataset=estimator.dataset, groups=None if rows.groups is None else rows.groups(),
+        max_rows_per_group=estimator.max_rows_per_group, adjacency=estimator.adjacency,
+        n_public=None if secret_size is None else max(1, round(share * secret_size)),
+        random_state=None if seed is None else seed ^ 1,  # not the bits of the fit once more
+    )  # fmt: skip
 
 
 @with_groups
@@ -128,24 +226,37 @@ def fit(
     ),
     dataset: str | None = option("--dataset", "Name of the data set in the ledger.", TRAINING),
     facts: _Facts,
+    unit: _Unit,
+    holdout: _Holdout,
     reading: Reading,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
+    holdout.check()
     _check_outputs(
-        {"--out": out, "--receipt": receipt, "--report": report}, inputs=(table, schema, model_card), overwrite=force
+        {
+            "--out": out,
+            "--receipt": receipt,
+            "--report": report,
+            "--holdout-out": holdout.holdout_out,
+            "--evaluate-epsilon": holdout.evaluation(out),
+        },
+        inputs=(table, schema, model_card),
+        overwrite=force,
     )
     if report is None:
         refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
     reader: RowReader
     if reading.is_libsvm(table):
-        refuse_options("is for named columns, which LIBSVM text has not", {"--schema": schema, "--target": target})
+        refuse_options("is for named columns, which LIBSVM text has not", {
+            "--schema": schema, "--target": target, "--unit": unit.unit, "--max-rows-per-unit": unit.max_rows_per_unit,
+        })  # fmt: skip
         reader = facts.rows(model, reading)
     else:
         why = "is for LIBSVM text: with named columns the schema says it"
         refuse_fields(why, facts, "n_features", "classes", "label_bounds")
-        reader = SchemaRows.of(_read_schema(schema, target, table), reading)
+        reader = SchemaRows.of(unit.described(_read_schema(schema, target, table), schema), reading)
     estimator = make_estimator(
         model,
         classes=reader.classes,
@@ -156,6 +267,7 @@ def fit(
             "accept_delta": accept_delta,
             **facts.bounds(model, reader),
             **training.parameters(),
+            "max_rows_per_group": None if reader.schema is None else reader.schema.max_rows_per_unit,
             "random_state": random_state,
             "ledger": ledger,
             "dataset": dataset,
@@ -165,14 +277,30 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    estimator.fit(reader.open(table))  # values are read after the charge
-    estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
-    write_or_keep({out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()})
+    opened = reader.open(table)
+    rows, split = opened.rows, None
+    if holdout.holdout is not None:
+        opened.text(np.zeros(rows.shape[0], dtype=bool))  # refuses columns that cannot be written, before the charge
+        split = split_by_coins(rows, holdout.holdout, random_state)
+        rows = split.training
+    with saying_what_was_charged(estimator):
+        estimator.fit(rows)  # values are read after the charge
+        estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
+        texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
+        if split is not None and holdout.holdout_out is not None:
+            texts[holdout.holdout_out] = opened.text(split.chosen())
+        write_or_keep(texts)
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:
-        print_rows(f"Model {out}", model_rows(estimator, reader.schema))
+        print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(reader.schema)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+    evaluation = holdout.evaluation(out)
+    if split is not None and evaluation is not None:
+        found = _evaluated(estimator, split.held_out, holdout)
+        write_or_keep({evaluation: found.to_json()})
+        if not quiet:
+            print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:

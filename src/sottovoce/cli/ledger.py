@@ -15,7 +15,6 @@ from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import describe
-from sottovoce.privacy.unit import ROW_UNIT
 from sottovoce.report import read_receipt
 
 __all__ = ["ledger"]
@@ -36,7 +35,7 @@ def create(
     adjacency: str = option(
         "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
     ),
-    unit: str = option("--unit", "What one neighbouring change is about, in words.", default=ROW_UNIT),
+    unit: str = option("--unit", "What a neighbouring change is about: row, person, or your words.", default="row"),
     composition: str = option(
         "--composition", "mixed takes everything; gaussian is tighter, for Gaussian releases alone.", default="mixed"
     ),
@@ -182,7 +181,7 @@ def _dataset_rows(book: Ledger, known: Dataset) -> list[tuple[str, str]]:
         ("budget", f"epsilon {known.epsilon:g} at delta {delta:g}"),
         ("spent", f"epsilon {spent:.6g}"),
         ("charges", f"{len(charges)}, of which {open_} without an end: running, failed or killed (they count)"),
-        ("neighbours", known.adjacency.statement),
+        ("neighbours", known.adjacency.statement(known.unit)),
         ("unit", known.unit),
         ("composition", known.composition),
         ("created", f"{known.created_at[:10]} by {known.created_by}"),

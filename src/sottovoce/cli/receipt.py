@@ -1,4 +1,4 @@
-"""``sottovoce receipt``: verify and sign receipts, compare two, add several up."""
+"""``sottovoce receipt``: verify and sign receipts, compare two, add several up, tell a registry."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any
 import typer
 
 from sottovoce._files import write_whole
-from sottovoce.cli._options import REQUIRED, ForceOption, argument, flag, option, refuse_options
+from sottovoce.cli._options import MODEL_CARD, REQUIRED, ForceOption, argument, flag, option, refuse_options
 from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
     diff_receipts,
     difference_page,
     make_key,
+    read_model_card,
     read_receipt,
+    registry_entry,
     sign_receipt,
     sum_receipts,
     verify_receipt,
 )
 from sottovoce.report.reading import fingerprint
+from sottovoce.report.registry import registry_text, to_fill
 
 __all__ = ["receipt"]
 
@@ -32,7 +35,7 @@ _FILE = "A receipt, a model, or the page of a receipt."
 
 @receipt.callback()
 def _group() -> None:
-    """Receipts: verify one, sign it, compare two, add several up."""
+    """Receipts: verify one, sign it, compare two, add several up, tell a registry."""
 
 
 @receipt.command()
@@ -87,6 +90,28 @@ def add(
 ) -> None:
     """Add receipts about the same people up: what all runs together promise."""
     _print("Sum", sum_receipts([read_receipt(path) for path in paths], delta=delta), as_json)
+
+
+@receipt.command()
+def registry(
+    path: Path = argument("FILE", _FILE),
+    out: Path | None = option("--out", "Write the entry to this file; without it, to the standard output."),
+    model_card: Path | None = MODEL_CARD,
+    force: ForceOption = False,
+) -> None:
+    """Draft an entry for OpenDP's public registry of deployments, in YAML.
+
+    What the receipt and your model card know is filled in. What a person has to say is marked TO FILL, and listed.
+    """
+    if out is not None:
+        check_output("--out", out, inputs=(path, model_card), overwrite=force)
+    card = None if model_card is None else read_model_card(model_card)
+    entry = registry_entry(read_receipt(path), model_card=card)
+    if out is None:
+        typer.echo(registry_text(entry), nl=False)
+    else:
+        write_page(out, registry_text(entry))
+    typer.echo("For a person to fill:\n" + "\n".join(f"  {name}" for name in to_fill(entry)), err=True)
 
 
 @receipt.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from sottovoce._files import check_writable, write_whole
+from sottovoce.cli._completion import complete_column
 from sottovoce.cli._options import TABLE, ForceOption, Reading, option, with_groups
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout, draft_schema
@@ -18,7 +19,7 @@ __all__ = ["schema"]
 def schema(
     *,
     table: Path = TABLE,
-    target: str | None = option("--target", "The column to predict."),
+    target: str | None = option("--target", "The column to predict.", autocompletion=complete_column),
     out: Path | None = option("--out", "Where to write the draft. Default: stdout."),
     reading: Reading,
     force: ForceOption = False,

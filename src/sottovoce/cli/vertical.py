@@ -43,7 +43,7 @@ from sottovoce.cli._options import (
     with_groups,
 )
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
-from sottovoce.cli._parse import parse_alpha, parse_bounds, parse_by_party, parse_classes, parse_sizes
+from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_number_or_auto, parse_sizes
 from sottovoce.cli._parties import (
     Gathered,
     GivenBounds,
@@ -396,7 +396,7 @@ def _make_estimator(
 
 def _parameters(kind: ModelKind, epsilon: float, training: _Training) -> dict[str, Any]:
     """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
-    chosen = {**vars(training), "alpha": parse_alpha("--alpha", training.alpha)}
+    chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
     if kind in _SPARSE:
         why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
         refuse_fields(why, training, "alpha", "solver", "mechanism")

@@ -1,4 +1,4 @@
-"""Which fitted steps stand before a model in its scikit-learn pipeline: its receipt has to name them.
+"""What the calling frames of scikit-learn did to the table: steps fitted before the model, and rows drawn twice.
 
 A `Pipeline` tells its last step nothing of the others, so the calling frames are asked: the `Pipeline` whose ``fit``
 runs is among them. A step *has learned* if its fit set an attribute that ends in an underscore, beyond those that count
@@ -18,8 +18,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from sottovoce._warnings import warn_of_privacy
+from sottovoce.exceptions import ParameterError
 
-__all__ = ["fitted_before", "fitted_steps", "warn_of_fitted_steps"]
+__all__ = ["fitted_before", "fitted_steps", "refuse_copies", "warn_of_fitted_steps"]
 
 _COUNTS: Final = frozenset(
     {"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_", "output_indices_"}
@@ -30,7 +31,7 @@ def fitted_steps() -> tuple[str, ...]:
     """Return the fitted steps before the one that is being fitted now, as "name (class)", the first one first."""
     found: list[str] = []
     inner = False  # whether a step before the last one is fitted: then those after it do not count
-    for frame in _frames():
+    for frame in _frames("sklearn.pipeline"):
         pipeline = frame.f_locals.get("self")
         if not isinstance(pipeline, Pipeline):
             continue
@@ -61,10 +62,24 @@ def warn_of_fitted_steps(steps: Sequence[str]) -> None:
         )
 
 
-def _frames() -> Iterator[FrameType]:
+def refuse_copies() -> None:
+    """Refuse a fit on rows that `BaggingClassifier` or `BaggingRegressor` drew with replacement.
+
+    A row is in such a table several times, and k copies cost k times what the receipt would say. Where the estimator
+    takes weights, bagging gives it all rows and their counts instead, which ``max_sample_weight`` bounds.
+    """
+    for frame in _frames("sklearn.ensemble._bagging"):
+        if getattr(frame.f_locals.get("ensemble"), "bootstrap", False):
+            raise ParameterError(
+                "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
+                "bootstrap=False, with max_samples below 1."
+            )
+
+
+def _frames(module: str) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.pipeline":
+        if frame.f_globals.get("__name__") == module:
             yield frame
         frame = frame.f_back
 

@@ -41,6 +41,7 @@ _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturba
 _ENOUGH: Final = 500.0  # mu n, and
 _ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
 _WEIGHTED: Final = "rows have weights, which no other solver takes"
+_TOGETHER: Final = "what the rows of a person add is cut together, so that several cost hardly more noise than one"
 _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
@@ -72,6 +73,13 @@ def make_plan(
             f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
             "then is), or leave both None."
         )
+    if facts.max_rows_per_group is not None and not (solver == "auto" or _KINDS[solver].takes_persons):
+        able = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_persons)
+        raise ParameterError(
+            f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
+            "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
+        )
+    _refuse_released_norm(solver, facts)
     taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
     if solver == "auto" and facts.weight_bound is not None:
         taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
@@ -111,6 +119,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
         return accelerated_solver(
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
+    if facts.neighbours.rows > 1:
+        return accelerated_solver(facts.loss, facts.n_models), _TOGETHER
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
     if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
@@ -119,7 +129,8 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             "noisy X'X shows most of what rows determine, and passes correct its errors"
         )
     jumps = math.isinf(facts.loss.smoothness)  # its slope, as the hinge's does
-    if jumps and facts.adjacency is not Adjacency.REPLACE_ONE and information < _FEW:
+    can_perturb = facts.adjacency is not Adjacency.REPLACE_ONE and facts.max_rows_per_group is None
+    if jumps and can_perturb and information < _FEW:
         return "objective", (
             f"hinge loss and mu n = {information:.0f} below {_FEW:g} (mu of Gaussian DP for one model): objective "
             "perturbation is more accurate there"
@@ -135,6 +146,15 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
             f"{enough:.0f}: as accurate as any in some ten passes"
         )
     return "scd", "the most accurate for this loss, number of rows and budget"
+
+
+def _refuse_released_norm(solver: str, facts: TrainingFacts) -> None:
+    if facts.norm_release is not None and solver != "auto" and not _KINDS[solver].takes_released_norm:
+        others = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_released_norm)
+        raise ParameterError(
+            f"data_norm must be a number for solver={solver!r}, which reproduces an algorithm that releases no bound "
+            f"on the rows; got 'auto'. Give a public bound, or use one of {others}, or solver='auto'."
+        )
 
 
 def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:

@@ -23,16 +23,26 @@ from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
+from sottovoce.privacy.unit import ROW_UNIT, is_of_persons
 from sottovoce.randomness import Streams
 
-__all__ = ["NOT_COVERED", "PlanT", "PrivateEstimator", "Run"]
+__all__ = ["PlanT", "PrivateEstimator", "Run", "not_covered"]
 
-NOT_COVERED: Final = (
+_OF_ROWS: Final = "rows of the same person beyond one: k rows cost k times epsilon, and more of delta"
+_OF_PERSONS: Final = "one person under several names in groups: m names cost m times epsilon, and more of delta"
+_NOT_COVERED: Final = (
     "timing, memory and other side channels of the machine that trains, and whether the fit failed",
-    "rows of the same person beyond one: k rows cost k times epsilon, and more of delta",
     "choosing parameters or data by looking at earlier results: each fit on the same people adds up",
     "how exactly floating-point Gaussians follow their law, where any are drawn",
 )
+
+
+def not_covered(unit: str) -> tuple[str, ...]:
+    """Return what no receipt of a fit covers, where the unit is the one in words."""
+    first, *rest = _NOT_COVERED
+    return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
+
+
 PlanT = TypeVar("PlanT", Plan, SearchPlan)
 
 
@@ -139,10 +149,14 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         check_public_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-            plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},
+            unit=self.unit(), plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},
         ) as charge:  # fmt: skip
             charge.looking()
             yield Run(streams, charge, plan_for)
+
+    def unit(self) -> str:
+        """Return whom the guarantee speaks of, in words."""
+        return ROW_UNIT
 
     def _charged_as(self) -> dict[str, object]:
         """Return what the ledger is told beside the plan."""

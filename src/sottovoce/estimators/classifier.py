@@ -7,17 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.plain import one_vs_rest, plain_classifier
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss
 
-__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier"]
+__all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier", "are_places"]
 
 # Names in receipts: the scores of such a model are logarithms of odds of all classes together.
 JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
@@ -31,7 +35,9 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         "list or None",
         default=None,
         text="""Public list of the classes. A label outside it is an error; a class that is absent from the data is
-        fine. None reads the list from y, with a warning, and the receipt says so.""",
+        fine. None reads the list from y, with a warning, and the receipt says so. Where the list has texts and y is
+        of an integer type, labels are places in the sorted list, as ensembles of scikit-learn write them; ``classes_``
+        and predictions are then places too.""",
     )
 
     coef_: Vector = attribute("ndarray of shape (1, n_features) or (n_classes, n_features)")
@@ -67,17 +73,20 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         check_classification_targets(y)
         known = self.public_classes()
         if known is not None:
-            _refuse_unknown(y, known)
+            names = known
+            if names.dtype.kind == "U" and y.dtype.kind in "iu":  # the type alone decides, no label does
+                known = np.arange(len(names))
+            _refuse_unknown(y, known, names)
         else:
             known = np.unique(y)
             if len(known) < 2:
                 raise DataError(
-                    f"y has one class only ({known[0]!r}): a classifier needs two. If the other class exists and is "
-                    "absent by chance, state the public list: classes=[...]."
+                    f"y has one class only ({known.tolist()[0]!r}): a classifier needs two. If the other class exists "
+                    "and is absent by chance, state the public list: classes=[...]."
                 )
             if self.epsilon != math.inf:
                 warn_of_privacy(
-                    f"classes were read from y ({list(known)!r}) and are taken to be public knowledge; the receipt "
+                    f"classes were read from y ({known.tolist()!r}) and are taken to be public knowledge; the receipt "
                     "says so. Give classes=[...] to state them."
                 )
         self.classes_ = known
@@ -93,7 +102,14 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the list of classes."""
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
-        return (f"the list of classes, {origin}: {', '.join(str(name) for name in self.classes_)}",)
+        names = self.class_names()
+        places = f" (labels came as places in it, 0 to {len(names) - 1})" if are_places(self.classes_, names) else ""
+        return (f"the list of classes, {origin}: {', '.join(str(name) for name in names)}{places}",)
+
+    def class_names(self) -> NDArray[Any]:
+        """Return the classes as the public list writes them, also where labels were places in it."""
+        given = self.public_classes()
+        return self.classes_ if given is None else given
 
     def shared_budget(self, solver: str) -> tuple[str, ...]:
         """Return what a receipt says of how the models of more than two classes share the budget."""
@@ -140,10 +156,37 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         predicted: NDArray[Any] = self.classes_[winners]
         return predicted
 
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
+
+        `LinearSVC` for `DPLinearSVC`. A logistic model is a `LogisticRegression`, or a `OneVsRestClassifier` of these
+        where more than two classes were trained one-vs-rest.
+
+        Returns
+        -------
+        sklearn.base.ClassifierMixin
+            Fitted: ``predict``, ``decision_function`` and ``predict_proba`` are those of this model up to rounding,
+            ``classes_`` and ``feature_names_in_`` are kept.
+
+        Notes
+        -----
+        This is post-processing and costs no budget. **It holds no receipt**: keep `guarantee_` beside it
+        (``docs/guide/way_out.md``). Its parameters are scikit-learn's defaults and say nothing of this training; its
+        ``fit`` trains without privacy.
+        """
+        check_is_fitted(self)
+        return plain_classifier(LinearSVC, self)
+
 
 @estimator
 class LogisticClassifier(DPLinearClassifier):
     """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
+
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn; see `DPLinearClassifier.to_sklearn`."""
+        check_is_fitted(self)
+        jointly = len(self.classes_) == 2 or self.guarantee_.parameters["solver"] in JOINT_SOLVERS
+        return (plain_classifier if jointly else one_vs_rest)(LogisticRegression, self)
 
     def _make_loss(self) -> Loss:
         return Logistic()
@@ -194,10 +237,19 @@ def _n_models(classes: Any) -> int:
     return len(classes) if len(classes) > 2 else 1
 
 
-def _refuse_unknown(y: NDArray[Any], known: NDArray[Any]) -> None:
+def are_places(classes: NDArray[Any], names: NDArray[Any]) -> bool:
+    """Return whether ``classes`` are the places of classes whose names are texts."""
+    return names.dtype.kind == "U" and classes.dtype.kind in "iu" and list(classes) == list(range(len(names)))
+
+
+def _refuse_unknown(y: NDArray[Any], known: NDArray[Any], names: NDArray[Any]) -> None:
     bad = np.flatnonzero(~np.isin(y, known))
     if bad.size:
+        whole = y.dtype.kind in "iu" and names.dtype.kind in "iu"
+        hint = " Ensembles of scikit-learn number labels 0, 1, ...: give their members such classes." if whole else ""
+        a_place = "" if known is names else "a place (from 0) "
         raise DataError(
-            f"y holds the label {y[bad[0]]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not in classes="
-            f"{list(known)!r}. Add it to the public list, or drop or relabel those rows before fit."
+            f"y holds the label {y[bad[:1]].tolist()[0]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not "
+            f"{a_place}in classes={names.tolist()!r}. Add it to the public list, or drop or relabel those rows before "
+            f"fit.{hint}"
         )

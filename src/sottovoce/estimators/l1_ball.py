@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -11,12 +12,14 @@ from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows, make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
+from sottovoce.randomness import Streams
 
 __all__ = ["DPBallEstimator"]
 
@@ -93,8 +96,17 @@ class DPBallEstimator(DPLinearEstimator):
     def _penalty(self, plan: Plan) -> dict[str, object]:
         return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
 
-    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
-        return make_bounded_rows(X, data_bound=self._entry(), constant=plan.intercept, names=names, team=threads)
+    def _scaled_rows(
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
+    ) -> tuple[Rows, ReleasedNorm | None]:
+        entry = self._entry()
+        return make_bounded_rows(X, data_bound=entry, constant=plan.intercept, names=names, team=threads), None
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -20,21 +22,32 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators._pipelines import fitted_before, refuse_copies
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator, Run
-from sottovoce.estimators.reading import check_columns, products, read_rows, refuse_copy_of_map
+from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
+from sottovoce.estimators.reading import (
+    UnreadTable,
+    check_columns,
+    numbers,
+    products,
+    read_rows,
+    refuse_copy_of_map,
+    refuse_shape,
+    refuse_unsorted,
+)
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import ROW_UNIT
+from sottovoce.privacy.unit import checked_max_rows, unit_of
+from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPLinearEstimator"]
 
@@ -55,6 +68,13 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         "int or None",
         default=None,
         text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
+    )
+    max_rows_per_group: int | None = parameter(
+        "int or None",
+        default=None,
+        text="""Public number of rows that are used of one person, needed where `fit` is given ``groups``: the guarantee
+        is then for a person with all their rows. Of those who have more, so many are drawn at random. Small is less
+        noise, large uses more of the rows.""",
     )
     max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
     tol: float = parameter(
@@ -114,7 +134,25 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return what the receipt says of the penalty or constraint."""
 
     @abstractmethod
-    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows: ...
+    def _scaled_rows(
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
+    ) -> tuple[Rows, ReleasedNorm | None]:
+        """Return the rows cut to their bound, and this one where it was not public: that of the ``used`` rows."""
+
+    def _releases_norm(self) -> bool:
+        """Return whether there is no public bound on the norm of a row."""
+        return False
+
+    def _public_bound(self) -> tuple[str, ...]:
+        """Return what a receipt says of the public bound on the rows."""
+        name, beyond = self._bound
+        return (f"{name} = {encode(getattr(self, name))} ({beyond})",)
 
     @abstractmethod
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
@@ -146,6 +184,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             adjacency=adjacency,
             label_bound=self._label_bound(),
             weight_bound=self._weight_bound(),
+            max_rows_per_group=self.max_rows_per_group,
+            releases_norm=self._releases_norm(),
         )
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
@@ -170,8 +210,12 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "the memory map that it returns serves every solver."
             )
 
+    def unit(self) -> str:
+        """Return whom the guarantee speaks of, in words: one row, or one person."""
+        return unit_of(self.max_rows_per_group)
+
     @whole_fit
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
@@ -182,6 +226,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
             ParquetTable that names its target.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
         Returns
         -------
@@ -194,28 +241,77 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         DataError
             Before any noise is drawn: NaN or infinity in X or y, a label outside ``classes``, one class only.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, groups=groups)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        self._check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
+        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
+        if sample_weight is None and groups is None and not without_noise:
+            refuse_copies()
         with self.running(X, y) as run:
+            own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)
+            groups = own() if own is not None else groups
+            persons = None if groups is None else person_codes(groups, X.shape[0])
             labels = self.read_labels(y)
             row_weights = self._row_weights(labels, sample_weight)
             plan = run.plan_for(X.shape[0], X.shape[1], self.planned_models())
             self._check_table(X, plan)
-            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, plan, run)
+            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, persons, plan, run)
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
-    def _train(self, X: Any, targets: list[Vector], row_weights: Vector | None, plan: Plan, run: Run[Plan]) -> Solution:
+    def _check_groups(self, X: Any, groups: Any) -> None:
+        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
+        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
+        if not given and self.max_rows_per_group is None:
+            return
+        if self.max_rows_per_group is None:
+            raise ParameterError(
+                "max_rows_per_group is missing: with groups, noise is made for a person with the most rows that are "
+                "used of one. Give that public number; of those who have more, so many are drawn at random."
+            )
+        checked_max_rows(self.max_rows_per_group)
+        if not given:
+            raise ParameterError(
+                f"groups is missing: max_rows_per_group={self.max_rows_per_group!r} asks for a guarantee for persons. "
+                "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
+                "one row."
+            )
+        refuse_unsorted(X)
+        if groups is not None:
+            refuse_shape("groups", X, groups)
+
+    def _train(
+        self,
+        X: Any,
+        targets: list[Vector],
+        row_weights: Vector | None,
+        persons: NDArray[np.int64] | None,
+        plan: Plan,
+        run: Run[Plan],
+    ) -> Solution:
         steps = run.begin(plan)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
-            rows = self._scaled_rows(X, plan, names, threads)
-            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights)
+            plan.settle()  # refuses what no noise can meet
+            plan.check_size(X.shape[0])
+            places, starts = None, None
+            if persons is not None:
+                assert plan.max_rows_per_group is not None
+                coins = run.streams.generator(Purpose.PERSONS)
+                places, starts = rows_by_person(persons, plan.max_rows_per_group, coins)
+                if not (len(places) or plan.is_private):
+                    raise DataError("groups names nobody, so no row is left to train on.")
+            # all rows are looked at, whichever were drawn: no refusal depends on the coins
+            rows, norm = self._scaled_rows(X, plan, names, threads, run.streams, places)
+            if places is not None:
+                rows, targets = rows.at(places), [y[places] for y in targets]
+                row_weights = None if row_weights is None else row_weights[places]
+            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights, starts, norm)
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps
@@ -234,24 +330,25 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
         ones before the model in its pipeline.
         """
-        private, (bound, beyond) = math.isfinite(plan.epsilon), self._bound
+        private = math.isfinite(plan.epsilon)
         return make_receipt(
             epsilon=plan.promised_epsilon,
             delta=plan.delta,
             adjacency=plan.adjacency,
-            unit=ROW_UNIT,
+            unit=self.unit(),
             mechanism=plan.mechanism,
             releases=plan.releases,
             event=solution.event,
             assumptions=(
                 self.public_sizes(plan.n_samples, plan.n_features),
-                f"{bound} = {encode(getattr(self, bound))} ({beyond})",
+                *self._public_bound(),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
+                *self._group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,
             ),
-            not_covered=(*fitted_before(steps), *NOT_COVERED) if private else (),
+            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if private else (),
             parameters={
                 "estimator": type(self).__name__,
                 "solver": plan.solver,
@@ -259,6 +356,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "loss": plan.loss.name,
                 **self._penalty(plan),
                 "models": plan.n_models,
+                **plan.norm_details(),
                 **plan.details(),
                 **solution.chosen,
                 "n_samples": plan.n_samples,
@@ -271,6 +369,20 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             private=private,
             proof=plan.proof,
             charge=charge,
+        )
+
+    @abstractmethod
+    def to_sklearn(self) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn."""
+
+    def _group_assumptions(self) -> tuple[str, ...]:
+        most = self.max_rows_per_group
+        if most is None:
+            return ()
+        return (
+            f"max_rows_per_group = {most} (of persons with more rows so many were drawn at random; rows without a "
+            "person were left out)",
+            "groups: rows of one person have one name there, and no two persons share one",
         )
 
     def public_sizes(self, n_samples: int, n_features: int) -> str:
@@ -290,6 +402,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                     scores[place] = products(block, weights)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -11,12 +14,15 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
+from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import Rows, make_rows
+from sottovoce.central.rows import Rows, make_rows, row_norms
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.weights import checked_sample_weights, largest_weight, refuse_shape, without_negligible
+from sottovoce.estimators.reading import refuse_shape
+from sottovoce.estimators.weights import checked_sample_weights, largest_weight, without_negligible
 from sottovoce.exceptions import ParameterError
+from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
 
@@ -40,11 +46,13 @@ def options_text(own: str) -> str:
 class DPPenalisedEstimator(DPLinearEstimator):
     """Base of the estimators with an L2 penalty."""
 
-    data_norm: float | None = parameter(
-        "float, in [1e-50, 1e50]",
-        default=None,
+    data_norm: float | str | None = parameter(
+        'float in [1e-50, 1e50] or "auto"',
+        default="auto",
         text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
-        training.""",
+        training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2: give a number
+        where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
+        ``docs/guide/data_norm.md``.""",
     )
     alpha: float | str = parameter(
         'float in [1e-50, 1e50] or "auto"',
@@ -72,6 +80,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
     solver: str = parameter("str", default="auto", text=solver_text(""))
     solver_options: Any = parameter("dict or None", default=None, text=options_text(""))
 
+    data_norm_: float = attribute("float", "The bound that rows were shortened to: the public one, or a released one.")
     n_iter_: int = attribute(
         text="Passes over the data of each model; follows from public facts and noisy releases only."
     )
@@ -79,7 +88,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
     _bound: ClassVar = ("data_norm", "longer rows were shortened to it")
 
     @whole_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train on X and y.
 
         Parameters
@@ -92,6 +101,9 @@ class DPPenalisedEstimator(DPLinearEstimator):
         sample_weight : array of shape (n_samples,) or None, default None
             Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
             for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
 
         Returns
         -------
@@ -108,11 +120,11 @@ class DPPenalisedEstimator(DPLinearEstimator):
         if sample_weight is not None:
             if self.max_sample_weight is None:
                 raise ParameterError(
-                    "max_sample_weight is missing: with sample_weight, noise is made for the heaviest row that there "
-                    "can be. Give a public bound; larger weights are clipped to it."
+                    "max_sample_weight is missing: with sample_weight (which bagging gives, too), noise is made for "
+                    "the heaviest row that there can be. Give a public bound; larger weights are clipped to it."
                 )
-            refuse_shape(X, sample_weight)
-        return self._fit(X, y, sample_weight)
+            refuse_shape("sample_weight", X, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     def _class_weights(self) -> Mapping[Any, float] | None:
         """Return the public weights by class, checked."""
@@ -151,15 +163,22 @@ class DPPenalisedEstimator(DPLinearEstimator):
             f"of weight 1 adds the noise is about {most:g} times what it is without weights",
         )
 
-    def _norm(self) -> float:
+    def _releases_norm(self) -> bool:
+        return isinstance(self.data_norm, str) and self.data_norm == "auto"
+
+    def _public_bound(self) -> tuple[str, ...]:
+        return () if self._releases_norm() else super()._public_bound()
+
+    def _given_norm(self) -> float:
         return magnitude(
             "data_norm", self.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
-            "are shortened to it.",
+            "are shortened to it. Or give 'auto', which releases a bound with noise.",
         )  # fmt: skip
 
     def _alpha_and_constant(self, n_samples: int, *, private: bool) -> tuple[float, float]:
-        self._norm()
+        if not self._releases_norm():
+            self._given_norm()
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if self._has_auto_alpha else magnitude("alpha", self.alpha, remedy=remedy)
@@ -184,8 +203,25 @@ class DPPenalisedEstimator(DPLinearEstimator):
             **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
-    def _scaled_rows(self, X: Any, plan: Plan, names: list[str] | None, threads: Team) -> Rows:
-        return make_rows(X, data_norm=self._norm(), constant=plan.intercept, names=names, team=threads)
+    def _scaled_rows(
+        self,
+        X: Any,
+        plan: Plan,
+        names: list[str] | None,
+        threads: Team,
+        streams: Streams,
+        used: NDArray[np.int64] | None,
+    ) -> tuple[Rows, ReleasedNorm | None]:
+        norms, found = row_norms(X, names, threads), None
+        if self._releases_norm():
+            found = plan.facts.release_norm(
+                norms if used is None else norms[used], lambda: streams.generator(Purpose.NOISE)
+            )
+        self.data_norm_ = self._given_norm() if found is None else found.value
+        rows = make_rows(
+            X, data_norm=self.data_norm_, constant=plan.intercept, names=names, team=threads, norms=norms
+        )  # fmt: skip
+        return rows, found
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        return RowUnit(self._norm(), plan.intercept).to_user(weights)
+        return RowUnit(self.data_norm_, plan.intercept).to_user(weights)

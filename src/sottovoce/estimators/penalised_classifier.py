@@ -29,14 +29,14 @@ class DPPenalisedClassifier(DPPenalisedEstimator, DPLinearClassifier):
         return checked_class_weights(self.class_weight, self.public_classes())
 
     def _shares_of_classes(self, labels: Any) -> Vector | None:
-        weights = checked_class_weights(self.class_weight, self.classes_)
+        weights = checked_class_weights(self.class_weight, self.class_names())
         if weights is None:
             return None
         each = np.array(list(weights.values()))
         return np.asarray((each / each.max())[np.searchsorted(self.classes_, labels)])
 
     def _weight_assumptions(self) -> tuple[str, ...]:
-        weights = checked_class_weights(self.class_weight, self.classes_)
+        weights = checked_class_weights(self.class_weight, self.class_names())
         if weights is None:
             return super()._weight_assumptions()
         listed = ", ".join(f"{name}: {weight!r}" for name, weight in weights.items())

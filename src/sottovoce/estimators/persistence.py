@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._files import write_whole
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
+from sottovoce._validation import magnitude
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.lasso import DPLasso
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.linear_svc import DPLinearSVC
 from sottovoce.estimators.logistic_regression import DPLogisticRegression
+from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.sparse_logistic_regression import DPSparseLogisticRegression
 from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
@@ -209,6 +211,9 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
             wanted = (n_features + bool(estimator.fit_intercept),)
             estimator.least_squares_ = _array(fitted, "least_squares_", wanted)
             estimator.standard_errors_ = _array(fitted, "standard_errors_", wanted)
+    if isinstance(estimator, DPPenalisedEstimator):
+        found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
+        estimator.data_norm_ = magnitude("data_norm_", decode(found))
     estimator.n_features_in_ = n_features
     estimator.n_iter_ = int(fitted["n_iter_"])
     if "feature_names_in_" in fitted:

@@ -26,10 +26,13 @@ __all__ = [
     "UnreadTable",
     "check_columns",
     "check_public_sizes",
+    "numbers",
     "products",
     "public_size",
     "read_rows",
     "refuse_copy_of_map",
+    "refuse_shape",
+    "refuse_unsorted",
 ]
 
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
@@ -47,10 +50,13 @@ class UnreadTable:
         Public numbers of rows and of columns.
     read : callable
         Returns X and y.
+    groups : callable or None
+        Called after ``read``; returns the person of each row. None where the unit is a row.
     """
 
     shape: tuple[int, int]
     read: Callable[[], tuple[Any, Any]]
+    groups: Callable[[], Any] | None = None
 
 
 def public_size(X: Any) -> tuple[int, int]:
@@ -72,6 +78,23 @@ def check_public_sizes(X: Any, y: Any) -> None:
     check_consistent_length(X, y)
 
 
+def refuse_shape(name: str, X: Any, values: Any) -> None:
+    """Refuse, before anything is charged or read, one value a row that does not fit the number of rows."""
+    shape = getattr(values, "shape", ())
+    if len(shape) > 1:
+        raise ParameterError(f"{name} must hold one value for each row of X; got the shape {tuple(shape)}.")
+    check_consistent_length(X, values)
+
+
+def refuse_unsorted(X: Any) -> None:
+    """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
+    if isinstance(X, StreamedTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
+        raise ParameterError(
+            "groups need all rows of a person together, which a table on disk does not offer. Give a table in memory, "
+            "or sum up each person's rows to one row before."
+        )
+
+
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is.
 
@@ -91,10 +114,36 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     refuse_masked("y", y)
     if y is None:
         validate_data(estimator, X, y, **checks)  # says that y is missing
-    X = validate_data(estimator, X, **checks)
+    X = numbers(estimator, X, **checks)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return (_canonical(X) if sp.issparse(X) else X), y
+
+
+def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    try:
+        return validate_data(estimator, X, **checks)
+    except (TypeError, ValueError) as error:
+        suspects = _columns_without_numbers(X)
+        if not suspects:
+            raise
+        raise DataError(
+            f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
+            f"(given categories, not counted ones), or leave them out. ({error})"
+        ) from error
+
+
+def _columns_without_numbers(X: Any) -> list[str]:
+    """Return names and types of a data frame's columns that are no numbers, from pandas or polars."""
+    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())
+    return [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
+
+
+def _is_number(kind: Any) -> bool:
+    if hasattr(kind, "is_numeric"):  # polars
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return bool(pd.api.types.is_numeric_dtype(kind))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

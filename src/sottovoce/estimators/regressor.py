@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
-from sottovoce._validation import bounds
+from sottovoce._validation import bounds, truth
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.plain import clipped_regression, linear_regression
 from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss, Squared
 
@@ -90,3 +92,28 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         ndarray of shape (n_samples,)
         """
         return np.clip(self._scores(X)[:, 0], *self.label_range())
+
+    def to_sklearn(self, *, clip_predictions: bool = True) -> Any:
+        """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
+
+        Parameters
+        ----------
+        clip_predictions : bool, default True
+            True gives a `TransformedTargetRegressor` that cuts predictions to ``label_bounds``, as `predict` does.
+            False gives a `LinearRegression`, whose predictions are those before the cut: what ONNX and most other
+            formats can hold.
+
+        Returns
+        -------
+        sklearn.base.RegressorMixin
+            Fitted: ``predict`` is that of this model up to rounding, ``feature_names_in_`` is kept.
+
+        Notes
+        -----
+        This is post-processing and costs no budget. **It holds no receipt**: keep `guarantee_` beside it
+        (``docs/guide/way_out.md``). Its parameters are scikit-learn's defaults and say nothing of this training; its
+        ``fit`` trains without privacy.
+        """
+        check_is_fitted(self)
+        truth("clip_predictions", clip_predictions)
+        return clipped_regression(self, *self.label_range()) if clip_predictions else linear_regression(self)

@@ -141,11 +141,16 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         Raises
         ------
         ParameterError
-            If the model was trained by another solver than ``"adassp"``; under add-remove adjacency (n is secret) also
-            without an intercept or with clipped labels; or if ``level`` is out of range.
+            If the model was trained for persons, or by another solver than ``"adassp"``; under add-remove adjacency (n
+            is secret) also without an intercept or with clipped labels; or if ``level`` is out of range.
         """
         check_is_fitted(self)
         level = number("level", level, above=0.0, below=1.0)
+        if self.max_rows_per_group is not None:
+            raise ParameterError(
+                "confidence intervals are for independent rows, and those of one person are not independent; this "
+                f"model has max_rows_per_group={self.max_rows_per_group!r}."
+            )
         if self.least_squares_ is None or self.standard_errors_ is None:
             raise ParameterError(
                 "confidence intervals need the released second moments and the number of rows; this model has solver "

@@ -15,7 +15,8 @@ __all__ = ["LEFT_OUT", "arguments_of", "decode_classes", "encode_classes", "fitt
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
-_LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight")  # receipts without weights stay what they were
+# receipts without weights and persons stay what they were
+_LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight", "max_rows_per_group")
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 
@@ -37,6 +38,8 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
         "coef_": encode(estimator.coef_),
         "intercept_": encode(estimator.intercept_),
     }
+    if getattr(estimator, "data_norm", None) == "auto":  # else it is a parameter
+        fitted["data_norm_"] = encode(estimator.data_norm_)
     if getattr(estimator, "standard_errors_", None) is not None:
         fitted["least_squares_"] = encode(estimator.least_squares_)
         fitted["standard_errors_"] = encode(estimator.standard_errors_)

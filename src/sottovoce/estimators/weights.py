@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number, refuse_masked
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["checked_class_weights", "checked_sample_weights", "largest_weight", "refuse_shape"]
+__all__ = ["checked_class_weights", "checked_sample_weights", "largest_weight"]
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
@@ -96,14 +95,6 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
 def without_negligible(shares: Vector) -> Vector:
     """Return the shares of the largest weight with those that are next to nothing made 0."""
     return np.where(shares < _NEGLIGIBLE, 0.0, shares)
-
-
-def refuse_shape(X: Any, sample_weight: Any) -> None:
-    """Refuse, before anything is charged or read, weights that do not fit the number of rows."""
-    shape = getattr(sample_weight, "shape", ())
-    if len(shape) > 1:
-        raise ParameterError(f"sample_weight must hold one number for each row of X; got the shape {tuple(shape)}.")
-    check_consistent_length(X, sample_weight)
 
 
 def _checked_bound(given: object) -> float:

@@ -4,8 +4,8 @@ The body of each kind of entry:
 
 * ``ledger`` (the first one): ``format``, ``version``, ``ledger`` (a random name);
 * ``create``: ``dataset``, ``epsilon``, ``delta``, ``adjacency``, ``unit``, ``composition``, ``allow_nonprivate``;
-* ``reserve``: ``dataset``, ``charge`` (a random name), ``event``, ``delta``, ``adjacency``, ``seeded``, ``plan``, and
-  ``receipt`` (a fingerprint) if it was imported;
+* ``reserve``: ``dataset``, ``charge`` (a random name), ``event``, ``delta``, ``adjacency``, ``seeded``, ``plan``,
+  ``receipt`` (a fingerprint) if it was imported, and ``unit`` (in words) if that is a person;
 * ``commit``: ``dataset``, ``charge``, ``event``; ``cancel``: ``dataset``, ``charge``, ``reason``, and ``by_hand``
   (true) if it was not the run itself that gave the charge back.
 
@@ -31,6 +31,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
+from sottovoce.privacy.unit import is_of_persons
 
 __all__ = ["FORMAT", "VERSION", "Book", "ChargeRecord", "Dataset"]
 
@@ -234,6 +235,31 @@ class Book:
                 f"dataset {dataset!r} exists already, with epsilon={known.epsilon!r} and delta={known.delta!r}: a "
                 "budget is never changed. Choose another name for other people."
             )
+
+    def check_unit(self, dataset: str, unit: str) -> None:
+        """Refuse a charge for rows where the budget is for persons, and the other way round.
+
+        An epsilon for one row is none for a person with several, and one for persons says less of rows than it could:
+        budgets of both kinds cannot be added up. A unit in somebody's own words takes charges for rows, as ever.
+
+        Raises
+        ------
+        LedgerError
+        """
+        known = self.account(dataset).dataset
+        if is_of_persons(unit) == is_of_persons(known.unit):
+            return
+        if is_of_persons(unit):
+            raise LedgerError(
+                f"dataset {dataset!r} has a budget for {known.unit!r}, and this run is for persons "
+                "(max_rows_per_group). Nothing was charged. Create a data set for persons: Ledger.create(..., "
+                "unit='person'), or sottovoce ledger create --unit person."
+            )
+        raise LedgerError(
+            f"dataset {dataset!r} has a budget for {known.unit!r}, and this run is for single rows: its epsilon says "
+            "too little of a person with several. Nothing was charged. Fit with groups=... and max_rows_per_group=..., "
+            "which is 1 where each person has one row."
+        )
 
     def check_fits(self, dataset: str, event: Event, made_for: Adjacency, delta: float) -> None:
         """Refuse a charge that does not fit.

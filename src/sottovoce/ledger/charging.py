@@ -15,6 +15,7 @@ from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityEr
 from sottovoce.ledger.ledger import Charge, Ledger
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
+from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["OpenCharge", "charging", "is_charged"]
 
@@ -115,6 +116,7 @@ def charging(
     adjacency: Adjacency,
     seeded: bool,
     plan: Mapping[str, object],
+    unit: str = ROW_UNIT,
 ) -> Iterator[OpenCharge]:
     """Hold a reservation while a fit runs.
 
@@ -122,7 +124,7 @@ def charging(
     ----------
     ledger : str, Ledger or None
     dataset : str or None
-    event, delta, adjacency, seeded, plan
+    event, delta, adjacency, seeded, plan, unit
         As for `Ledger.reserve`.
 
     Yields
@@ -136,7 +138,7 @@ def charging(
         return
     assert ledger is not None and dataset is not None
     book = Ledger(ledger) if isinstance(ledger, str) else ledger
-    charge = book.reserve(dataset, event, delta=delta, adjacency=adjacency, seeded=seeded, plan=plan)
+    charge = book.reserve(dataset, event, delta=delta, adjacency=adjacency, seeded=seeded, plan=plan, unit=unit)
     held = OpenCharge(book, charge, event)
     try:
         yield held

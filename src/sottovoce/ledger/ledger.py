@@ -30,13 +30,14 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.unit import ROW_UNIT
+from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, is_of_persons
 
 __all__ = ["Charge", "Ledger"]
 
 _CODE: Final = f"sottovoce {version('sottovoce')}"
 _LONGEST_NAME: Final = 200
 _Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say
+_UNITS: Final = {"row": ROW_UNIT, "person": PERSON_UNIT}
 _TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
 
 
@@ -127,7 +128,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         adjacency: str = "zero-out",
-        unit: str = ROW_UNIT,
+        unit: str = "row",
         composition: str = "mixed",
         allow_nonprivate: bool = False,
     ) -> Dataset:
@@ -142,7 +143,8 @@ class Ledger:
         adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
             Fits must be made for the same; Gaussian ones for the first two are converted for the third.
         unit : str
-            What one neighbouring change is about, in words.
+            What one neighbouring change is about: ``"row"``, or ``"person"`` for fits with ``max_rows_per_group``,
+            whatever that is; or your own words for what a row is.
         composition : {"mixed", "gaussian", "renyi", "basic"}, default "mixed"
             How charges add up. ``"gaussian"`` is the tightest, for Gaussian releases alone (the default solver of
             ridge, logistic regression and SVM); ``"mixed"`` takes everything. See ``docs/guide/ledger.md``.
@@ -167,7 +169,7 @@ class Ledger:
             "epsilon": rule.epsilon,
             "delta": rule.delta,
             "adjacency": Adjacency.parse(adjacency).value,
-            "unit": filled_text("unit", unit),
+            "unit": _UNITS.get(unit, filled_text("unit", unit)),
             "composition": rule.composition,
             "allow_nonprivate": truth("allow_nonprivate", allow_nonprivate),
         }
@@ -190,6 +192,7 @@ class Ledger:
         adjacency: str | Adjacency,
         seeded: bool = False,
         plan: Mapping[str, object] | None = None,
+        unit: str = ROW_UNIT,
     ) -> Charge:
         """Charge what a run will cost at most, before it looks at the data.
 
@@ -206,6 +209,8 @@ class Ledger:
             The noise comes from a given seed: recorded, and marked as not private.
         plan : dict or None
             Public facts of the run, for the record; they must not depend on the data.
+        unit : str
+            Whom the event protects, in the words of its receipt.
 
         Returns
         -------
@@ -220,15 +225,19 @@ class Ledger:
         AccountingError
             If the event was made for an adjacency that does not fit.
         LedgerError
-            If the data set or the ledger is not there.
+            If the data set or the ledger is not there, or its budget is for rows and the event for persons, or the
+            other way round.
         """
         if not isinstance(event, Event):
             raise ParameterError(f"event must be an Event; got {event!r}.")
         delta = number("delta", delta, at_least=0.0, below=1.0)
         made_for = Adjacency.parse(adjacency)
         body = _reservation(dataset, event, delta, made_for, truth("seeded", seeded), plan or {})
+        if is_of_persons(filled_text("unit", unit)):
+            body["unit"] = unit
 
         def bodies(book: Book) -> _Bodies:
+            book.check_unit(dataset, unit)
             book.check_fits(dataset, event, made_for, delta)
             return [("reserve", body)]
 
@@ -286,7 +295,8 @@ class Ledger:
 
         def bodies(book: Book) -> _Bodies:
             known = book.account(dataset).dataset
-            if not same_unit and known.unit != guarantee.unit:
+            persons = is_of_persons(known.unit) and is_of_persons(guarantee.unit)
+            if not (same_unit or persons or known.unit == guarantee.unit):
                 raise LedgerError(
                     f"the receipt is about {guarantee.unit!r}, the budget of dataset {dataset!r} about {known.unit!r}. "
                     "If both are the same in other words, say so: same_unit=True."

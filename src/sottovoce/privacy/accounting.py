@@ -83,6 +83,7 @@ from sottovoce.privacy.profiles.response import (
 from sottovoce.privacy.trials import TrialCount
 
 __all__ = [
+    "MOST_NOISE",
     "MOST_SAMPLED_STEPS",
     "Accountant",
     "BoundedRangeAccountant",
@@ -110,7 +111,7 @@ _Kind = TypeVar("_Kind", bound=Event)
 _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _MOST_RELEASES: Final = 2**53  # more cannot be told apart in double precision
-_MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
+MOST_NOISE: Final = 1e12  # the square of more overflows or is lost against 1; less noise is the safe side
 _MOST_SHIFT: Final = 1e5  # mu^2 of a composition; epsilon is then about 5e4: not worth the memory, so infinite
 MOST_SAMPLED_STEPS: Final = 2_000_000  # sampled steps on a grid: time and memory grow with their number
 _ON_A_GRID: Final = (PoissonSampledEvent, ObjectivePerturbationEvent, RandomizedResponseEvent)
@@ -369,7 +370,7 @@ class PLDAccountant(Accountant):
         shift = _shift_squared(counts)
         coarse = 1e-6 * shift
         widths = [
-            max(0.02 / min(basic.noise_multiplier, _MOST_NOISE), 1e-4 * math.log1p(basic.curvature_ratio))
+            max(0.02 / min(basic.noise_multiplier, MOST_NOISE), 1e-4 * math.log1p(basic.curvature_ratio))
             for basic in counts
             if isinstance(basic, ObjectivePerturbationEvent)
         ]
@@ -412,7 +413,7 @@ def _pure_epsilon(counts: "Counter[Basic]") -> float:
 
 
 def _inverse_square(event: GaussianEvent | ObjectivePerturbationEvent) -> float:
-    inverse = 1.0 / min(event.noise_multiplier, _MOST_NOISE)
+    inverse = 1.0 / min(event.noise_multiplier, MOST_NOISE)
     return inverse * inverse
 
 
@@ -727,15 +728,15 @@ def _ordered(counts: "Counter[_Kind]") -> "list[tuple[_Kind, int]]":
 
 def _kept(event: ObjectivePerturbationEvent) -> ObjectivePerturbationEvent:
     """Return the event with its noise cut to what can be told apart."""
-    return ObjectivePerturbationEvent(min(event.noise_multiplier, _MOST_NOISE), event.curvature_ratio)
+    return ObjectivePerturbationEvent(min(event.noise_multiplier, MOST_NOISE), event.curvature_ratio)
 
 
 def _translate(basic: Basic) -> dp_event.DpEvent:
     match basic:
         case GaussianEvent():
-            return dp_event.GaussianDpEvent(min(basic.noise_multiplier, _MOST_NOISE))
+            return dp_event.GaussianDpEvent(min(basic.noise_multiplier, MOST_NOISE))
         case PoissonSampledEvent():
-            inner = dp_event.GaussianDpEvent(min(basic.event.noise_multiplier, _MOST_NOISE))
+            inner = dp_event.GaussianDpEvent(min(basic.event.noise_multiplier, MOST_NOISE))
             return dp_event.PoissonSampledDpEvent(basic.sampling_rate, inner)
         case RepeatAndSelectEvent() | BoundedRangeEvent():
             raise AccountingError(f"privacy loss distributions do not cover {basic!r}; use RenyiAccountant.")

@@ -3,12 +3,13 @@
 from enum import Enum
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.unit import is_of_persons
 
 __all__ = ["Adjacency"]
 
 
 class Adjacency(Enum):
-    """The relation between neighbouring tables; the unit is one row of the table, label included.
+    """The relation between neighbouring tables; the unit is one row of the table, label included, or one person.
 
     ==============  ====================================================  =====================  ====================
     value           one row is ...                                        number of rows n       sum of rows within c
@@ -23,6 +24,9 @@ class Adjacency(Enum):
     intercept. The relation in which a row keeps label and intercept and only its features become zero is another one.
     A guarantee for zero-out does not cover it: between such neighbours a sum moves by up to 2c, as for replace-one,
     which does cover it.
+
+    Where the unit is a person, "row" reads as "person": all rows of one person are zeroed out, added or removed, or
+    replaced; see ``docs/privacy/person_unit.md``. Sums then move as `sottovoce.privacy.neighbours` says.
 
     Replacing a row is zeroing it out and then filling it in, so a guarantee (epsilon, delta) for zero-out gives
     (2 epsilon, (1 + e^epsilon) delta) for replace-one; asking for replace-one gives a tighter one.
@@ -48,9 +52,23 @@ class Adjacency(Enum):
         """How far a sum of per-row terms, each of norm at most 1, can move between neighbours."""
         return 2.0 if self is Adjacency.REPLACE_ONE else 1.0
 
-    @property
-    def statement(self) -> str:
-        """One sentence for the receipt."""
+    def statement(self, unit: str) -> str:
+        """Return one sentence for the receipt, for rows or for persons, as the ``unit`` in words says."""
+        if is_of_persons(unit):
+            return {
+                Adjacency.ZERO_OUT: (
+                    "Two tables are neighbours when all rows of one person in the one are replaced by rows that belong "
+                    "to nobody and contribute nothing; the number of rows is public."
+                ),
+                Adjacency.ADD_REMOVE: (
+                    "Two tables are neighbours when the one has all rows of one person more than the other; the number "
+                    "of rows is secret and a public stand-in for it was used."
+                ),
+                Adjacency.REPLACE_ONE: (
+                    "Two tables are neighbours when all rows of one person in the one are replaced by any rows of one "
+                    "person, some of which may belong to nobody; the number of rows is public."
+                ),
+            }[self]
         return {
             Adjacency.ZERO_OUT: (
                 "Two tables are neighbours when one row of the one is replaced by an all-zero row that contributes "

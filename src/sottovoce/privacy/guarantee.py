@@ -1,14 +1,14 @@
 """The receipt: what was promised, about what, and the event that anyone can account again."""
 
 import hashlib
-import html
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from sottovoce._notebook import html_table
 from sottovoce._plain_data import digest, plain
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
@@ -167,6 +167,73 @@ class Guarantee:
         """Return delta at another ``epsilon``, accounted again from the event."""
         return self._accountant.delta(self.event, epsilon)
 
+    def to_dp_event(self, *, conservative: bool = False) -> Any:
+        """Return the event as one of Google's ``dp_accounting``, to be accounted by its accountants.
+
+        Use them with ``NeighboringRelation.ADD_OR_REMOVE_ONE`` whatever the adjacency of this receipt is: noise is
+        stated relative to the sensitivity for that adjacency already.
+
+        Parameters
+        ----------
+        conservative : bool, default False
+            True also translates releases that have no equal there, into zCDP events that cost more: pure differential
+            privacy of epsilon into epsilon^2 / 2 [1]_, exponential mechanisms into epsilon^2 / 8 [2]_. Only its
+            ``RdpAccountant`` takes these.
+
+        Returns
+        -------
+        dp_accounting.DpEvent
+
+        Raises
+        ------
+        AccountingError
+            If a release has no equal there: objective perturbation, and searches with a Poisson number of trials;
+            without ``conservative`` also pure releases.
+
+        References
+        ----------
+        .. [1] Bun, Steinke (2016). Concentrated Differential Privacy: Simplifications, Extensions, and Lower Bounds.
+           arXiv:1605.02065, Proposition 1.4.
+        .. [2] Cesar, Rogers (2021). Bounding, Concentrating, and Truncating: Unifying Privacy Loss Composition for Data
+           Analytics. arXiv:2004.07223.
+        """
+        from sottovoce.privacy.interchange import dp_event_of
+
+        return dp_event_of(self.event, conservative=conservative)
+
+    def to_opendp(self, run: Callable[[Any], Any] | None = None, *, measure: str = "auto") -> Any:
+        """Return a measurement of OpenDP with the promise of this receipt, to be composed with others there.
+
+        Neighbours have distance 1: in OpenDP's symmetric distance for add-remove, in its change-one distance for
+        replace-one, in a metric of their own for zero-out and for persons. Other distances are refused.
+
+        Parameters
+        ----------
+        run : callable or None
+            Function of a table that makes the run of this receipt: the measurement calls it. That it is that run, and
+            that the tables are as the receipt assumes, is for the caller to see to. None gives a measurement with a
+            privacy map that cannot be called.
+        measure : {"auto", "zcdp", "approximate", "renyi"}
+            ``"zcdp"``: rho, for Gaussian releases without sampling. ``"approximate"``: the pair (epsilon, delta) of
+            the receipt. ``"renyi"``: the divergence as a function of the order. ``"auto"`` takes the first where it
+            can, else the second.
+
+        Returns
+        -------
+        opendp.mod.Measurement
+
+        Raises
+        ------
+        ParameterError
+            If OpenDP is missing, or its features "contrib" and "honest-but-curious" are off, or the run promises
+            nothing.
+        AccountingError
+            If ``measure`` cannot say what the run costs.
+        """
+        from sottovoce.privacy.interchange import opendp_measurement
+
+        return opendp_measurement(self, run, measure)
+
     @property
     def _accountant(self) -> Accountant:
         return accountant_for(self.event)
@@ -264,7 +331,7 @@ class Guarantee:
             ("statement", self.statement()),
             ("epsilon", _rounded_up(self.epsilon)),
             ("delta", _rounded_up(self.delta)),
-            ("neighbours", Adjacency.parse(self.adjacency).statement),
+            ("neighbours", Adjacency.parse(self.adjacency).statement(self.unit)),
             ("mechanism", self.mechanism),
             ("released", "\n".join(self.releases)),
             ("accounted event", describe(self.event)),
@@ -289,12 +356,7 @@ class Guarantee:
         ]
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
-            f"<td style='text-align:left;white-space:pre-line'>{html.escape(text)}</td></tr>"
-            for name, text in self.rows()
-        )
-        return f"<table>{cells}</table>"
+        return html_table(self.rows())
 
 
 def charge_text(charge: Mapping[str, str] | None) -> str:

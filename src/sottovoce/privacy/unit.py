@@ -4,9 +4,11 @@ from typing import Final
 
 from sottovoce._validation import whole_number
 
-__all__ = ["ROW_UNIT", "checked_max_rows", "unit_of"]
+__all__ = ["PERSON_UNIT", "ROW_UNIT", "checked_max_rows", "is_of_persons", "unit_of"]
 
 ROW_UNIT: Final = "one row of the table, label included"
+_PERSON: Final = "one person: all rows of one group"
+PERSON_UNIT: Final = f"{_PERSON}, labels included"  # whatever the number of rows is that a fit uses
 _MOST_ROWS: Final = 2**20  # of one person; sums of terms stay exact, and nobody has as many
 
 
@@ -15,7 +17,12 @@ def unit_of(max_rows_per_group: int | None) -> str:
     if max_rows_per_group is None:
         return ROW_UNIT
     rows = "row is" if max_rows_per_group == 1 else "rows are"
-    return f"one person: all rows of one group, of which at most {max_rows_per_group} {rows} used, labels included"
+    return f"{_PERSON}, of which at most {max_rows_per_group} {rows} used, labels included"
+
+
+def is_of_persons(unit: str) -> bool:
+    """Tell whether a unit in words is a person, as `unit_of` and `PERSON_UNIT` say it."""
+    return unit.startswith(_PERSON)
 
 
 def checked_max_rows(value: object) -> int:

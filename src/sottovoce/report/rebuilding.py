@@ -19,7 +19,7 @@ import numpy as np
 from sottovoce._plain_data import canonical_text, decode
 from sottovoce._validation import choice, filled_text, whole_number
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import ESTIMATORS
 from sottovoce.estimators.search.plan import SearchPlan
@@ -99,8 +99,8 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
     estimator = ESTIMATORS[parameters["estimator"]](**{**_arguments(parameters), **changed})
     if isinstance(estimator, DPLinearClassifier):
         estimator.classes_ = decode_classes(parameters["classes"])
-        given = estimator.public_classes()
-        if given is not None and list(given) != list(estimator.classes_):
+        names = estimator.class_names()
+        if list(names) != list(estimator.classes_) and not are_places(estimator.classes_, names):
             raise ParameterError("the list of classes is not the one that was given.")
     if estimator.planned_models() != parameters["models"]:
         raise ParameterError(f"{parameters['models']!r} models do not go with the labels.")
@@ -109,7 +109,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     event, chosen = plan.run(parameters)
-    run = Solution(np.zeros((plan.n_models, 0)), 0, event, chosen)
+    run = Solution(np.zeros((plan.n_models, 0)), 0, event, {**plan.facts.norm_chosen(parameters), **chosen})
     return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters))
 
 

@@ -10,6 +10,7 @@ from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.reading import FORMATS, LibsvmTable, LibsvmText, file_format, read_libsvm, read_table
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
+from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "FORMATS",
@@ -23,6 +24,7 @@ __all__ = [
     "NumericColumn",
     "ParquetTable",
     "Schema",
+    "SchemaEncoder",
     "Table",
     "draft_schema",
     "file_format",

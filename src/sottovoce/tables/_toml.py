@@ -18,6 +18,7 @@ def toml_text(
     *,
     heading: Sequence[str] = (),
     comments: Mapping[tuple[str, ...], str] | None = None,
+    proposals: Mapping[str, str] | None = None,
 ) -> str:
     """Return the entries of a schema as the text of a TOML file.
 
@@ -29,6 +30,8 @@ def toml_text(
         Lines of comment at the start.
     comments : mapping of key paths to str, default=None
         Comments behind single lines; ``("columns", "age", "bounds")`` is such a path.
+    proposals : mapping of str to str, default=None
+        Lines at the end of the sections of columns, as comments: they say nothing until somebody removes the mark.
     """
     comments = comments or {}
     document = tomlkit.document()
@@ -44,7 +47,10 @@ def toml_text(
         document.add("table", _section(entries["table"], ("table",), comments))
     columns = tomlkit.table(is_super_table=True)
     for name, section in entries["columns"].items():
-        columns.add(name, _section(section, ("columns", name), comments))
+        added = _section(section, ("columns", name), comments)
+        if proposals and name in proposals:
+            added.add(tomlkit.comment(proposals[name]))
+        columns.add(name, added)
     document.add(tomlkit.nl())
     document.add("columns", columns)
     return tomlkit.dumps(document)

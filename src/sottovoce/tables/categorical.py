@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, nearest
+from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
 from sottovoce.tables.column import Block, Column
 from sottovoce.tables.table import SHOWN, Cells
 
@@ -27,7 +28,8 @@ class CategoricalColumn(Column):
     """A value from a public list.
 
     As a feature the value becomes one feature a category, of which the one that holds the value is 1. A missing value
-    is 0 in all of them, unless the list of categories holds its marker: then it is a category like the others.
+    is 0 in all of them, unless the list of categories holds its marker, which makes it a category like the others, or
+    ``missing`` says else.
 
     Parameters
     ----------
@@ -42,6 +44,9 @@ class CategoricalColumn(Column):
     unknown : {"error", "ignore"}, default="error"
         What happens to a value that is not in the list: it is refused, or becomes 0 in all features. A label is
         refused in any case.
+    missing : category, "indicator" or None, default=None
+        Public. What a missing value becomes: this category; or one more feature, ``"NAME is missing"``, which is 1 for
+        it. None: 0 in all features.
 
     Raises
     ------
@@ -59,12 +64,13 @@ class CategoricalColumn(Column):
     """
 
     type_name: ClassVar[str] = "categorical"
-    keys: ClassVar[tuple[str, ...]] = ("categories", "aliases", "unknown")
+    keys: ClassVar[tuple[str, ...]] = ("categories", "aliases", "unknown", "missing")
 
     _: KW_ONLY
     categories: tuple[Level, ...]
     aliases: tuple[tuple[str, Level], ...] = ()
     unknown: str = "error"
+    missing: Level | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +101,18 @@ class CategoricalColumn(Column):
                 raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
         if self.unknown not in ("error", "ignore"):
             raise SchemaError(f'{where}.unknown must be "error" or "ignore"; got {self.unknown!r}.')
+        if self.missing is not None:
+            self._check_missing(where, seen)
+
+    def _check_missing(self, where: str, categories: Collection[Level]) -> None:
+        if self.missing == INDICATOR:
+            if INDICATOR in categories:
+                raise SchemaError(
+                    f'{where}.missing = "{INDICATOR}" could be the category or the rule. Use aliases for the category: '
+                    f'aliases = {{"" = "{INDICATOR}"}}.'
+                )
+        elif not isinstance(self.missing, Level) or self.missing not in categories:
+            raise SchemaError(f'{where}.missing must be one of the categories, or "{INDICATOR}"; got {self.missing!r}.')
 
     def _check_kind(self, where: str) -> None:
         if all(isinstance(category, (str, bool)) for category in self.categories):
@@ -110,8 +128,14 @@ class CategoricalColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """One name a category, such as ``sex=Female``."""
-        return tuple(f"{self.name}={_text(category)}" for category in self.categories)
+        """One name a category, such as ``sex=Female``; and that of the indicator."""
+        names = [f"{self.name}={_text(category)}" for category in self.categories]
+        return with_indicator(self.name, names, self.missing)
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return the coefficients: each is added where the column has its category."""
+        places = [f"where {self.name} is {_text(category)}" for category in self.categories]
+        return list(zip(coefficients, indicated_place(self.name, places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:
@@ -123,10 +147,16 @@ class CategoricalColumn(Column):
         positions = self._positions(cells, missing)
         if self.unknown == "error":
             self._refuse_unknown(cells, positions, 'or write unknown = "ignore" to encode such values as zeros')
-        return Block(np.maximum(positions, _MISSING), np.ones(len(positions)))
+        absent = positions == _MISSING
+        if self.missing not in (None, INDICATOR):
+            positions = np.where(absent, self._position_of_value[self.missing], positions)
+        block = Block(np.maximum(positions, _MISSING), np.ones(len(positions)))
+        return indicated(block, absent, len(self.categories), self.missing)
 
     def refuse_as_target(self) -> None:
-        """Refuse fewer than two classes, and fractions, which scikit-learn takes for labels of a regression."""
+        """Refuse fewer than two classes, fractions, which scikit-learn takes for regression, and a rule for missing."""
+        if self.missing is not None:
+            refuse_missing_rule(self.name)
         if len(self.categories) < 2:
             raise SchemaError(
                 f"column {self.name!r} is the target and has the one class {self.categories[0]!r}: a classifier needs "
@@ -209,6 +239,8 @@ class CategoricalColumn(Column):
             entries["aliases"] = dict(self.aliases)
         if self.unknown != "error":
             entries["unknown"] = self.unknown
+        if self.missing is not None:
+            entries["missing"] = self.missing
         return entries
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,6 +59,16 @@ class Column(ABC):
     @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that the column becomes, in order; empty if it becomes none."""
+
+    @abstractmethod
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return what coefficients of the features mean in the units of the table: an amount, and where it is added.
+
+        Parameters
+        ----------
+        coefficients : sequence of float
+            One for each feature.
+        """
 
     @property
     @abstractmethod
@@ -119,6 +129,10 @@ class IgnoredColumn(Column):
     def feature_names(self) -> tuple[str, ...]:
         """No features."""
         return ()
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return nothing: there are no features."""
+        return []
 
     @property
     def nonnegative(self) -> bool:

@@ -7,13 +7,14 @@ privacy. Each such line is marked, and the draft says ``confirmed = false``, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 
 from sottovoce.exceptions import TableError
+from sottovoce.tables._missing import INDICATOR
 from sottovoce.tables._toml import toml_text
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
@@ -33,7 +34,12 @@ _HEADING = (
     "Replace what it says by what is publicly known: the documentation of the data, the form that was filled in,",
     "common knowledge. A bound or a category that only the data can tell is not covered by the privacy guarantee.",
     "Then write confirmed = true.",
+    "",
+    'If one person can have several rows, write above the columns whose row it is: unit = "COLUMN",',
+    "and how many rows of a person are used at most: max_rows_per_unit = 3.",
 )
+_PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a feature says where; {MARK}'
+
 _USUAL_MISSING = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 _MOST_CODES = 12
 _ROWS_PER_CODE = 5
@@ -113,7 +119,16 @@ def draft_schema(table: Table, *, target: str | None = None, layout: Layout | No
         comments["table", "missing"] = MARK
     if target is None:
         comments["confirmed",] = 'add target = "NAME" below this line'
-    return toml_text(entries, heading=_HEADING, comments=comments)
+    lacking = {
+        name: _PROPOSED
+        for name, counts in columns.items()
+        if name != target and proposals[name].column.feature_names and _n_present(counts, layout.missing) < table.n_rows
+    }
+    return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
+
+
+def _n_present(counts: Mapping[str, int], missing: Collection[str]) -> int:
+    return sum(count for text, count in counts.items() if text not in missing)
 
 
 def _distinct(cells: Cells) -> dict[str, int]:

@@ -139,3 +139,17 @@ class Encoder:
         """
         column = self.schema[str(self.schema.target)]
         return column.labels(table.cells(column.name), self.schema.layout.missing)
+
+    def groups(self, table: Table) -> npt.NDArray[np.object_]:
+        """Read the unit column of a table: whose row each is; None where that is missing.
+
+        Raises
+        ------
+        SchemaError
+            If the schema names no unit.
+        TableError
+            If the column is not in the table, or holds neither texts nor numbers.
+        """
+        if self.schema.unit is None:
+            raise SchemaError('the schema names no unit. Write unit = "COLUMN", the column that says whose row it is.')
+        return table.cells(self.schema.unit).named(self.schema.layout.missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import finite_number, number_pair, plain_number
+from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
 from sottovoce.tables.column import Block, Column
 from sottovoce.tables.table import Cells
 
@@ -27,7 +28,7 @@ class NumericColumn(Column):
     .. math:: 2 \frac{v - a}{b - a} - 1 \quad\text{or}\quad 2 \frac{\log(1 + v - a)}{\log(1 + b - a)} - 1
 
     on the linear or the logarithmic scale; or, with ``bins``, one feature a bin of which the one that holds the value
-    is 1. A missing value becomes 0 in all features: the middle of the scale, or no bin.
+    is 1. A missing value becomes 0 in all features, the middle of the scale or no bin, unless ``missing`` says else.
 
     Parameters
     ----------
@@ -42,6 +43,9 @@ class NumericColumn(Column):
     outside : {"clip", "error"} or None, default=None
         What happens to a value beyond the bounds: it is moved onto the nearer bound, or refused. None clips a feature
         and refuses a label.
+    missing : float, "indicator" or None, default=None
+        Public. What a missing value becomes: this number, within the bounds; or one more feature, ``"NAME is
+        missing"``, which is 1 for it, all others being 0. None: 0 in all features.
 
     Raises
     ------
@@ -59,13 +63,14 @@ class NumericColumn(Column):
     """
 
     type_name: ClassVar[str] = "numeric"
-    keys: ClassVar[tuple[str, ...]] = ("bounds", "scale", "bins", "outside")
+    keys: ClassVar[tuple[str, ...]] = ("bounds", "scale", "bins", "outside", "missing")
 
     _: KW_ONLY
     bounds: tuple[float, float]
     scale: str = "linear"
     bins: tuple[float, ...] | None = None
     outside: str | None = None
+    missing: float | str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,6 +82,19 @@ class NumericColumn(Column):
             raise SchemaError(f'{where}.outside must be "clip" or "error"; got {self.outside!r}.')
         if self.bins is not None:
             object.__setattr__(self, "bins", self._checked_bins(where))
+        if self.missing not in (None, INDICATOR):
+            object.__setattr__(self, "missing", self._checked_missing(where))
+
+    def _checked_missing(self, where: str) -> float:
+        if isinstance(self.missing, str):
+            raise SchemaError(f'{where}.missing must be a number, or "{INDICATOR}"; got {self.missing!r}.')
+        value, (low, high) = finite_number(f"{where}.missing", self.missing), self.bounds
+        if not low <= value <= high:
+            raise SchemaError(
+                f"{where}.missing must be a number within the bounds [{low:g}, {high:g}], which a missing value is "
+                f"then read as; got {value:g}."
+            )
+        return value
 
     def _checked_bins(self, where: str) -> tuple[float, ...]:
         if not isinstance(self.bins, (list, tuple)) or not self.bins:
@@ -97,12 +115,29 @@ class NumericColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of the column, or one name a bin."""
+        """The name of the column, or one name a bin; and that of the indicator."""
+        return with_indicator(self.name, self._value_names(), self.missing)
+
+    def _value_names(self) -> tuple[str, ...]:
         if self.bins is None:
             return (self.name,)
         edges = [f"{plain_number(edge)}" for edge in self.bins]
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
+
+    def effects(self, coefficients: Sequence[float]) -> list[tuple[float, str]]:
+        """Return the change for each 1 more on the linear scale, from bound to bound on the other, or that of a bin."""
+        low, high = self.bounds
+        values = list(coefficients)
+        if self.bins is not None:
+            places = [f"where {name}" for name in self._value_names()]
+        elif self.scale == "linear":
+            values[0] *= 2.0 / (high - low)
+            places = [f"for each 1 more of {self.name}, from {low:g} to {high:g}"]
+        else:
+            values[0] *= 2.0
+            places = [f"from {self.name} = {low:g} to {high:g}, by the logarithm"]
+        return list(zip(values, indicated_place(self.name, places, self.missing), strict=True))
 
     @property
     def nonnegative(self) -> bool:
@@ -112,6 +147,11 @@ class NumericColumn(Column):
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells on the scale or by the bins; see the class for the formulas."""
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")
+        if isinstance(self.missing, float):
+            numbers, absent = np.where(absent, self.missing, numbers), np.zeros_like(absent)
+        return indicated(self._block(numbers, absent), absent, len(self._value_names()), self.missing)
+
+    def _block(self, numbers: npt.NDArray[np.float64], absent: npt.NDArray[np.bool_]) -> Block:
         if self.bins is not None:
             positions = np.searchsorted(np.asarray(self.bins), numbers, side="right").astype(np.int64)
             positions[absent] = -1
@@ -123,7 +163,9 @@ class NumericColumn(Column):
         return Block(np.where(absent, np.int64(-1), np.int64(0)), values)
 
     def refuse_as_target(self) -> None:
-        """Refuse a scale or bins: labels are neither."""
+        """Refuse a scale, bins, and a rule for missing values: labels have none of them."""
+        if self.missing is not None:
+            refuse_missing_rule(self.name)
         if self.scale != "linear" or self.bins is not None:
             raise SchemaError(
                 f"column {self.name!r} is the target: a target takes bounds, but neither scale nor bins. Remove them, "
@@ -161,6 +203,8 @@ class NumericColumn(Column):
             entries["bins"] = [plain_number(edge) for edge in self.bins]
         if self.outside is not None:
             entries["outside"] = self.outside
+        if self.missing is not None:
+            entries["missing"] = self.missing if isinstance(self.missing, str) else plain_number(self.missing)
         return entries
 
     @classmethod

@@ -182,6 +182,11 @@ class LibsvmText:
             raise TableError(f"{path}: the file holds no row of data.")
         return cls(path, skip_rows, n_rows, raw)
 
+    def text(self, chosen: npt.NDArray[np.bool_]) -> str:
+        """Return the lines of some rows."""
+        lines = filter(_is_libsvm_data, self._raw.split(_NEWLINE))
+        return "".join(f"{line.decode().rstrip()}\n" for line, taken in zip(lines, chosen, strict=True) if taken)
+
     def table(self, n_features: int) -> LibsvmTable:
         """Return the numbers; see `read_libsvm`."""
         path, raw = self.path, self._raw

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sottovoce.exceptions import SchemaError
+from sottovoce.exceptions import ParameterError, SchemaError
+from sottovoce.privacy.unit import checked_max_rows
 from sottovoce.tables._entries import nearest, refuse_unknown_keys
+from sottovoce.tables._shorthand import section_of
 from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
 from sottovoce.tables.column import Column, IgnoredColumn
@@ -22,6 +24,7 @@ __all__ = ["FORMAT", "VERSION", "Schema"]
 
 FORMAT = "sottovoce-schema"
 VERSION = 1
+_KEYS = ("format", "version", "confirmed", "target", "unit", "max_rows_per_unit", "table", "columns")
 _PART = r"[^\s.=,\[\]{}#]"
 _LONG_KEY = re.compile(rf"(?<!{_PART})(?:{_PART}+[ \t]*\.[ \t]*){{100}}")
 
@@ -47,6 +50,10 @@ class Schema:
         How a text file is written.
     confirmed : bool, default=True
         False in a draft that was made from data and that nobody has confirmed yet.
+    unit : str or None, default=None
+        Name of the column that says whose row it is, where one person can have several; it is never a feature.
+    max_rows_per_unit : int or None, default=None
+        Public. How many rows of one person are used; of those with more, so many are drawn at random.
 
     Raises
     ------
@@ -75,6 +82,8 @@ class Schema:
     target: str | None = None
     layout: Layout = field(default_factory=Layout)
     confirmed: bool = True
+    unit: str | None = None
+    max_rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -87,8 +96,29 @@ class Schema:
             if not isinstance(self.target, str):
                 raise SchemaError(f"target must be the name of a column; got {self.target!r}.")
             self[self.target].refuse_as_target()
+        self._check_unit()
         if not any(column.feature_names for column in self.feature_columns):
             raise SchemaError("no column becomes a feature: describe at least one numeric or categorical column.")
+
+    def _check_unit(self) -> None:
+        if self.unit is None:
+            if self.max_rows_per_unit is not None:
+                raise SchemaError('max_rows_per_unit needs unit = "COLUMN", the column that says whose row it is.')
+            return
+        if not isinstance(self.unit, str) or self.unit != self.unit.strip() or not self.unit:
+            raise SchemaError(f"unit must be the name of a column, without outer white space; got {self.unit!r}.")
+        if self.unit == self.target:
+            raise SchemaError(f"unit {self.unit!r} is the target: name the column that says whose row it is.")
+        if self.unit in self.column_names and self[self.unit].feature_names:
+            raise SchemaError(
+                f"unit {self.unit!r} is described as a feature, and says whose row it is: a model would learn people "
+                f'by heart. Write type = "ignore" in [columns.{toml_key(self.unit)}], or leave the section out.'
+            )
+        if self.max_rows_per_unit is not None:
+            try:
+                checked_max_rows(self.max_rows_per_unit)
+            except ParameterError as error:
+                raise SchemaError(str(error).replace("max_rows_per_group", "max_rows_per_unit")) from None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -125,6 +155,20 @@ class Schema:
         """Return this schema with the column ``name`` as the target."""
         return replace(self, target=name)
 
+    def with_unit(self, name: str | None, max_rows: int | None) -> Schema:
+        """Return this schema with another unit column, or another bound on the rows of a person; None keeps its own.
+
+        Raises
+        ------
+        SchemaError
+            If the column is a feature or the target, or the bound is wrong.
+        """
+        return replace(
+            self,
+            unit=self.unit if name is None else name,
+            max_rows_per_unit=self.max_rows_per_unit if max_rows is None else max_rows,
+        )
+
     def require_confirmed(self) -> None:
         """Refuse a draft.
 
@@ -147,6 +191,10 @@ class Schema:
             entries["confirmed"] = False
         if self.target is not None:
             entries["target"] = self.target
+        if self.unit is not None:
+            entries["unit"] = self.unit
+        if self.max_rows_per_unit is not None:
+            entries["max_rows_per_unit"] = self.max_rows_per_unit
         layout = self.layout.to_dict()
         if layout:
             entries["table"] = layout
@@ -162,7 +210,7 @@ class Schema:
         SchemaError
             If an entry is missing, unknown or wrong; the message names it.
         """
-        refuse_unknown_keys("the schema", entries, ("format", "version", "confirmed", "target", "table", "columns"))
+        refuse_unknown_keys("the schema", entries, _KEYS)
         if entries.get("format") != FORMAT:
             raise SchemaError(
                 f'this is not a schema: it must start with format = "{FORMAT}"; got format = {entries.get("format")!r}.'
@@ -181,7 +229,41 @@ class Schema:
             target=entries.get("target"),
             layout=Layout.from_dict(entries.get("table", {})),
             confirmed=entries.get("confirmed", True),
+            unit=entries.get("unit"),
+            max_rows_per_unit=entries.get("max_rows_per_unit"),
         )
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any], **facts: Any) -> Schema:
+        """Build a schema from what one writes down in Python: bounds in a tuple, categories in a list.
+
+        Parameters
+        ----------
+        columns : mapping
+            By the name of the column: ``(17, 90)`` are the bounds of a number, ``["F", "M"]`` the categories of a
+            text, a number or a bool; a dict has the keys of a schema file, such as ``{"bounds": (0, 1e6), "scale":
+            "log"}``. Of categories that are given as a list, an unknown value becomes 0 in all features. Empty texts,
+            nulls and NaN are missing.
+        **facts
+            ``target``, ``unit``, ``max_rows_per_unit`` or ``layout`` of the class.
+
+        Raises
+        ------
+        SchemaError
+            If an entry is none of these; the message names it.
+
+        Examples
+        --------
+        >>> columns = {"age": (17, 90), "sex": ["F", "M"], "income": {"bounds": (0, 1e6), "scale": "log", "missing": 0}}
+        >>> [name for column in Schema.from_columns(columns).columns for name in column.feature_names]
+        ['age', 'sex=F', 'sex=M', 'income']
+        """
+        if not isinstance(columns, Mapping) or not columns:
+            raise SchemaError(
+                f'columns must be a dict such as {{"age": (17, 90), "sex": ["F", "M"]}}; got {columns!r}.'
+            )
+        described = tuple(_column_from_dict(name, section_of(name, entry)) for name, entry in columns.items())
+        return cls(described, **{"layout": Layout(missing=("", "nan")), **facts})
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file."""

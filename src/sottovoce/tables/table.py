@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 from sottovoce.exceptions import TableError
 from sottovoce.tables._entries import nearest
+from sottovoce.tables.layout import Layout
 
 __all__ = ["Cells", "Table"]
 
@@ -123,6 +125,38 @@ class Cells:
         absent = pc.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
         return pc.if_else(absent, pa.scalar(None, pa.string()), values)
 
+    def named(self, missing: Collection[str]) -> npt.NDArray[np.object_]:
+        """Return the cells as names of whom a row is about, exactly as they were read; None where missing.
+
+        As numbers of numpy, large whole numbers beside a null would become fractions, and two people one.
+
+        Parameters
+        ----------
+        missing : collection of str
+            The spellings of a missing value.
+        """
+        self.refuse_as_names()
+        encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
+        chunks = encoded.chunks
+        names = np.array([*(chunks[0].dictionary.to_pylist() if chunks else ()), None], dtype=object)
+        codes = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        named: npt.NDArray[np.object_] = names[np.concatenate(codes) if codes else np.zeros(0, np.int64)]
+        return named
+
+    def refuse_as_names(self) -> None:
+        """Refuse cells of a type that names nobody; their values are not looked at.
+
+        Raises
+        ------
+        TableError
+        """
+        kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
+        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            raise TableError(
+                f"{self.source}, column {self.name!r}: values of type {kind} do not say whose row it is. Give texts or "
+                "whole numbers."
+            )
+
     def _plain_values(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
         kind = self.values.type
@@ -130,11 +164,10 @@ class Cells:
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
             values = pc.cast(values, kind)
-        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        if is_text(kind):
             return pc.cast(values, pa.string())
         if (
-            pa.types.is_string(kind)
-            or pa.types.is_boolean(kind)
+            pa.types.is_boolean(kind)
             or pa.types.is_integer(kind)
             or pa.types.is_floating(kind)
             or pa.types.is_decimal(kind)
@@ -232,6 +265,31 @@ class Table:
             )
         return Cells(name, self.data.column(name), self.source, self.line)
 
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column as they are in the file; true, false and nulls as in CSV."""
+        said = {True: "true", False: "false", None: ""}
+        return [said[cell] if cell is None or isinstance(cell, bool) else cell for cell in self.data[name].to_pylist()]
+
+    def text(self, chosen: Mask, layout: Layout) -> str:
+        """Return some rows as CSV that reads the same with this layout.
+
+        Raises
+        ------
+        TableError
+            If a column has a type that is neither text, number nor time.
+        """
+        buffer = pa.BufferOutputStream()
+        options = pyarrow.csv.WriteOptions(
+            include_header=layout.header, delimiter=layout.delimiter or ",", quoting_style="needed"
+        )
+        try:
+            pyarrow.csv.write_csv(self.data.filter(pa.array(chosen)), buffer, options)
+        except pa.ArrowException as error:
+            raise TableError(
+                f"{self.source}: rows cannot be written as CSV: {str(error).partition(chr(10))[0]}. Drop the column."
+            ) from None
+        return bytes(buffer.getvalue()).decode()
+
     def _likely_cause(self) -> str:
         names = self.column_names
         for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
@@ -240,6 +298,11 @@ class Table:
         if names and all(_is_number(name) for name in names[:1]):
             return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether Arrow keeps text in a type."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _spell(value: object) -> str | None:

@@ -11,6 +11,7 @@ from sottovoce.central.distances import Distances, clip_grid, release_distances
 from sottovoce.central.solvers.refinement import MAX_WEIGHTS, RefinementPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
 from support.noise import switch_off_gaussians
 
 rng = np.random.default_rng(0)
@@ -90,7 +91,11 @@ def test_predictions_stay_within_the_bounds_of_the_labels():
 
 def histogram(distances, mu=1e6, widest=8.0):
     found, _ = release_distances(
-        np.asarray(distances), widest=widest, adjacency=Adjacency.ZERO_OUT, mu=mu, noise=np.random.default_rng(0)
+        np.asarray(distances),
+        widest=widest,
+        neighbours=Neighbours(Adjacency.ZERO_OUT),
+        mu=mu,
+        noise=np.random.default_rng(0),
     )
     return found
 

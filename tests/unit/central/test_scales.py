@@ -13,9 +13,10 @@ from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
-ZERO = Adjacency.ZERO_OUT
+ZERO = Neighbours(Adjacency.ZERO_OUT)
 
 
 def table(n=20_000, d=6):
@@ -32,7 +33,7 @@ def test_eigenvalue(constant):
     exact = np.linalg.eigvalsh(full.T @ full / len(X))[-1]
     mu = 0.05
     draws = np.array([
-        release_largest_eigenvalue(rows, n_public=len(X), adjacency=ZERO, mu=mu, noise=np.random.default_rng(seed))[0]
+        release_largest_eigenvalue(rows, n_public=len(X), neighbours=ZERO, mu=mu, noise=np.random.default_rng(seed))[0]
         for seed in range(300)
     ])  # fmt: skip
     std = 1 / mu / len(X)
@@ -44,7 +45,7 @@ def test_eigenvalue_keeps_to_its_public_bounds():
     rows = make_rows(table(50), data_norm=1.0, constant=0.0, names=None, team=TEAM)
     for seed in range(50):
         value, event = release_largest_eigenvalue(
-            rows, n_public=50, adjacency=ZERO, mu=0.01, noise=np.random.default_rng(seed)
+            rows, n_public=50, neighbours=ZERO, mu=0.01, noise=np.random.default_rng(seed)
         )
         assert 1 / 6 <= value <= 1.0
         assert event.noise_multiplier == pytest.approx(100.0)
@@ -73,11 +74,11 @@ def test_wide_tables_are_sketched(constant, sparse, monkeypatch):
     assert frobenius >= np.linalg.norm(X, 2) ** 2
     # a value inside the public bounds, so that they do not cut
     monkeypatch.setattr(scales, "sketched_norm", lambda rows: 0.3 * 10**6)
-    for adjacency, factor in ((ZERO, 1), (Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)):
+    for adjacency, factor in ((Adjacency.ZERO_OUT, 1), (Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)):
         std = factor * (1 + 128**-0.5) * np.sqrt(np.ceil(rows.n_weights / 128)) / 0.1 / 10**6
         draws = [
             release_largest_eigenvalue(
-                rows, n_public=10**6, adjacency=adjacency, mu=0.1, noise=np.random.default_rng(k)
+                rows, n_public=10**6, neighbours=Neighbours(adjacency), mu=0.1, noise=np.random.default_rng(k)
             )
             for k in range(400)
         ]
@@ -157,5 +158,5 @@ def test_counts_are_noised_as_declared(monkeypatch):
 
 def release(y, seed, mu, located=True):
     return release_label_location_and_scale(
-        y, n_public=len(y), bound=50.0, located=located, mu=mu, noise=np.random.default_rng(seed)
+        y, n_public=len(y), bound=50.0, located=located, neighbours=ZERO, mu=mu, noise=np.random.default_rng(seed)
     )

@@ -12,6 +12,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.central.score_length import CLIP, _moments, _scores, length_event, release_score_length
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
 
 N, D, K = 3000, 4, 3
 rng = np.random.default_rng(0)
@@ -24,7 +25,13 @@ ROWS = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
 
 def release(weights, mu, codes=Y, rows=ROWS):
     return release_score_length(
-        rows, codes, weights, adjacency=Adjacency.ZERO_OUT, mu=mu, noise=np.random.default_rng(1), team=Team(1, None)
+        rows,
+        codes,
+        weights,
+        neighbours=Neighbours(Adjacency.ZERO_OUT),
+        mu=mu,
+        noise=np.random.default_rng(1),
+        team=Team(1, None),
     )
 
 
@@ -45,7 +52,7 @@ def test_without_budget_it_is_that_of_the_prior():
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1.0, 1e30, 1e300, math.inf, math.nan])
 def test_a_row_moves_the_sums_by_at_most_the_clip(scale):
     """Whatever scores there are, and no warning or error tells what they were."""
-    sums = clipped_sum(Adjacency.ZERO_OUT, CLIP, 3.0)
+    sums = clipped_sum(Neighbours(Adjacency.ZERO_OUT), CLIP, 3.0)
     draws = np.random.default_rng(2)
     for _ in range(200):
         with np.errstate(all="ignore"):
@@ -57,7 +64,7 @@ def test_a_row_moves_the_sums_by_at_most_the_clip(scale):
 
 
 def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
-    sums = clipped_sum(Adjacency.ZERO_OUT, CLIP, 3.0)
+    sums = clipped_sum(Neighbours(Adjacency.ZERO_OUT), CLIP, 3.0)
     scores = _scores(ROWS, W, Team(1, None))
     np.testing.assert_allclose(scores, X @ W.T, atol=1e-12)
     whole = _moments(scores, Y, 1.3, sums)

@@ -14,6 +14,7 @@ from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
 PRIOR = Prior(0.7, 0.45, 0.25)
@@ -28,7 +29,7 @@ def rows_and_weights(n, dtype=np.float64, seed=0):
 
 def run(rows, y, candidates, mu, **changed):
     options = {
-        "adjacency": Adjacency.ZERO_OUT, "n_public": rows.n_samples, "prior": PRIOR,
+        "neighbours": Neighbours(Adjacency.ZERO_OUT), "n_public": rows.n_samples, "prior": PRIOR,
         "noise": np.random.default_rng(1), "team": TEAM,
     }  # fmt: skip
     return calibrate(rows, y, candidates, mu=mu, **{**options, **changed})
@@ -75,7 +76,7 @@ def test_the_better_candidate_is_chosen_and_the_first_unless_another_is_clearly_
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_candidates_share_what_is_spent(adjacency):
     rows, w, _ = rows_and_weights(50)
-    found = run(rows, np.ones(50), [w, w, w, w], 0.3, adjacency=adjacency)
+    found = run(rows, np.ones(50), [w, w, w, w], 0.3, neighbours=Neighbours(adjacency))
     assert found.events == (GaussianEvent(2.0 / 0.3),) * 4
     assert sum(event.noise_multiplier**-2 for event in found.events) == pytest.approx(0.3**2)
 

@@ -5,6 +5,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, is_of_persons, unit_of
 
 
 @pytest.mark.parametrize(("name", "factor"), [("zero-out", 1.0), ("add-remove", 1.0), ("replace-one", 2.0)])
@@ -26,14 +28,32 @@ def test_factors_are_the_largest_distances():
 
 
 def test_statements_tell_who_is_a_neighbour():
-    assert "replaced by an all-zero row" in Adjacency.ZERO_OUT.statement
-    assert "the number of rows is public" in Adjacency.ZERO_OUT.statement
-    assert "one row more than the other" in Adjacency.ADD_REMOVE.statement
-    assert "the number of rows is secret" in Adjacency.ADD_REMOVE.statement
-    assert "replaced by any other row" in Adjacency.REPLACE_ONE.statement
+    assert "replaced by an all-zero row" in Adjacency.ZERO_OUT.statement(ROW_UNIT)
+    assert "the number of rows is public" in Adjacency.ZERO_OUT.statement(ROW_UNIT)
+    assert "one row more than the other" in Adjacency.ADD_REMOVE.statement(ROW_UNIT)
+    assert "the number of rows is secret" in Adjacency.ADD_REMOVE.statement(ROW_UNIT)
+    assert "replaced by any other row" in Adjacency.REPLACE_ONE.statement(ROW_UNIT)
 
 
 @pytest.mark.parametrize("value", ["", "ZERO-OUT", "zero_out", None, 0, True, [], np.array(["zero-out", "x"])])
 def test_other_names_are_refused(value):
     with pytest.raises(ParameterError, match="adjacency must be one of 'zero-out', 'add-remove', 'replace-one'; got"):
         Adjacency.parse(value)
+
+
+def test_statements_about_persons():
+    for adjacency in Adjacency:
+        assert "all rows of one person" in adjacency.statement(unit_of(3))
+        assert adjacency.statement(unit_of(3)) == adjacency.statement(PERSON_UNIT)
+    assert is_of_persons(unit_of(1))
+    assert not is_of_persons(unit_of(None))
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_persons_move_sums_as_often_as_they_have_rows(adjacency):
+    one, five = Neighbours(adjacency), Neighbours(adjacency, 5)
+    assert five.sum_factor == 5 * one.sum_factor == 5 * adjacency.sum_factor
+    assert five.square_factor == 5 * one.square_factor
+    assert (one.count, five.count) == (1.0, 5.0)
+    with pytest.raises(ParameterError, match="rows must be"):
+        Neighbours(adjacency, 0)

@@ -404,7 +404,7 @@ def test_rows_hold_the_statement_and_its_evidence():
     assert "NOT PRIVATE" in rows["statement"]
     assert rows["epsilon"] == "1.5"
     assert rows["delta"] == "1e-05"
-    assert rows["neighbours"] == Adjacency.ZERO_OUT.statement
+    assert rows["neighbours"] == Adjacency.ZERO_OUT.statement("one row of the table, label included")
     assert rows["released"] == "the weights\nthe scale"
     assert rows["accounted event"] == "25 times: Gaussian release, noise multiplier 20"
     assert "steps = 25" in rows["parameters"]

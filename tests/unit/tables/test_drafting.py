@@ -121,6 +121,18 @@ def test_a_target_is_described_even_where_a_feature_would_be_left_out(tmp_path: 
         draft(data, tmp_path, target="Y")
 
 
+def test_a_rule_for_missing_values_is_proposed_and_says_nothing_until_somebody_takes_it(tmp_path: Path) -> None:
+    data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), None], "z": np.arange(31) / 7, "y": [*"ab" * 15, None]})
+    text, schema = draft(data, tmp_path, target="y")
+    assert schema["x"] == NumericColumn("x", bounds=(0, 1))
+    proposed = [line for line in text.splitlines() if line.startswith("# missing")]
+    assert len(proposed) == 1
+    assert proposed[0].endswith(MARK)
+    path = tmp_path / "taken.toml"
+    path.write_text(text.replace("# missing", "missing"))
+    assert Schema.from_toml(path)["x"] == NumericColumn("x", bounds=(0, 1), missing="indicator")
+
+
 def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
     data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
     assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))

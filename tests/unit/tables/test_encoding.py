@@ -135,6 +135,33 @@ def test_unknown_categories_can_be_zeros_but_never_labels() -> None:
         labels(column, ["a", "z"])
 
 
+# ----------------------------- missing values
+
+
+def test_a_missing_number_is_what_the_schema_says() -> None:
+    constant = NumericColumn("x", bounds=(10, 30), missing=20)
+    assert features(constant, [None, 30, 10]) == [[0], [1], [-1]]
+    assert features(NumericColumn("x", bounds=(10, 30), bins=(20,), missing=10), [None, 30]) == [[1, 0], [0, 1]]
+    shown = NumericColumn("x", bounds=(10, 30), missing="indicator")
+    assert shown.feature_names == ("x", "x is missing")
+    assert features(shown, ["?", "30", "20"], missing=("?",)) == [[0, 1], [1, 0], [0, 0]]
+    binned = NumericColumn("x", bounds=(10, 30), bins=(20,), missing="indicator")
+    assert binned.feature_names == ("x<20", "x>=20", "x is missing")
+    assert features(binned, [None, 30]) == [[0, 0, 1], [0, 1, 0]]
+
+
+def test_a_missing_category_is_what_the_schema_says() -> None:
+    shown = CategoricalColumn("c", categories=("a", "b"), unknown="ignore", missing="indicator")
+    assert shown.feature_names == ("c=a", "c=b", "c is missing")
+    assert features(shown, ["b", None, "z", ""]) == [[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1]]
+    assert features(CategoricalColumn("c", categories=("a", "b"), missing="b"), ["a", None]) == [[1, 0], [0, 1]]
+    assert features(CategoricalColumn("c", categories=(0, 1), missing=1), [0, None]) == [[1, 0], [0, 1]]
+
+
+def test_a_rule_for_missing_values_adds_nothing_to_the_bound_on_a_row() -> None:
+    assert Encoder(Schema(LACKING, target="y")).data_norm == 2.0
+
+
 # ----------------------------- labels
 
 
@@ -225,6 +252,13 @@ COLUMNS = (
     CategoricalColumn("d", categories=("u", "v", "w"), unknown="ignore"),
     TARGET,
 )
+LACKING = (
+    NumericColumn("a", bounds=(-1, 3), missing="indicator"),
+    NumericColumn("b", bounds=(0, 1000), scale="log", missing=7),
+    NumericColumn("c", bounds=(0, 10), bins=(2, 5), missing="indicator"),
+    CategoricalColumn("d", categories=("u", "v", "w"), unknown="ignore", missing="indicator"),
+    TARGET,
+)
 
 
 def test_a_row_is_its_columns_side_by_side_and_other_columns_do_not_matter() -> None:
@@ -244,8 +278,9 @@ def test_a_missing_column_is_refused_at_prediction_and_the_target_is_not() -> No
         encoder.labels(table_of(a=[1]))
 
 
+@pytest.mark.parametrize("columns", [COLUMNS, LACKING])
 @given(
-    st.lists(
+    rows=st.lists(
         st.tuples(
             st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
             st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
@@ -258,9 +293,10 @@ def test_a_missing_column_is_refused_at_prediction_and_the_target_is_not() -> No
 )
 @settings(max_examples=100, deadline=None)
 def test_no_data_break_the_bound_on_a_row(
+    columns: tuple[Column, ...],
     rows: list[tuple[float | None, float | None, float | None, str | None]],
 ) -> None:
-    encoder = Encoder(Schema(COLUMNS, target="y"))
+    encoder = Encoder(Schema(columns, target="y"))
     types = [pa.float64(), pa.float64(), pa.float64(), pa.string()]
     cells = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
     X = encoder.features(Table.from_frame(pa.table(cells, names=["a", "b", "c", "d"])))

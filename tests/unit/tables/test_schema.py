@@ -12,6 +12,8 @@ FULL = """\
 format = "sottovoce-schema"
 version = 1
 target = "income"
+unit = "person"
+max_rows_per_unit = 3
 
 [table]
 header = false
@@ -35,6 +37,12 @@ type = "categorical"
 categories = ["Private", "State-gov"]
 aliases = {"priv." = "Private"}
 unknown = "ignore"
+missing = "indicator"
+
+[columns.hours]
+type = "numeric"
+bounds = [0, 80]
+missing = 40
 
 [columns.fnlwgt]
 type = "ignore"
@@ -63,11 +71,15 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
                 categories=("Private", "State-gov"),
                 aliases=(("priv.", "Private"),),
                 unknown="ignore",
+                missing="indicator",
             ),
+            NumericColumn("hours", bounds=(0, 80), missing=40),
             IgnoredColumn("fnlwgt"),
             CategoricalColumn("income", categories=(0, 1)),
         ),
         target="income",
+        unit="person",
+        max_rows_per_unit=3,
         layout=Layout(header=False, delimiter=";", missing=("?", ""), comment="|"),
     )
 
@@ -135,6 +147,21 @@ def test_the_target_can_be_chosen_among_the_columns(tmp_path: Path) -> None:
             HEAD + "confirmed = 'no'\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n",
             r"confirmed must be true or false",
         ),
+        (HEAD + "unit = 'x'\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n", r"unit 'x' is described as a feature"),
+        (HEAD + "unit = ' u'\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n", r"unit must be the name of a column"),
+        (
+            HEAD + "target = 'x'\nunit = 'x'\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n[columns.z]\n"
+            "type = 'numeric'\nbounds = [0, 1]\n",
+            r"unit 'x' is the target",
+        ),
+        (
+            HEAD + "max_rows_per_unit = 2\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n",
+            r"max_rows_per_unit needs unit = \"COLUMN\"",
+        ),
+        (
+            HEAD + "unit = 'u'\nmax_rows_per_unit = 0\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n",
+            r"max_rows_per_unit must be a whole number .*; got 0",
+        ),
         (HEAD + "target = 3\n[columns.x]\ntype = 'numeric'\nbounds = [0, 1]\n", r"target must be the name of a column"),
     ],
 )
@@ -142,6 +169,53 @@ def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, message: str
     with pytest.raises(SchemaError, match=message) as caught:
         read(tmp_path, text)
     assert "schema.toml: " in str(caught.value)
+
+
+def test_the_unit_is_no_feature_and_can_be_chosen() -> None:
+    schema = Schema((NumericColumn("x", bounds=(0, 1)), IgnoredColumn("person")), unit="person", max_rows_per_unit=2)
+    assert [column.name for column in schema.feature_columns] == ["x"]
+    other = schema.with_unit("household", 5)
+    assert (other.unit, other.max_rows_per_unit) == ("household", 5)
+    assert schema.with_unit(None, None) == schema
+    with pytest.raises(SchemaError, match=r"unit 'x' is described as a feature.*type = \"ignore\" in \[columns\.x\]"):
+        schema.with_unit("x", None)
+
+
+def test_what_is_written_down_in_python_is_a_schema() -> None:
+    schema = Schema.from_columns(
+        {"age": (17, 90), "sex": ["F", "M"], "pay": {"bounds": (0, 9), "scale": "log"}, "code": {"categories": [0, 1]}},
+        target="sex",
+    )
+    assert schema.columns == (
+        NumericColumn("age", bounds=(17, 90)),
+        CategoricalColumn("sex", categories=("F", "M"), unknown="ignore"),
+        NumericColumn("pay", bounds=(0, 9), scale="log"),
+        CategoricalColumn("code", categories=(0, 1)),
+    )
+    assert schema.target == "sex"
+    assert Schema.from_columns({"z": {"type": "ignore"}, "b": [False, True]})["z"] == IgnoredColumn("z")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, r"columns must be a dict such as"),
+        ("age", r"columns must be a dict such as .*; got 'age'"),
+        (
+            {"age": [17, 90]},
+            r"columns\['age'\] = \[17, 90\] could be bounds or two categories\. Write a tuple, \(17, 90\)",
+        ),
+        ({"age": (90, 17)}, r"columns\.age\.bounds must satisfy low < high"),
+        ({"age": "numeric"}, r"columns\['age'\] must be bounds such as \(17, 90\), a list of categories"),
+        ({"age": {"bound": (0, 1)}}, r"\[columns\.age\] needs a type"),
+        ({"age": {"bounds": (0, 1), "mising": 0}}, r"unknown key 'mising'\. Did you mean 'missing'"),
+        ({"sex": ["F", 1]}, r"must be all texts, all numbers, or all true and false"),
+        ({3: (0, 1)}, r"a column name must be a text"),
+    ],
+)
+def test_what_is_no_column_in_python_is_refused(columns: object, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        Schema.from_columns(columns)
 
 
 def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
@@ -171,6 +245,10 @@ def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
         ({"bounds": (0, 9), "bins": (0, 3)}, r"columns\.x\.bins must lie strictly between the bounds 0 and 9"),
         ({"bounds": (0, 9), "bins": (3, 9)}, r"columns\.x\.bins must lie strictly between the bounds 0 and 9"),
         ({"bounds": (0, 9), "bins": (3,), "scale": "log"}, r"columns\.x has both bins and scale"),
+        ({"bounds": (0, 9), "missing": 10}, r"columns\.x\.missing must be a number within the bounds \[0, 9\]"),
+        ({"bounds": (0, 9), "missing": "mean"}, r"columns\.x\.missing must be a number, or \"indicator\"; got 'mean'"),
+        ({"bounds": (0, 9), "missing": True}, r"columns\.x\.missing must be a finite number"),
+        ({"bounds": (0, 9), "missing": float("nan")}, r"columns\.x\.missing must be a finite number"),
     ],
 )
 def test_a_wrong_numeric_column_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -191,6 +269,8 @@ def test_a_wrong_numeric_column_is_refused(arguments: dict[str, object], message
         ({"categories": (0.0, float("nan"))}, r"columns\.x\.categories must be a finite number; got nan"),
         ({"categories": ([],)}, r"columns\.x\.categories must be a finite number; got \[\]"),
         ({"categories": (" a",)}, r"columns\.x\.categories holds ' a': .*write 'a'"),
+        ({"categories": ("a",), "missing": "b"}, r"columns\.x\.missing must be one of the categories, or .*got 'b'"),
+        ({"categories": ("indicator",), "missing": "indicator"}, r"could be the category or the rule. Use aliases"),
         ({"categories": ("a",), "unknown": "drop"}, r"columns\.x\.unknown must be \"error\" or \"ignore\"; got 'drop'"),
         (
             {"categories": ("apple",), "aliases": (("x", "aple"),)},
@@ -233,6 +313,8 @@ def test_a_wrong_layout_is_refused(arguments: dict[str, object], message: str) -
         ),
         (NumericColumn("y", bounds=(0, 1), scale="log"), r"'y' is the target: a target takes bounds, but neither"),
         (NumericColumn("y", bounds=(0, 9), bins=(3,)), r"'y' is the target: a target takes bounds, but neither"),
+        (NumericColumn("y", bounds=(0, 9), missing=3), r"'y' is the target and has a rule for missing values"),
+        (CategoricalColumn("y", categories=(0, 1), missing=1), r"'y' is the target and has a rule for missing values"),
         (IgnoredColumn("y"), r"'y' is the target, but the schema says type = \"ignore\""),
     ],
 )

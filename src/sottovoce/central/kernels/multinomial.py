@@ -11,7 +11,7 @@ from sottovoce.central.kernels.rows import BLOCK
 from sottovoce.central.kernels.scaled import add_terms, clipped, predict, workspace
 from sottovoce.losses._sigmoid import exp_below_zero
 
-__all__ = ["joint_pass"]
+__all__ = ["joint_pass", "move_dual_vectors"]
 
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
 
@@ -33,6 +33,38 @@ def _probabilities(scores, count, top, whole):  # type: ignore[no-untyped-def]
             scores[k, r] /= whole[r]
 
 
+@njit(inline="always")
+def move_dual_vectors(  # type: ignore[no-untyped-def]
+    rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+):
+    """Extrapolate the dual vectors of a block, step and clip; leave the steps in ``step``, a column a row."""
+    n_classes, divisor = w.shape[0], rows.divisor
+    for r in range(count):
+        places[r] = first + r
+    for k in range(n_classes):
+        predict(rows, w[k], places, count, step[k])
+    _probabilities(step, count, top, whole)
+    for r in range(count):
+        i = first + r
+        bound, inverse = clip / divisor[i], divisor[i] / clip
+        label = int(y[i])
+        squared = 0.0
+        for k in range(n_classes):
+            centre = a[i, k] + momentum * (a[i, k] - a_before[i, k])
+            a_before[i, k] = a[i, k]
+            a[i, k] = centre
+            wanted = (1.0 if k == label else 0.0) - step[k, r]
+            # in units of the bound, so that squares neither over- nor underflow where it matters
+            move = clipped(damping * (wanted - centre) * inverse, _FAR)
+            step[k, r] = move
+            squared += move * move
+        length = np.sqrt(squared)
+        share = bound / length if length > 1.0 else bound
+        for k in range(n_classes):
+            step[k, r] *= share
+            a[i, k] += step[k, r]
+
+
 @njit(**JIT)
 def joint_pass(  # type: ignore[no-untyped-def]
     rows, y, a, a_before, momentum, w, damping, clip, ticks_per_unit, lo, hi, total
@@ -43,34 +75,13 @@ def joint_pass(  # type: ignore[no-untyped-def]
     The step is ``damping`` of the way to e_y - softmax(W x). |zeta| times the row's norm is at most ``clip``, for the
     whole vector zeta. ``total`` receives sum_i zeta_i x_i' in whole ticks.
     """
-    n_classes, divisor = w.shape[0], rows.divisor
+    n_classes = w.shape[0]
     places, _, factor, buffer = workspace(rows.X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        for r in range(count):
-            places[r] = first + r
-        for k in range(n_classes):
-            predict(rows, w[k], places, count, step[k])
-        _probabilities(step, count, top, whole)
-        for r in range(count):
-            i = first + r
-            bound, inverse = clip / divisor[i], divisor[i] / clip
-            label = int(y[i])
-            squared = 0.0
-            for k in range(n_classes):
-                centre = a[i, k] + momentum * (a[i, k] - a_before[i, k])
-                a_before[i, k] = a[i, k]
-                a[i, k] = centre
-                wanted = (1.0 if k == label else 0.0) - step[k, r]
-                # in units of the bound, so that squares neither over- nor underflow where it matters
-                move = clipped(damping * (wanted - centre) * inverse, _FAR)
-                step[k, r] = move
-                squared += move * move
-            length = np.sqrt(squared)
-            share = bound / length if length > 1.0 else bound
-            for k in range(n_classes):
-                step[k, r] *= share
-                a[i, k] += step[k, r]
+        move_dual_vectors(
+            rows, y, a, a_before, momentum, w, damping, clip, first, count, places, step, top, whole
+        )  # fmt: skip
         for k in range(n_classes):
             add_terms(rows, places, count, step[k], ticks_per_unit, factor, buffer, total[k])

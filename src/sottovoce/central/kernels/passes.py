@@ -13,6 +13,7 @@ __all__ = [
     "accelerated_pass",
     "batch_pass",
     "margins",
+    "move_duals",
     "norms",
     "sdca_epoch",
     "weighted_pass",
@@ -42,7 +43,7 @@ def margins(rows, w, lo, hi, out):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _move_duals(  # type: ignore[no-untyped-def]
+def move_duals(  # type: ignore[no-untyped-def]
     rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m
 ):
     """Extrapolate the dual variables of a block, step and clip; leave the steps in ``m``."""
@@ -76,7 +77,7 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        _move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
+        move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -92,7 +93,7 @@ def weighted_pass(  # type: ignore[no-untyped-def]
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
-        _move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
+        move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, count, places, m)
         for k in range(count):
             m[k] = clipped(shares[first + k] * m[k], clip / rows.divisor[first + k])
         add_terms(rows, places, count, m, ticks_per_unit, factor, buffer, total)

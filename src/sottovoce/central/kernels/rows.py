@@ -21,6 +21,8 @@ __all__ = [
     "dot",
     "dot_block",
     "factor_block",
+    "is_csr",
+    "is_dense",
     "row_norm",
     "shortened",
     "tick_buffer",
@@ -42,11 +44,13 @@ class CSR(NamedTuple):
     n_columns: int
 
 
-def _is_csr(X: Any) -> bool:
+def is_csr(X: Any) -> bool:
+    """Tell, while compiling, whether a matrix is a `CSR`."""
     return getattr(X, "instance_class", None) is CSR
 
 
-def _is_dense(X: Any) -> bool:
+def is_dense(X: Any) -> bool:
+    """Tell, while compiling, whether a matrix is a C-contiguous array."""
     return isinstance(X, types.Array) and X.ndim == 2 and X.layout == "C"
 
 
@@ -77,9 +81,9 @@ def dot(X: Any, i: int, w: Any) -> Any:
 
 @overload(dot)
 def _overload_dot(X, i, w):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
         return lambda X, i, w: _dot_sparse(X.data, X.indices, X.indptr[i], X.indptr[i + 1], w)
-    if _is_dense(X):
+    if is_dense(X):
         return lambda X, i, w: _dot_dense(X[i], w)
     return None
 
@@ -103,9 +107,9 @@ def axpy(X: Any, i: int, f: float, w: Any) -> None:
 
 @overload(axpy)
 def _overload_axpy(X, i, f, w):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
         return lambda X, i, f, w: _axpy_sparse(X.data, X.indices, X.indptr[i], X.indptr[i + 1], f, w)
-    if _is_dense(X):
+    if is_dense(X):
         return lambda X, i, f, w: _axpy_dense(X[i], f, w)
     return None
 
@@ -164,13 +168,13 @@ def dot_block(X: Any, rows: Any, count: int, w: Any, out: Any) -> None:
 
 @overload(dot_block)
 def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
 
         def sparse(X, rows, count, w, out):  # type: ignore[no-untyped-def]
             _dot_sparse_block(X.data, X.indices, X.indptr, rows, count, w, out)
 
         return sparse
-    if _is_dense(X):
+    if is_dense(X):
         lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
 
         def dense(X, rows, count, w, out):  # type: ignore[no-untyped-def]
@@ -196,13 +200,13 @@ def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: An
 
 @overload(add_block)
 def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
 
         def sparse(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
             _add_sparse_block(X.data, X.indices, X.indptr, rows, count, factor, total)
 
         return sparse
-    if _is_dense(X):
+    if is_dense(X):
         lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
 
         def dense(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
@@ -235,9 +239,9 @@ def factor_block(X: Any) -> Any:
 
 @overload(factor_block)
 def _overload_factor_block(X):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
         return lambda X: np.empty(BLOCK, X.data.dtype)
-    if _is_dense(X):
+    if is_dense(X):
         return lambda X: np.empty(BLOCK, X.dtype)
     return None
 
@@ -249,9 +253,9 @@ def tick_buffer(X: Any) -> Any:
 
 @overload(tick_buffer)
 def _overload_tick_buffer(X):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
         return lambda X: np.zeros(0, np.int32)
-    if _is_dense(X):
+    if is_dense(X):
         lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
         return lambda X: np.zeros((X.shape[1] // lanes + 1) * lanes, np.int32)
     return None
@@ -288,8 +292,8 @@ def row_norm(X: Any, i: int) -> float:
 
 @overload(row_norm)
 def _overload_row_norm(X, i):  # type: ignore[no-untyped-def]
-    if _is_csr(X):
+    if is_csr(X):
         return lambda X, i: _norm_of(X.data[X.indptr[i] : X.indptr[i + 1]])
-    if _is_dense(X):
+    if is_dense(X):
         return lambda X, i: _norm_of(X[i])
     return None

@@ -42,13 +42,15 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.privacy.events import Event, GaussianEvent, compose
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["AcceleratedPlan"]
 
@@ -84,6 +86,7 @@ class AcceleratedPlan(SteppedPlan):
     )
     in_order = True
     takes_weights = True
+    takes_persons = True
     averaged = 0.45
     estimates_norm = True
 
@@ -183,6 +186,10 @@ class AcceleratedPlan(SteppedPlan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
+    def sums_for(self, scales: Scales) -> ClippedSum:
+        """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
+        return clipped_sum(Neighbours(self.adjacency), self.clip_for(scales), self.multiplier_for(scales))
+
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
         passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
@@ -202,8 +209,15 @@ class AcceleratedPlan(SteppedPlan):
         a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
         v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
         shares = fit.row_weights
+        several = fit.persons if self.neighbours.rows > 1 else None
 
         def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            if several is not None:
+                each = np.ones(rows.n_samples) if shares is None else shares
+                return fit.team.total(
+                    partial(add_persons, several, each, momentum, w), len(several) - 1, rows.work,
+                    np.zeros(self.n_weights, np.int64),
+                )  # fmt: skip
             if shares is not None:
                 return rows.total(fit.team, partial(add_weighted, momentum, w), y, shares, a, a_before)
 
@@ -222,6 +236,14 @@ class AcceleratedPlan(SteppedPlan):
             passes.weighted_pass(
                 block, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss,
                 lo, hi, total,
+            )  # fmt: skip
+
+        def add_persons(
+            starts: NDArray[np.int64], shares: Vector, momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks
+        ) -> None:
+            person_pass(
+                rows.kernel, starts, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip,
+                sums.ticks_per_unit, self.loss, lo, hi, total,
             )  # fmt: skip
 
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))

@@ -67,6 +67,7 @@ class FrankWolfePlan(Plan):
     mechanism = "Frank-Wolfe on the l1 ball: adaptive composition of exponential mechanisms over the signed columns"
     releases = ("the signed column that every step takes, in order (the model is a function of them)",)
     proof = "docs/privacy/frank_wolfe.md"
+    takes_persons = True
 
     radius: float
     n_steps_given: int | None = None
@@ -92,7 +93,7 @@ class FrankWolfePlan(Plan):
         if self.n_steps_given is not None:
             return self.n_steps_given
         mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(self.n_models)
-        noise = self.adjacency.sum_factor * math.log(2.0 * self.n_weights + 1.0)
+        noise = self.neighbours.sum_factor * math.log(2.0 * self.n_weights + 1.0)
         information = self.radius * self.loss.smoothness * self.n_samples * mu / noise
         return round(min(_MOST, max(_FEWEST, _STEPS * math.pow(information, 2.0 / 3.0))))
 
@@ -117,7 +118,7 @@ class FrankWolfePlan(Plan):
 
     def selection(self) -> ExponentialMechanism:
         """Return the mechanism of one step: both signs are candidates, so a row moves them 2 c apart."""
-        width = 2.0 * self.adjacency.sum_factor * TICKS * ROUNDING_SLACK
+        width = 2.0 * self.neighbours.sum_factor * TICKS * ROUNDING_SLACK
         return ExponentialMechanism(self.selection_range, width)
 
     def train(self, fit: Fit) -> Solution:

@@ -36,6 +36,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels import multinomial
+from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Solution
 from sottovoce.central.rows import Rows
@@ -45,6 +46,7 @@ from sottovoce.central.without_noise import GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
@@ -74,6 +76,7 @@ class MultinomialPlan(ScaledPlan):
     )
     in_order = True
     joint = True
+    takes_persons = True
     estimates_norm = True
 
     n_passes: int | None = None
@@ -181,7 +184,8 @@ class MultinomialPlan(ScaledPlan):
         scales, rows = self.release_scales(fit)
         whole, fit = fit.rows, replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
-        sums = clipped_sum(self.adjacency, self.clip_for(scales), self.multiplier_for(scales))
+        # a person's steps are cut together, so a person is one term
+        sums = clipped_sum(Neighbours(self.adjacency), self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
         for step, point in enumerate(self.iterates(fit, scales, sums)):
             if step >= n_passes - averaged:
@@ -191,7 +195,7 @@ class MultinomialPlan(ScaledPlan):
         weights[:, : self.n_features] /= scales.norm
         if self.is_noisy:
             length, _ = release_score_length(
-                whole, fit.targets[0].astype(np.intp), weights, adjacency=self.adjacency, mu=self.mu_length,
+                whole, fit.targets[0].astype(np.intp), weights, neighbours=self.neighbours, mu=self.mu_length,
                 noise=fit.noise, team=fit.team,
             )  # fmt: skip
             weights *= length
@@ -204,13 +208,30 @@ class MultinomialPlan(ScaledPlan):
         a, a_before = np.zeros((rows.n_samples, self.n_models)), np.zeros((rows.n_samples, self.n_models))
         v, v_before = np.zeros((self.n_models, self.n_weights)), np.zeros((self.n_models, self.n_weights))
 
+        persons = fit.persons if self.neighbours.rows > 1 else None
+
         def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
+            if persons is not None:
+                parts = np.zeros((rows.n_parts(fit.team), *v.shape), np.int64)
+                fit.team.run(
+                    lambda part, lo, hi: add_persons(momentum, w, lo, hi, parts[part]),
+                    fit.team.split(len(persons) - 1, rows.work),
+                )
+                whole: Ticks = parts.sum(axis=0)
+                return whole
+
             def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
                 multinomial.joint_pass(
                     block, y, a, a_before, momentum, w, damping, sums.clip, sums.ticks_per_unit, lo, hi, total
                 )
 
             return rows.total(fit.team, add, y, a, a_before, n_models=self.n_models)
+
+        def add_persons(momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks) -> None:
+            person_joint_pass(
+                rows.kernel, persons, y, a, a_before, momentum, w, damping, sums.clip, sums.ticks_per_unit,
+                lo, hi, total,
+            )  # fmt: skip
 
         for step in range(self.passes_for(scales.eigenvalue)):
             momentum = step / (step + 3.0)

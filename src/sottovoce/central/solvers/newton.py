@@ -96,6 +96,7 @@ class NewtonPlan(ScaledPlan):
     )
     proof = "docs/privacy/newton.md"
     in_order = True
+    takes_persons = True
     estimates_eigenvalue = False  # the matrix itself is released
     estimates_norm = True
 
@@ -157,7 +158,7 @@ class NewtonPlan(ScaledPlan):
     @property
     def information(self) -> float:
         """Mu n / d: what there is to learn a weight from."""
-        return self.mu_model * self.n_samples / self.n_weights
+        return self.mu_model * self.n_units / self.n_weights
 
     @property
     def slope(self) -> float:
@@ -184,19 +185,19 @@ class NewtonPlan(ScaledPlan):
     @property
     def penalty(self) -> float:
         """Lambda, alpha n at least; with little mu the noise asks for more."""
-        least = _PENALTY * 2.0 * self.slope / self.mu_model
+        least = _PENALTY * 2.0 * self.slope * self.neighbours.rows / self.mu_model
         return max(self.alpha_scaled * self.n_samples, least)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
         """The mechanism that releases X'X."""
-        return gram_mechanism(self.n_weights, self.n_samples, self.adjacency, self.mu_gram)
+        return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self.mu_gram)
 
     @property
     def least_eigenvalue(self) -> float:
         """What eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum."""
         edge = math.sqrt(2.0 * self.n_weights) * self.gram_mechanism.noise_std
-        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_samples)) * edge
+        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_units)) * edge
 
     @property
     def least_step(self) -> float:
@@ -227,7 +228,7 @@ class NewtonPlan(ScaledPlan):
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
         calibrations = list[Calibration]()
         sums = [
-            clipped_sum(self.adjacency, clip, multiplier)
+            clipped_sum(self.neighbours, clip, multiplier)
             for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
         ]
 

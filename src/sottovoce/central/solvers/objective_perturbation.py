@@ -65,8 +65,8 @@ class ObjectivePlan(Plan):
     """
 
     solver = "objective"
-    releases = ("the weights: the noisy minimiser of each model",)
     proof = "docs/privacy/objective_perturbation.md"
+    takes_released_norm = True
 
     penalty: float | None = None
     smoothing: float = 1.0
@@ -107,7 +107,7 @@ class ObjectivePlan(Plan):
     @property
     def noise_multiplier(self) -> float:
         """Standard deviation of the linear term over the largest gradient of one row."""
-        return _calibrate(self.curvature_ratio, self.n_models, self.epsilon, self.delta)
+        return _calibrate(self.facts.norm_events, self.curvature_ratio, self.n_models, self.epsilon, self.delta)
 
     @property
     def linear_std(self) -> float:
@@ -145,7 +145,7 @@ class ObjectivePlan(Plan):
     @property
     def event(self) -> Event:
         """For each model the exact minimiser, and the noisy distance from it."""
-        return _event(self.curvature_ratio, self.n_models, self.noise_multiplier)
+        return _event(self.facts.norm_events, self.curvature_ratio, self.n_models, self.noise_multiplier)
 
     def settle(self) -> None:
         """Compute tolerance and output noise too."""
@@ -164,6 +164,11 @@ class ObjectivePlan(Plan):
         }
 
     @property
+    def releases(self) -> tuple[str, ...]:
+        """What the statement covers, for the receipt."""
+        return (*self.facts.norm_releases, "the weights: the noisy minimiser of each model")
+
+    @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
         return (
@@ -171,14 +176,18 @@ class ObjectivePlan(Plan):
             "Gaussian linear term, plus Gaussian noise on a grid for the distance from the exact minimiser"
         )
 
-    def train(self, fit: Fit) -> Solution:
-        """Train one model for each target as planned."""
-        n_rows, most = fit.rows.n_samples, most_rows(self.n_samples, self.adjacency)
+    def check_size(self, n_rows: int) -> None:
+        """Refuse a table of so many rows that rounding errors could not be bounded."""
+        most = most_rows(self.n_samples, self.adjacency)
         if n_rows > most:
             raise DataError(
                 f"X has {n_rows} rows, more than {most} for n_public={self.n_samples}: rounding errors could "
                 "not be bounded. Raise n_public."
             )
+
+    def train(self, fit: Fit) -> Solution:
+        """Train one model for each target as planned."""
+        self.check_size(fit.rows.n_samples)
         mechanism, noise = self.output_mechanism, fit.noise  # refuses before noise
         reachable = fit.rows.within_reach()
 
@@ -193,22 +202,20 @@ class ObjectivePlan(Plan):
         return Solution(fit.each_model(1, train_one), 1, self.event, {})
 
 
-def _event(curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:
-    return RepeatedEvent(
-        compose(
-            ObjectivePerturbationEvent(noise_multiplier, curvature_ratio), GaussianEvent(_OUTPUT * noise_multiplier)
-        ),
-        n_models,
+def _event(before: tuple[Event, ...], curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:
+    model = compose(
+        ObjectivePerturbationEvent(noise_multiplier, curvature_ratio), GaussianEvent(_OUTPUT * noise_multiplier)
     )
+    return compose(*before, RepeatedEvent(model, n_models))
 
 
 @lru_cache(maxsize=256)
-def _calibrate(curvature_ratio: float, n_models: int, epsilon: float, delta: float) -> float:
+def _calibrate(before: tuple[Event, ...], curvature_ratio: float, n_models: int, epsilon: float, delta: float) -> float:
     """Find the least noise of a plan; the same plan is not calibrated twice."""
     left = epsilon - n_models * math.log1p(curvature_ratio)
     start = math.sqrt(n_models * (1.0 + _OUTPUT**-2)) / gaussian_mu(max(left, 0.1 * epsilon), delta)
     return least_noise(
-        lambda noise: _event(curvature_ratio, n_models, noise), PLDAccountant(), epsilon, delta, start=start
+        lambda noise: _event(before, curvature_ratio, n_models, noise), PLDAccountant(), epsilon, delta, start=start
     )
 
 

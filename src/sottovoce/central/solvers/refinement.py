@@ -45,10 +45,10 @@ from sottovoce.central.distances import (
     release_distances,
     release_location,
 )
+from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan, Solution
-from sottovoce.central.scaled_plan import HARDLY_ANY_NOISE
 from sottovoce.central.scales import norm_counts, release_row_norm
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
@@ -97,6 +97,8 @@ class RefinementPlan(Plan):
     )
     proof = "docs/privacy/refinement.md"
     in_order = True
+    takes_persons = True
+    takes_released_norm = True
 
     n_passes: int | None = None
 
@@ -125,14 +127,19 @@ class RefinementPlan(Plan):
 
     @property
     def shortens_rows(self) -> bool:
-        """Whether a bound that most rows keep is released: not where there is hardly any noise that it could lessen."""
-        return self.mu <= HARDLY_ANY_NOISE
+        """Whether a bound that most rows keep is released within the public one; see `ScaledPlan.shortens_rows`."""
+        return self.mu <= HARDLY_ANY_NOISE and not self.releases_norm
+
+    @property
+    def share_of_length(self) -> float:
+        """Share of mu^2 for the length of rows."""
+        return _LENGTH * self.shortens_rows + self.facts.share_of_norm
 
     @property
     def mu_passes(self) -> float:
         """Gaussian-DP parameter that is left for all passes together."""
         return self.mu * math.sqrt(
-            1.0 - _LENGTH * self.shortens_rows - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
+            1.0 - self.share_of_length - _LOCATION * self.is_located - _DISTANCES - _RESIDUALS - _GRAM
         )
 
     @property
@@ -140,7 +147,7 @@ class RefinementPlan(Plan):
         """Number of passes: what noise amplifies grows with their square, so more mu n pays for more of them."""
         if self.n_passes is not None:
             return self.n_passes
-        seen = self.mu * self.n_samples / (10.0 * self.n_weights**1.5)
+        seen = self.mu * self.n_units / (10.0 * self.n_weights**1.5)
         return round(min(max(_PASSES * math.sqrt(math.sqrt(seen * math.sqrt(self.n_weights))), _FEWEST), _MOST))
 
     @property
@@ -158,6 +165,7 @@ class RefinementPlan(Plan):
         """What the statement covers, for the receipt."""
         return (
             *(("a bound that most rows keep, noisy; longer rows were shortened to it",) * self.shortens_rows),
+            *self.facts.norm_releases,
             *(("location of the labels (a median), noisy",) * self.is_located),
             "X'X of the scaled rows, noisy",
             "histograms of the signed distances of labels from the location and, later, from predictions, noisy",
@@ -168,7 +176,7 @@ class RefinementPlan(Plan):
         """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
-            "mu for the length of rows": self._share(_LENGTH) if self.shortens_rows else 0.0,
+            "mu for the length of rows": self._share(self.share_of_length),
             "mu for the location of the labels": self._share(_LOCATION) if self.is_located else 0.0,
             "mu for X'X": self._share(_GRAM),
             "mu for the distances of labels and residuals": self._share(_DISTANCES + _RESIDUALS),
@@ -182,12 +190,12 @@ class RefinementPlan(Plan):
         one = GaussianEvent(self.multiplier)
         rest = self.passes - self.first_passes
         return compose(
-            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else ()),
+            *((norm_counts(self._share(_LENGTH)),) if self.shortens_rows else self.facts.norm_events),
             *((location_event(self._share(_LOCATION)),) if self.is_located else ()),
             self.gram_mechanism.event,
-            histogram_mechanism(self.adjacency, self._share(_DISTANCES)).event,
+            histogram_mechanism(self.neighbours, self._share(_DISTANCES)).event,
             RepeatedEvent(one, self.first_passes),
-            histogram_mechanism(self.adjacency, self._share(_RESIDUALS)).event,
+            histogram_mechanism(self.neighbours, self._share(_RESIDUALS)).event,
             *((RepeatedEvent(one, rest),) if rest else ()),
         )
 
@@ -197,7 +205,7 @@ class RefinementPlan(Plan):
     @property
     def gram_mechanism(self) -> GridGaussian:
         """The mechanism that releases X'X."""
-        return gram_mechanism(self.n_weights, self.n_samples, self.adjacency, self._share(_GRAM))
+        return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
 
     def _widest(self, location: float) -> float:
         """Return the largest distance of a label from the location."""
@@ -209,13 +217,15 @@ class RefinementPlan(Plan):
         self.settle()
         norm, location = 1.0, 0.0
         if self.shortens_rows:
-            norm, _ = release_row_norm(fit.rows, n_public=self.n_samples, mu=self._share(_LENGTH), noise=fit.noise)
+            norm, _ = release_row_norm(
+                fit.rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self._share(_LENGTH), noise=fit.noise
+            )
             fit = replace(fit, rows=fit.rows.shortened(norm))
         if self.is_located:
             assert self.label_bound is not None
             location, _ = release_location(
-                fit.targets[0], n_public=self.n_samples, bound=self.label_bound, mu=self._share(_LOCATION),
-                noise=fit.noise,
+                fit.targets[0], n_public=self.n_samples, bound=self.label_bound, neighbours=self.neighbours,
+                mu=self._share(_LOCATION), noise=fit.noise,
             )  # fmt: skip
         mechanism = self.gram_mechanism
         matrix, _ = release_gram(fit.rows, mechanism, fit.noise)
@@ -238,12 +248,13 @@ class RefinementPlan(Plan):
         found, _ = release_distances(
             distances * fit.rows.divisor,
             widest=widest,
-            adjacency=self.adjacency,
+            neighbours=self.neighbours,
             mu=self._share(share),
             noise=fit.noise,
         )
         length = math.sqrt(min(1.0, max(_SHORTEST, filtered.trace / self.n_samples)))
-        return found.clip(self.n_samples, noise_gain=filtered.gain / self.mu_passes**2, length=length)
+        gain = filtered.gain * (self.neighbours.rows / self.mu_passes) ** 2
+        return found.clip(self.n_samples, noise_gain=gain, length=length)
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the plan; of the released values, that a run can have chosen them. See `Plan.run`."""
@@ -316,7 +327,7 @@ class _Path:
 
     def follow(self, passes: int, clip: float) -> None:
         """Do ``passes`` passes with residuals clipped to ``clip``."""
-        sums = clipped_sum(self._plan.adjacency, clip, self._plan.multiplier)
+        sums = clipped_sum(self._plan.neighbours, clip, self._plan.multiplier)
         for _ in range(passes):
             momentum = self._step / (self._step + 3.0)
             ahead = self.point + momentum * (self.point - self._before)

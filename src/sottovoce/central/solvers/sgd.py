@@ -64,6 +64,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
     mechanism = "DP-SGD: adaptive composition of Poisson-subsampled Gaussian mechanisms on a grid"
     proof = "docs/privacy/dp_sgd.md"
     averaged = 0.5
+    takes_persons = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,12 +74,18 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
                 "there is no tight accountant for replacing a row under Poisson sampling here; got 'replace-one'. Give "
                 "solver_options={'batch_size': n_samples}, or use solver='scd'."
             )
+        if self.max_rows_per_group is not None and self.is_private and self.sampling_rate < 1.0:
+            raise ParameterError(
+                "max_rows_per_group must be None for solver='sgd' with batches smaller than the table: rows are "
+                "sampled one by one, and several rows of a person make the account another one. Give "
+                "solver_options={'batch_size': n_samples}, or use solver='scd'."
+            )
 
     @property
     def horizon(self) -> float:
         """Learning rate times number of steps, P / C, by rule; ten time constants of the L2 term are enough."""
         factor = _PATH if math.isfinite(self.loss.lipschitz) else _PATH_SQUARED
-        path = factor * self._width * self.mu_model * self.n_samples
+        path = factor * self._width * self.mu_model * self.n_units
         return min(path / self._share_of_bound, 10.0 / self.alpha_scaled)
 
     @property
@@ -92,7 +99,7 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         bounded = math.isfinite(self.loss.lipschitz)
         if self.clipping_norm is not None:
             return self.clipping_norm / (self.loss.lipschitz if bounded else 1.0)
-        share = max(_CLIP * self._width**2, self.mu_model * self.n_samples / _PLENTY_OF_ROWS)
+        share = max(_CLIP * self._width**2, self.mu_model * self.n_units / _PLENTY_OF_ROWS)
         return min(1.0, share) if bounded else share
 
     def clip_for(self, scales: Scales) -> float:
@@ -114,7 +121,8 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         if self.batch_size is not None:
             return min(self.batch_size, n)
         # s is about q sqrt(T) / mu
-        return max(1.0, min(n, max(2.0 * math.sqrt(n), _PLENTY * self.mu_model * n / math.sqrt(self._wanted_steps))))
+        quiet = _PLENTY * self.mu_model * self.n_units / math.sqrt(self._wanted_steps)
+        return max(1.0, min(n, max(2.0 * math.sqrt(n), quiet)))
 
     @cached_property
     def n_steps(self) -> int:

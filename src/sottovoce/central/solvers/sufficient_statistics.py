@@ -65,6 +65,7 @@ class SufficientStatisticsPlan(ScaledPlan):
         "afterwards"
     )
     proof = "docs/privacy/sufficient_statistics.md"
+    takes_persons = True
     estimates_eigenvalue = False  # the matrix itself is released
 
     clip_labels: bool = True
@@ -107,7 +108,7 @@ class SufficientStatisticsPlan(ScaledPlan):
         # Frobenius norm of the rounding of G; a replaced row moves u u' by at most sqrt(2) |u|^2
         n_rows = most_rows(self.n_samples, self.adjacency)
         rounding = 8.0 * (PIECE + n_rows / PIECE + 8) * 2.0**-53 * n_rows * _LENGTH
-        exact = math.sqrt(self.adjacency.sum_factor) * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
+        exact = self.neighbours.square_factor * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
         useful = power_of_two_below(exact / self.mu_steps) * 2.0**-_USEFUL_BITS
         countable = power_of_two_below(n_rows * _LENGTH) * 2.0**-58
         tick = max(useful, countable)
@@ -115,7 +116,7 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     def label_clip(self, scale: float) -> float:
         """Return the largest |y - location| that counts, for a released scale of the labels."""
-        growth = math.sqrt(self.mu_steps * math.sqrt(self.n_samples / self.n_weights))
+        growth = math.sqrt(self.mu_steps * math.sqrt(self.n_units / self.n_weights))
         multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
         return multiple * scale
 
@@ -162,6 +163,8 @@ class SufficientStatisticsPlan(ScaledPlan):
         Under add-remove the released column of the intercept shows n. The quantiles of the labels, found with the
         public stand-in for n, may be far off and clip too much.
         """
+        if self.max_rows_per_group is not None:
+            return None  # rows of one person are not independent, and how many are used is secret
         n_rows: float = self.n_samples
         if self.adjacency is Adjacency.ADD_REMOVE:
             if self.clip_labels or constant == 0.0:

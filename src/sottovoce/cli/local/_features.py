@@ -21,6 +21,8 @@ def protocol_arguments(schema: Schema, missing: bool) -> dict[str, Any]:
     ParameterError
         If the schema says something that devices do not know, or no target.
     """
+    if schema.unit is not None:
+        raise ParameterError(f"unit {schema.unit!r}: one report is one person. Remove unit from the schema.")
     features = [_feature(column, missing) for column in schema.feature_columns]
     if schema.target is None:
         raise ParameterError("--target is missing: the schema names no column to predict.")
@@ -32,6 +34,11 @@ def protocol_arguments(schema: Schema, missing: bool) -> dict[str, Any]:
 
 
 def _feature(column: Any, missing: bool) -> NumericFeature | CategoricalFeature:
+    if column.missing is not None:
+        raise ParameterError(
+            f"column {column.name!r}: devices have a rule of their own for missing values. Remove missing, and give "
+            "--missing."
+        )
     if isinstance(column, NumericColumn):
         if column.scale != "linear" or column.bins is not None:
             raise ParameterError(f"column {column.name!r}: devices know neither bins nor a logarithmic scale.")

@@ -10,7 +10,7 @@ import typer
 from sottovoce._validation import number
 from sottovoce.cli._options import ForceOption
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
-from sottovoce.cli._parse import parse_alpha
+from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli.local._options import ProtocolArgument, read_protocol
 from sottovoce.cli.local._sources import stream
 from sottovoce.exceptions import ParameterError
@@ -63,7 +63,7 @@ def fit(
         loss,
         degree=_degree(degree),
         radius=radius,
-        alpha=alpha if alpha in (None, "held-out") else parse_alpha("--alpha", alpha),
+        alpha=alpha if alpha in (None, "held-out") else parse_number_or_auto("--alpha", alpha),
     )
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()

@@ -21,6 +21,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["margins_of", "release_sum", "row_losses", "score_mechanism", "scoring_for"]
 
@@ -86,7 +87,7 @@ def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vec
 
 def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases the score of a trial; what it costs is known before any data are read."""
-    return sum_mechanism(adjacency, 1.0, noise_multiplier)
+    return sum_mechanism(Neighbours(adjacency), 1.0, noise_multiplier)
 
 
 def release_sum(

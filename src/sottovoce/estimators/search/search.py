@@ -17,10 +17,10 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
-from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.central.rows import row_norms
+from sottovoce.estimators._pipelines import fitted_before, refuse_copies
 from sottovoce.estimators._repeats import uncounted_fits
-from sottovoce.estimators.base import NOT_COVERED, PrivateEstimator
+from sottovoce.estimators.base import PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised import DPPenalisedEstimator
@@ -157,6 +157,12 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
                 f"estimator must be one with data_norm; got {type(self.estimator).__name__}, which the search does not "
                 "cover yet. Choose radius from public knowledge."
             )
+        if self.estimator.max_rows_per_group is not None:
+            raise ParameterError(
+                "max_rows_per_group of the estimator must be None: the search holds out row by row, and has no form "
+                f"for persons of several rows; got {self.estimator.max_rows_per_group!r}. Fit without a search: the "
+                "defaults need no tuning."
+            )
         for name in ("epsilon", "delta", "accept_delta", "random_state", "ledger", "dataset"):
             value = getattr(self.estimator, name)
             if value is not None:
@@ -230,6 +236,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         AccountingError
             Before anything is released: a trial cost more than planned.
         """
+        refuse_copies()
         with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, numbers = self._read(X, y)
@@ -277,7 +284,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
                 prototype.classes = list(prototype.classes_)
             numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
         with team() as threads:
-            make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
+            row_norms(X, names, threads)  # refuses NaN and infinity
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:
@@ -326,6 +333,10 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
     def score(self, X: Any, y: Any) -> float:
         """Return accuracy or R^2 of the best model on X and y, without noise: not covered by the receipt."""
         return float(self._best().score(X, y))
+
+    def to_sklearn(self, **options: Any) -> Any:
+        """Return the best model as a plain estimator of scikit-learn; see its ``to_sklearn``."""
+        return self._best().to_sklearn(**options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -377,7 +388,7 @@ def search_receipt(
             *fitted_before(steps),
             "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "
             "whoever knows this number can learn more than this epsilon allows",
-            *NOT_COVERED,
+            *not_covered(trial.unit),
         ),
         parameters={
             **trial.parameters,

@@ -32,7 +32,7 @@ from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 
-__all__ = ["GridGaussian", "power_of_two_below", "rounding_norm", "to_ticks"]
+__all__ = ["GridGaussian", "counts_mechanism", "power_of_two_below", "rounding_norm", "to_ticks"]
 
 _LARGEST = 2**61  # ticks: with the noise, at most 40 x 2^44, the sum fits in 63 bits
 _FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
@@ -93,6 +93,23 @@ class GridGaussian:
         # half up: ties do happen in double precision, and half to even would show the parity of the value
         drawn = np.floor(self.noise_std / self.tick * noise.standard_normal(ticks.shape) + 0.5).astype(np.int64)
         return (np.clip(ticks, -_LARGEST, _LARGEST) + drawn).astype(np.float64) * self.tick, self.event
+
+
+def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
+    """Return the mechanism that releases ``size`` counts of rows with a Gaussian of mean shift ``mu``.
+
+    Parameters
+    ----------
+    size : int
+    sensitivity : float, > 0
+        How far (L2) the counts move between neighbours.
+    mu : float, > 0
+    """
+    noise = sensitivity / mu
+    # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine
+    tick = max(min(1.0, power_of_two_below(noise) * 2.0**-20), power_of_two_below(noise) * 2.0**-42)
+    rounding = rounding_norm(size, tick) if tick > 1.0 else 0.0
+    return GridGaussian(sensitivity + rounding, 1.0 / mu, tick)
 
 
 def power_of_two_below(value: float) -> float:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from sottovoce._validation import filled_text
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element
-from sottovoce.report.pages.figures import Axes, axes_for, drawing
+from sottovoce.report.pages.figures import Axes, axes_for
+from sottovoce.report.pages.figures import figure as drawing
 from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import verdict_of
 

@@ -190,7 +190,7 @@ def _covered(guarantee: Guarantee) -> Markup:
             "The promise in short",
             [
                 ("Unit of protection", guarantee.unit),
-                ("Neighbours", Adjacency.parse(guarantee.adjacency).statement),
+                ("Neighbours", Adjacency.parse(guarantee.adjacency).statement(guarantee.unit)),
                 ("Epsilon", rounded_up(guarantee.epsilon, 6)),
                 ("Delta", rounded_up(guarantee.delta, 6)),
                 ("Mechanism", guarantee.mechanism),

@@ -97,8 +97,8 @@ def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Vector:
     bad = np.flatnonzero(signs == 0.0)
     if bad.size:
         raise DataError(
-            f"y holds the label {y[bad[0]]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not in "
-            f"classes={list(classes)!r}."
+            f"y holds the label {y[bad[:1]].tolist()[0]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not "
+            f"in classes={classes.tolist()!r}."
         )
     return signs
 

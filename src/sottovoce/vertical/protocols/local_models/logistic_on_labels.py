@@ -29,6 +29,7 @@ from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.vertical.protocols.local_models.released_labels import SPENT, ReleasedLabelsPlan, Vector
 
 __all__ = ["LogisticOnLabelsPlan"]
@@ -81,7 +82,7 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
 
     def slopes_mechanism(self) -> GridGaussian:
         """Return the mechanism of each sum of slopes; a sum of terms of norm at most 1/2 moves by at most 1."""
-        return sum_mechanism(Adjacency.REPLACE_ONE, _MAX_SLOPE, math.sqrt(self.n_steps) / self.mu_slopes)
+        return sum_mechanism(Neighbours(Adjacency.REPLACE_ONE), _MAX_SLOPE, math.sqrt(self.n_steps) / self.mu_slopes)
 
     @property
     def event(self) -> Event:

@@ -1,0 +1,155 @@
+r"""A bound that most rows keep, released where no public one is known: what ``data_norm="auto"`` stands for.
+
+*Release.* Each row that is not zero falls into a bin by its norm, and is counted in three histograms: with eight bins
+to a factor of 2, with two, and with one to a factor of 4. All of them run from 2^-166 to 2^166, which is nearly the
+whole range of public numbers, and shorter or longer rows are in the first or last bin: the bins are the same for all
+data. Adding, removing or zeroing a row moves three counts by 1, replacing it six: sensitivity sqrt 3 or sqrt 6, however
+many bins there are. All counts are one Gaussian release.
+
+*Choice.* Wide bins find the rows: a bin counts if it holds more than noise can, and so does the one above it, which may
+hold the rest of the same rows. From the longest such bin downward, rows are counted until as many are beyond as may be;
+the narrower bins inside that bin then say where. Three widths keep the noise small: a quantile adds up a few noisy
+counts, not hundreds.
+
+*Where noise hides everything* no bin counts, and the bound is 1.
+
+Proof: ``docs/privacy/released_norm.md``.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
+
+__all__ = ["FALLBACK", "NormRelease", "ReleasedNorm", "largest_norm"]
+
+FALLBACK: Final = 1.0  # the bound where nothing can be seen
+_FARTHEST: Final = 166  # powers of 2 on either side of 1: 2^166 is 9.4e49
+_STEPS: Final = 8  # of the narrowest bins to a factor of 2
+_BINS: Final = 2 * _FARTHEST * _STEPS
+_EDGES: Final = 2.0 ** (np.arange(1, _BINS + 1) / _STEPS - _FARTHEST)
+_ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
+_WIDTHS: Final = (16, 4, 1)  # of the bins of each histogram, in narrowest ones
+
+# Chosen on public data (`benchmarks/central/data_norm.py`).
+_SHARE, _MOST_SHARE = 0.01, 0.1  # of mu^2
+_WANTED: Final = 30.0  # number of rows over the noise of a count, for which more than the least share is spent
+_BELIEVED, _BELIEVED_FAR = 4.5, 5.5  # standard deviations from which the fullest bin, and others, are more than noise
+_KEPT: Final = 0.9  # share of the rows that keep the bound
+_CERTAIN: Final = 1.0  # standard deviations of a count that are taken off it: longer rows have to be seen
+
+
+@dataclass(frozen=True)
+class ReleasedNorm:
+    """A bound on the norm of a row that follows from the data, and what its release cost; None without privacy."""
+
+    value: float
+    event: GaussianEvent | None = None
+
+
+@dataclass(frozen=True)
+class NormRelease:
+    """How a bound that most rows keep is released; all of it follows from public facts.
+
+    Parameters
+    ----------
+    mu : float, > 0
+        Gaussian-DP parameter of the whole run.
+    n_units : float
+        Public number of rows, or of persons with the most rows.
+    neighbours : Neighbours
+    keeps_all : bool
+        Ask for a bound that all rows keep, for budgets that hardly are any.
+    """
+
+    mu: float
+    n_units: float
+    neighbours: Neighbours
+    keeps_all: bool = False
+
+    @cached_property
+    def share(self) -> float:
+        """Share of mu^2: with few rows or little budget it takes more to see them at all."""
+        return min(_MOST_SHARE, max(_SHARE, (_WANTED / (self.mu * self.n_units)) ** 2))
+
+    @property
+    def mu_norm(self) -> float:
+        """Gaussian-DP parameter of the release."""
+        return self.mu * math.sqrt(self.share)
+
+    @cached_property
+    def mechanism(self) -> GridGaussian:
+        """The mechanism that releases all counts at once."""
+        size = sum(_BINS // width for width in _WIDTHS)
+        return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What the release costs."""
+        return self.mechanism.event
+
+    def release(self, norms: Vector, noise: np.random.Generator) -> ReleasedNorm:
+        """Release a bound that most of the ``norms`` keep; it is within the range of public numbers.
+
+        Parameters
+        ----------
+        norms : ndarray of shape (n,)
+            Of the rows, in the unit of the data, infinite ones included. Those of 0 are not counted.
+        noise : numpy.random.Generator
+        """
+        noisy, event = self.mechanism.release(to_ticks(_counts(norms), self.mechanism.tick), noise)
+        return ReleasedNorm(self._chosen(noisy), event)
+
+    def _chosen(self, noisy: Vector) -> float:
+        """Return the bound that noisy counts ask for."""
+        ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
+        wide, middle, narrow = np.split(noisy, ends)
+        noise_std = self.mechanism.noise_std
+        fullest, believed = int(np.argmax(wide)), wide > _BELIEVED_FAR * noise_std
+        if not wide[fullest] > _BELIEVED * noise_std:
+            return FALLBACK
+        believed[fullest] = True
+        above = np.roll(believed, 1)
+        above[0] = False
+        counted = np.where(believed | above, np.maximum(wide, 0.0), 0.0)
+        share = 0.0 if self.keeps_all else 1.0 - _KEPT
+        beyond = share * float(counted.sum()) + _CERTAIN * noise_std
+        place, beyond = _first_from_above(counted, beyond)
+        for counts in (middle, narrow):
+            inside, beyond = _first_from_above(counts[4 * place : 4 * place + 4], beyond)
+            place = 4 * place + inside
+        return float(_EDGES[place])
+
+
+def largest_norm(norms: Vector) -> ReleasedNorm:
+    """Return the largest norm without privacy, within the range of public numbers; 1 where all rows are zero."""
+    most = float(np.max(norms, initial=0.0))
+    return ReleasedNorm(min(max(most, SMALLEST), LARGEST) if most > 0.0 else FALLBACK)
+
+
+def _counts(norms: Vector) -> Vector:
+    """Return the counts of all bins, those of the widest first."""
+    places = np.minimum(np.searchsorted(_EDGES * _ROUNDED, norms[norms > 0.0]), _BINS - 1)
+    narrow: NDArray[np.int64] = np.bincount(places, minlength=_BINS)
+    return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in _WIDTHS]).astype(np.float64)
+
+
+def _first_from_above(counts: Vector, beyond: float) -> tuple[int, float]:
+    """Return the first bin from the last one downward with which more than ``beyond`` rows are in it or above.
+
+    The other number is what is left of ``beyond`` for rows in that bin. Where there is none it is the first bin.
+    """
+    for place in range(len(counts) - 1, 0, -1):
+        if counts[place] > beyond:
+            return place, beyond
+        beyond -= float(counts[place])
+    return 0, beyond

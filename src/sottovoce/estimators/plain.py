@@ -1,0 +1,52 @@
+"""A trained model as a plain estimator of scikit-learn: the same function, made by post-processing."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer
+
+__all__ = ["clipped_regression", "linear_regression", "one_vs_rest", "plain_classifier"]
+
+
+def plain_classifier(kind: type[Any], model: Any) -> Any:
+    """Return a classifier of scikit-learn with the scores of ``model``."""
+    return _fitted(kind(), model, coef_=model.coef_.copy(), intercept_=model.intercept_.copy(), classes_=model.classes_)
+
+
+def one_vs_rest(kind: type[Any], model: Any) -> Any:
+    """Return one classifier for each class: then scikit-learn scales probabilities one-vs-rest, as ``model`` does."""
+    both = np.array([0, 1])
+    parts = [
+        _fitted(kind(), model, coef_=model.coef_[k : k + 1].copy(), intercept_=model.intercept_[[k]], classes_=both)
+        for k in range(len(model.classes_))
+    ]
+    labels = LabelBinarizer(sparse_output=True).fit(model.classes_)
+    return _fitted(
+        OneVsRestClassifier(kind()), model, estimators_=parts, label_binarizer_=labels, classes_=model.classes_
+    )
+
+
+def linear_regression(model: Any) -> LinearRegression:
+    """Return the linear function of ``model``, whose predictions are not clipped."""
+    return _fitted(LinearRegression(), model, coef_=model.coef_.copy(), intercept_=model.intercept_)
+
+
+def clipped_regression(model: Any, low: float, high: float) -> TransformedTargetRegressor:
+    """Return the linear function of ``model`` with predictions clipped to [low, high]."""
+    ends = {"a_min": low, "a_max": high}
+    clip = FunctionTransformer(
+        np.clip, np.clip, kw_args=ends, inv_kw_args=ends, validate=True, check_inverse=False
+    ).fit([[low], [high]])
+    whole = TransformedTargetRegressor(LinearRegression(), transformer=clone(clip), check_inverse=False)
+    return _fitted(whole, model, regressor_=linear_regression(model), transformer_=clip, _training_dim=1)
+
+
+def _fitted(plain: Any, model: Any, **attributes: Any) -> Any:
+    vars(plain).update(attributes, n_features_in_=model.n_features_in_)
+    if hasattr(model, "feature_names_in_"):
+        plain.feature_names_in_ = model.feature_names_in_.copy()
+    return plain

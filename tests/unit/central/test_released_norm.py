@@ -1,0 +1,200 @@
+"""A bound on the rows that is released where none is public: what is chosen, at what price, and where it goes."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import sottovoce as sv
+from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.central.facts import NORM
+from sottovoce.central.released_norm import FALLBACK, NormRelease, largest_norm
+from sottovoce.estimators.persistence import model_from_json, model_to_json
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import GaussianEvent, releases_of
+from sottovoce.privacy.neighbours import Neighbours
+from sottovoce.report.rebuilding import made_again
+
+STEP = 2.0**0.125  # between two bounds
+SPEND = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+RNG = np.random.default_rng(0)
+X = 30.0 * RNG.uniform(-1.0, 1.0, (2000, 4))
+NORMS = np.linalg.norm(X, axis=1)
+Y = (X @ [1.0, -1.0, 0.5, 0.0] > 0.0).astype(int)
+
+
+def release(mu=1.0, n=2000, adjacency=Adjacency.ZERO_OUT, **given):
+    return NormRelease(mu, n, Neighbours(adjacency), **given)
+
+
+@pytest.mark.parametrize("unit", [1e-49, 1e-9, 1.0, 1e9, 1e48])
+def test_most_rows_keep_the_bound_and_no_more_than_that(unit):
+    norms = unit * NORMS / 60.0
+    bounds = [release(mu=3.0).release(norms, np.random.default_rng(seed)).value for seed in range(20)]
+    kept = [np.mean(norms <= bound * 1.000001) for bound in bounds]
+    assert 0.85 < min(kept) <= max(kept) < 0.99
+
+
+def test_rows_of_one_length_get_that_of_an_edge():
+    assert release(mu=3.0).release(np.full(2000, 2.0), np.random.default_rng(0)).value == 2.0
+    assert release(mu=3.0).release(np.full(2000, 2.1), np.random.default_rng(0)).value == 2.0 * STEP
+
+
+def test_a_few_rows_far_beyond_do_not_decide():
+    norms = NORMS.copy()
+    norms[:60] *= 1e6
+    assert release(mu=3.0).release(norms, np.random.default_rng(0)).value < 2.0 * np.median(NORMS)
+
+
+def test_rows_of_zero_do_not_count():
+    """A table that is mostly empty has the bound of its other rows."""
+    norms = np.concatenate([np.zeros(8000), NORMS])
+    for seed in range(10):
+        bound = release(mu=3.0, n=10_000).release(norms, np.random.default_rng(seed)).value
+        assert 0.85 < np.mean(bound >= NORMS) < 0.99
+
+
+@pytest.mark.parametrize("norms", [np.zeros(100), NORMS[:100]], ids=["no rows", "too few"])
+def test_where_noise_hides_everything_the_bound_is_public(norms):
+    assert release(mu=1e-3, n=100).release(norms, np.random.default_rng(0)).value == FALLBACK
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    norms=st.lists(st.floats(0.0, math.inf), max_size=30),
+    mu=st.floats(-9.0, 5.0).map(lambda exponent: 10.0**exponent),
+    n=st.integers(1, 2**53),
+    adjacency=st.sampled_from(list(Adjacency)),
+    keeps_all=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_it_is_total_and_costs_the_same_whatever_the_rows_are(norms, mu, n, adjacency, keeps_all, seed):
+    one = release(mu, n, adjacency, keeps_all=keeps_all)
+    found = one.release(np.array(norms, dtype=float), np.random.default_rng(seed))
+    assert SMALLEST <= found.value <= LARGEST
+    assert found.event == one.event
+    assert 1.0 / one.event.noise_multiplier == pytest.approx(mu * math.sqrt(one.share))
+
+
+def test_few_rows_or_little_budget_take_a_larger_share():
+    shares = [release(mu=mu, n=1000).share for mu in (10.0, 1.0, 0.2, 0.01)]
+    assert shares == [0.01, 0.01, pytest.approx(0.0225), 0.1]
+    assert release(mu=0.1, n=2000).share == pytest.approx(shares[2])
+
+
+def test_all_rows_keep_it_where_there_is_hardly_any_noise():
+    model = sv.DPLogisticRegression(**SPEND | {"epsilon": 1e4}, classes=[0, 1]).fit(X, Y)
+    assert NORMS.max() <= model.data_norm_ < STEP * NORMS.max()
+
+
+def test_without_privacy_it_is_the_largest_norm():
+    model = sv.DPLogisticRegression(epsilon=math.inf, classes=[0, 1], random_state=0).fit(X, Y)
+    given = clone(model).set_params(data_norm=model.data_norm_).fit(X, Y)
+    assert model.data_norm_ == pytest.approx(NORMS.max(), rel=1e-12)
+    np.testing.assert_array_equal(model.coef_, given.coef_)
+    assert largest_norm(np.zeros(3)).value == largest_norm(np.zeros(0)).value == FALLBACK
+    assert largest_norm(np.array([math.inf])).value == LARGEST
+
+
+CLASSIFIERS = ["auto", "scd", "newton", "objective", "minibatch-scd", "sgd", "primal-scd", "multinomial-scd"]
+REGRESSORS = ["auto", "scd", "refinement", "adassp", "primal-scd"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "solver", "given"),
+    [
+        *((sv.DPLogisticRegression, solver, {"classes": [0, 1]}) for solver in CLASSIFIERS),
+        (sv.DPLinearSVC, "auto", {"classes": [0, 1]}),
+        *((sv.DPRidge, solver, {"label_bounds": (0.0, 1.0)}) for solver in REGRESSORS),
+    ],
+)  # fmt: skip
+def test_every_solver_pays_for_it_within_the_budget(kind, solver, given):
+    """One release more, none twice; the whole costs no more than it should, and the receipt follows from itself."""
+    options = {"batch_size": 200.0, "epochs": 2.0} if solver in ("minibatch-scd", "sgd") else None
+    model = kind(**SPEND, **given, solver=solver, solver_options=options).fit(X, Y)
+    assert 1.0 < model.data_norm_ / np.median(NORMS) < 3.0
+    receipt = model.guarantee_
+    assert receipt.parameters[NORM] == model.data_norm_
+    assert not any("units of data_norm (noisy)" in name for name in receipt.parameters)  # no bound within the bound
+    first, times = next(releases_of(receipt.event))
+    assert (first, times) == (model.plan(*X.shape).facts.norm_release.event, 1)
+    assert accountant_for(receipt.event).epsilon(receipt.event, 1e-5) <= 1.0 * (1 + 1e-9)
+    assert "most rows keep, noisy" in receipt.releases[0]
+    assert not any("data_norm" in text for text in receipt.assumptions)
+    assert made_again(receipt) == receipt
+
+
+@pytest.mark.parametrize("solver", ["paper-scd", "seq-scd"])
+def test_what_reproduces_a_paper_refuses(solver):
+    with pytest.raises(ParameterError, match=rf"data_norm must be a number for solver='{solver}'.*'scd'.*'auto'"):
+        sv.DPLogisticRegression(**SPEND, classes=[0, 1], solver=solver).fit(X, Y)
+
+
+def test_the_unit_of_the_data_does_not_matter():
+    one = sv.DPLogisticRegression(**SPEND, classes=[0, 1]).fit(X, Y)
+    other = sv.DPLogisticRegression(**SPEND, classes=[0, 1]).fit(X / 1024.0, Y)
+    assert other.data_norm_ == one.data_norm_ / 1024.0
+    np.testing.assert_allclose(other.coef_, 1024.0 * one.coef_, rtol=1e-12)
+
+
+def test_sparse_rows_and_tables_on_disk_get_the_same(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({**{f"x{k}": X[:, k] for k in range(4)}, "y": Y}), tmp_path / "t.parquet")
+    table = sv.ParquetTable(tmp_path / "t.parquet", features=[f"x{k}" for k in range(4)], target="y")
+    models = [
+        sv.DPLogisticRegression(**SPEND, classes=[0, 1]).fit(*given)
+        for given in ((X, Y), (sp.csr_array(X), Y), (table,))
+    ]
+    assert models[0].data_norm_ == models[1].data_norm_ == models[2].data_norm_
+    np.testing.assert_allclose(
+        models[2].coef_, models[0].coef_, rtol=1e-3
+    )  # a table on disk is read in single precision
+
+
+def test_a_search_takes_it_and_searches_it():
+    model = sv.DPLogisticRegression(classes=[0, 1])
+    search = sv.DPSearchCV(model, {"data_norm": ["auto", 60.0]}, epsilon=2.0, delta=1e-5, random_state=3).fit(X, Y)
+    assert search.best_params_["data_norm"] in ("auto", 60.0)
+    assert made_again(search.guarantee_) == search.guarantee_
+    plain = sv.DPSearchCV(model, {"alpha": [1e-4, 1e-2]}, epsilon=2.0, delta=1e-5, random_state=0).fit(X, Y)
+    assert plain.best_estimator_.data_norm_ == plain.guarantee_.parameters[NORM]
+
+
+def test_it_is_kept_with_the_model():
+    model = sv.DPLogisticRegression(**SPEND, classes=[0, 1]).fit(X, Y)
+    again, _ = model_from_json(model_to_json(model))
+    assert (again.data_norm, again.data_norm_) == ("auto", model.data_norm_)
+    given = sv.DPLogisticRegression(**SPEND, classes=[0, 1], data_norm=60.0).fit(X, Y)
+    assert "data_norm_" not in model_to_json(given)  # files of models with a number stay what they were
+    assert model_from_json(model_to_json(given))[0].data_norm_ == 60.0
+
+
+def test_a_charge_is_what_the_plan_says(tmp_path):
+    ledger = sv.Ledger(f"sqlite:///{tmp_path / 'l.db'}")
+    ledger.create("d", epsilon=3.0, delta=1e-4)
+    model = sv.DPLogisticRegression(**SPEND, classes=[0, 1], ledger=ledger, dataset="d").fit(X, Y)
+    assert model.charge_ is not None
+
+
+def test_the_plan_says_what_it_takes():
+    summary = sv.DPLogisticRegression(**SPEND, classes=[0, 1]).plan(2000, 4).summary()
+    assert 0.01 <= summary["share of mu^2 for data_norm, which is released first"] <= 0.1
+    assert summary["event"].startswith("Gaussian release")
+    given = sv.DPLogisticRegression(**SPEND, classes=[0, 1], data_norm=1.0).plan(2000, 4)
+    assert "share of mu^2 for data_norm, which is released first" not in given.summary()
+    assert given.facts.norm_events == ()
+
+
+def test_the_released_event_is_the_planned_one():
+    assert isinstance(release().event, GaussianEvent)
+    for adjacency in Adjacency:
+        one = release(adjacency=adjacency)
+        assert one.mechanism.l2_sensitivity == math.sqrt(3.0 * adjacency.sum_factor)

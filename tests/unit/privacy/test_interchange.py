@@ -1,0 +1,114 @@
+"""Events of others: dp_accounting's accountants agree with ours, and what has no equal there is refused in words."""
+
+import math
+import warnings
+
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
+
+from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.privacy.accounting import RenyiAccountant, accountant_for
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    ObjectivePerturbationEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    RepeatedEvent,
+)
+from sottovoce.privacy.receipts import make_receipt
+from sottovoce.privacy.unit import ROW_UNIT
+
+DELTA = 1e-5
+GAUSSIAN = GaussianEvent(8.0)
+FIT = ComposedEvent((GaussianEvent(20.0), RepeatedEvent(GaussianEvent(60.0), 50)))
+SAMPLED = RepeatedEvent(PoissonSampledEvent(0.02, GaussianEvent(1.5)), 200)
+SEARCH = RepeatAndSelectEvent(FIT, 5.0, 1.0)
+PURE = ComposedEvent((PureEvent(0.1), RepeatedEvent(RandomizedResponseEvent(0.2), 10)))
+SELECTIONS = RepeatedEvent(BoundedRangeEvent(0.05), 200)
+
+
+def receipt(event, *, adjacency="zero-out", unit=ROW_UNIT, delta=DELTA, seeded=False):
+    return make_receipt(
+        epsilon=accountant_for(event).epsilon(event, delta), delta=delta, adjacency=adjacency, unit=unit,
+        mechanism="m", releases=("a vector",), event=event, assumptions=(), not_covered=(), parameters={},
+        seeded=seeded, proof="docs/privacy/README.md",
+    )  # fmt: skip
+
+
+def theirs(accountant, event, delta=DELTA):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the grid of orders
+        return accountant.compose(event).get_epsilon(delta)
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, FIT, SAMPLED], ids=["one", "fit", "sampled"])
+def test_loss_distributions_agree(event):
+    ours = receipt(event)
+    epsilon = theirs(PLDAccountant(), ours.to_dp_event())
+    assert ours.epsilon * (1 - 1e-6) <= epsilon <= ours.epsilon * 1.01
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, FIT, SAMPLED, SEARCH], ids=["one", "fit", "sampled", "search"])
+def test_renyi_is_not_below_ours(event):
+    ours = receipt(event)
+    assert ours.epsilon * (1 - 1e-6) <= theirs(RdpAccountant(), ours.to_dp_event()) <= 2.0 * ours.epsilon
+
+
+@pytest.mark.parametrize("event", [PURE, SELECTIONS], ids=["pure", "selections"])
+def test_what_has_no_equal_is_given_as_more(event):
+    ours = receipt(event)
+    with pytest.raises(AccountingError, match=r"no event that is equal to .* conservative=True gives a zCDP event"):
+        ours.to_dp_event()
+    epsilon = theirs(RdpAccountant(), ours.to_dp_event(conservative=True))
+    assert ours.epsilon <= epsilon <= 3.0 * ours.epsilon
+    # at every order, not only at one delta
+    orders = (1.5, 2.0, 8.0, 64.0)
+    accountant = RdpAccountant(list(orders))
+    accountant.compose(ours.to_dp_event(conservative=True))
+    assert (accountant._rdp >= RenyiAccountant(orders).divergences(event)).all()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [ObjectivePerturbationEvent(5.0, 0.1), RepeatAndSelectEvent(FIT, 5.0, math.inf)],
+    ids=["objective", "poisson"],
+)
+def test_what_nothing_bounds_is_refused(event):
+    for conservative in (False, True):
+        with pytest.raises(AccountingError, match=r"no event that is equal to .* Use to_opendp, or the receipt"):
+            receipt(event).to_dp_event(conservative=conservative)
+
+
+def test_ends():
+    assert receipt(NothingReleased()).to_dp_event() == dp_event.NoOpDpEvent()
+    assert receipt(NonPrivateEvent()).to_dp_event() == dp_event.NonPrivateDpEvent()
+    assert receipt(GaussianEvent(math.inf)).to_dp_event() == dp_event.NoOpDpEvent()
+    for sampled in (PoissonSampledEvent(0.0, GAUSSIAN), PoissonSampledEvent(0.5, GaussianEvent(math.inf))):
+        assert receipt(sampled).to_dp_event() == dp_event.NoOpDpEvent()
+    assert receipt(RepeatAndSelectEvent(GAUSSIAN, 1.0, 1.0)).to_dp_event() == dp_event.GaussianDpEvent(8.0)
+    assert theirs(PLDAccountant(), receipt(GaussianEvent(1e300)).to_dp_event()) < 1e-3
+    with pytest.raises(ParameterError, match="conservative must be True or False; got 'yes'"):
+        receipt(GAUSSIAN).to_dp_event(conservative="yes")
+
+
+def test_opendp_is_asked_for():
+    try:
+        import opendp  # noqa: F401
+    except ImportError:
+        with pytest.raises(ParameterError, match=r'to_opendp needs OpenDP.*pip install "opendp'):
+            receipt(GAUSSIAN).to_opendp()
+    with pytest.raises(ParameterError, match="measure must be one of"):
+        receipt(GAUSSIAN).to_opendp(measure="pure")
+    with pytest.raises(ParameterError, match="run must be a function of a table, or None; got 3"):
+        receipt(GAUSSIAN).to_opendp(3)
+    for without in (receipt(NonPrivateEvent()), receipt(GAUSSIAN, seeded=True)):
+        with pytest.raises(ParameterError, match=r"a run without a promise. .*NOT PRIVATE"):
+            without.to_opendp()
