@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import sottovoce as sv
@@ -22,7 +23,7 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 N = 900
-ALL = ["fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local"]
+ALL = get_command(app).list_commands(None)
 TRAIN = ("--model", "logistic", "--epsilon", "8", "--delta", "1e-6")
 
 
@@ -205,8 +206,14 @@ def test_a_person_with_all_their_visits_is_protected(folder: Path) -> None:
     says = 'target = "again"\nunit = "patient"\nmax_rows_per_unit = 3'
     Path("schema.toml").write_text(Path("schema.toml").read_text().replace('target = "again"', says))
     assert weights("visits.csv", "--random-state", "7") == model.coef_[0].tolist()  # the schema may say it
-    planned = json.loads(passes("plan", *TRAIN, "--schema", "schema.toml", "--n-samples", "900", "--json").stdout)
-    assert planned == json.loads(json.dumps(model.plan(900, 5).summary()))
+
+
+def test_a_plan_is_for_persons_too(folder: Path) -> None:
+    facts = ("plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-6, "--n-samples", 900, "--n-features", 5, "--json")
+    planned = json.loads(passes(*facts, "--max-rows-per-unit", 3).stdout)
+    model = sv.DPLinearSVC(epsilon=1, delta=1e-6, classes=[0, 1], max_rows_per_group=3)
+    assert {**planned, **json.loads(json.dumps(model.plan(900, 5).summary()))} == planned
+    fails(r"max_rows_per_unit must be a whole number", *facts, "--max-rows-per-unit", 0)
 
 
 def test_visits_without_a_person_change_nothing(folder: Path) -> None:
@@ -302,7 +309,9 @@ def test_what_was_set_aside_says_how_good_the_model_is_with_noise(folder: Path) 
     assert [charge.state for charge in book.history("visits")] == ["committed", "committed"]
     told = run(*given, *aside, "--force", "--ledger", "sqlite:///budget.db", "--dataset", "visits")
     assert told.exit_code == 2  # the budget of the data set is spent
-    fails(r"--evaluate-epsilon .*m\.evaluation\.json: the file exists", *given[:-1], "m.json", *aside[:2], *aside[4:])
+    for name in ("m.json", "m.receipt.json"):
+        Path(name).unlink()
+    fails(r"--evaluate-epsilon m\.evaluation\.json: the file exists", *given, *aside[:2], *aside[4:])
 
 
 def test_people_who_were_set_aside_are_protected_as_people(folder: Path) -> None:

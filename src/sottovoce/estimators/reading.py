@@ -29,6 +29,7 @@ __all__ = [
     "numbers",
     "products",
     "public_size",
+    "read_features",
     "read_rows",
     "refuse_copy_of_map",
     "refuse_shape",
@@ -36,6 +37,11 @@ __all__ = [
 ]
 
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
+
+# NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
+_CHECKS: Final = {
+    "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +106,6 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
     The estimator is told number and names of the columns.
     """
-    # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
-    checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
     if isinstance(X, UnreadTable):
         X, y = X.read()
     if isinstance(X, StreamedTable):
@@ -109,15 +113,21 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         y = column_or_1d(X.labels() if y is None else y, warn=True)
         check_consistent_length(X, y)
         return X, y
-    refuse_copy_of_map(X, row_by_row=True)
-    refuse_masked("X", X)
     refuse_masked("y", y)
     if y is None:
-        validate_data(estimator, X, y, **checks)  # says that y is missing
-    X = numbers(estimator, X, **checks)
+        validate_data(estimator, X, y, **_CHECKS)  # says that y is missing
+    X = read_features(estimator, X)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
-    return (_canonical(X) if sp.issparse(X) else X), y
+    return X, y
+
+
+def read_features(estimator: Any, X: Any) -> Any:
+    """Return X as a C-contiguous float array or a canonical CSR matrix; the estimator is told its columns."""
+    refuse_copy_of_map(X, row_by_row=True)
+    refuse_masked("X", X)
+    X = numbers(estimator, X, **_CHECKS)
+    return _canonical(X) if sp.issparse(X) else X
 
 
 def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
