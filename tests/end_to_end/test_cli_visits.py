@@ -209,11 +209,11 @@ def test_a_person_with_all_their_visits_is_protected(folder: Path) -> None:
 
 
 def test_a_plan_is_for_persons_too(folder: Path) -> None:
-    facts = ("plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-6, "--n-samples", 900, "--n-features", 5, "--json")
+    facts = ("plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-6, "--n-samples", 9, "--n-features", 5, "--json")
     planned = json.loads(passes(*facts, "--max-rows-per-unit", 3).stdout)
     model = sv.DPLinearSVC(epsilon=1, delta=1e-6, classes=[0, 1], max_rows_per_group=3)
-    assert {**planned, **json.loads(json.dumps(model.plan(900, 5).summary()))} == planned
-    fails(r"max_rows_per_unit must be a whole number", *facts, "--max-rows-per-unit", 0)
+    assert {**planned, **json.loads(json.dumps(model.plan(9, 5).summary()))} == planned
+    fails(r"--max-rows-per-unit must be a whole number", *facts, "--max-rows-per-unit", 0)
 
 
 def test_visits_without_a_person_change_nothing(folder: Path) -> None:

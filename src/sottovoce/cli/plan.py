@@ -78,6 +78,8 @@ def plan(
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
     if picture is not None:
         check_output("--picture", picture, inputs=[schema], overwrite=force)
+    if max_rows_per_unit is not None:
+        max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
         n_features = require("--n-features", n_features, "give it, or --schema.")
         n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
