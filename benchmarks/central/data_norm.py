@@ -180,6 +180,10 @@ def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, .
         took = [bound for _, bound in cells["auto"]]
         scores = (f"{mean(cells[str(norm)]):.3f}" for norm in (*MULTIPLES, "largest", "auto"))
         lines.append((name, *scores, f"{min(took):.2g} to {max(took):.2g}"))
+    means = [
+        np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in (*MULTIPLES, "largest", "auto")
+    ]
+    lines.append(("mean", *(f"{value:.3f}" for value in means), ""))
     return head, lines
 
 
@@ -199,6 +203,7 @@ def draw(results: dict[str, Any], epsilon: float) -> None:
         took = [bound for _, bound in cells["auto"]]
         axis.plot(took, [score for score, _ in cells["auto"]], "x", color="#cc3311", label='"auto", each split')
         axis.axhline(mean(cells["auto"]), color="#cc3311", linewidth=0.8, linestyle=":")
+        axis.set_ylim((0.45, 1.02) if "classes" in table(name).public else (-0.5, 0.5))  # else noise looks large
         axis.set_title(name, fontsize=10)
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8, loc="lower left")
@@ -227,8 +232,9 @@ def main() -> None:
     show(f"score by data_norm over the median norm, epsilon {given.epsilon:g}", head, lines, width=160)
     keep(f"data-norm-{'confirmed-' * given.confirm}{given.epsilon:g}", results)
     if given.docs:
-        write_tables(DOCS / "guide" / "data_norm.md", {"confirmed" if given.confirm else "chosen": (head, lines)})
-        if not given.confirm:
+        mark = f"{'confirmed' if given.confirm else 'chosen'} {given.epsilon:g}"
+        write_tables(DOCS / "guide" / "data_norm.md", {mark: (head, lines)})
+        if not given.confirm and given.epsilon == 1.0:
             draw(results, given.epsilon)
 
 

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
         DPLasso,
         DPLinearSVC,
         DPLogisticRegression,
+        DPPipeline,
         DPRidge,
+        DPScaler,
         DPSearchCV,
         DPSparseLogisticRegression,
     )
     from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.evaluation import Evaluation, evaluate
+    from sottovoce.forecasting import Forecast, forecast
     from sottovoce.ledger import Ledger
     from sottovoce.planning import plan
     from sottovoce.privacy.guarantee import Guarantee
@@ -33,16 +36,20 @@ __all__ = [
     "DPLasso",
     "DPLinearSVC",
     "DPLogisticRegression",
+    "DPPipeline",
     "DPRidge",
+    "DPScaler",
     "DPSearchCV",
     "DPSparseLogisticRegression",
     "Evaluation",
+    "Forecast",
     "Guarantee",
     "Ledger",
     "ParquetTable",
     "Plan",
     "SchemaEncoder",
     "evaluate",
+    "forecast",
     "load_model",
     "plan",
     "save_model",
@@ -51,6 +58,7 @@ __all__ = [
 _HOMES: Final = {
     **dict.fromkeys([name for name in __all__ if name.startswith("DP")], "estimators"),
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
+    **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     "Guarantee": "privacy.guarantee",
     "Ledger": "ledger",
     "ParquetTable": "tables.parquet",

@@ -33,9 +33,10 @@ NEED_A_BOUND = (
 def expected_to_fail(estimator):
     if not has_fit_parameter(estimator, "sample_weight"):
         return {}
-    refused = () if estimator.max_sample_weight is not None else NEED_A_BOUND
+    model = estimator.steps[-1][1] if isinstance(estimator, sv.DPPipeline) else estimator
+    refused = () if model.max_sample_weight is not None else NEED_A_BOUND
     return {
-        **({"check_class_weight_classifiers": "no weights"} if estimator.solver == "newton" else {}),
+        **({"check_class_weight_classifiers": "no weights"} if model.solver == "newton" else {}),
         **dict.fromkeys(refused, "there is no public bound on the weights"),
         "check_all_zero_sample_weights_error": "a refusal would answer a question about the data",
         **dict.fromkeys(EQUIVALENCE, "the public number of rows does not grow with the weights"),
@@ -73,6 +74,11 @@ def expected_to_fail(estimator):
             (sv.DPRidge, {"data_norm": 5.0, "label_bounds": (-1e3, 1e3)}),
             (sv.DPLogisticRegression, {"data_norm": 5.0}),
         )
+    ]
+    + [sv.DPScaler(epsilon=epsilon, delta=1e-3, random_state=0) for epsilon in (math.inf, 1e4)]
+    + [
+        sv.DPPipeline([("scale", sv.DPScaler()), ("model", model)], epsilon=1e4, delta=1e-3, random_state=0)
+        for model in (sv.DPRidge(label_bounds=(-1e3, 1e3)), sv.DPLogisticRegression())
     ],
     expected_failed_checks=expected_to_fail,
 )

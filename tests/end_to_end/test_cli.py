@@ -481,6 +481,13 @@ def test_what_is_no_model_is_refused(folder: Folder) -> None:
     fails("predict", folder.receipt, folder.table, match=r"this is the receipt of a model, not the model itself")
 
 
+@pytest.fixture
+def quick_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.forecasting.population._MOST_ROWS", 200)
+    monkeypatch.setattr("sottovoce.forecasting.trials._RUNS", 2)
+
+
+@pytest.mark.usefixtures("quick_forecasts")
 def test_plan_tells_the_price_without_data(folder: Folder) -> None:
     common = ["plan", "--epsilon", 1, "--delta", 1e-5, "--n-samples", 1000]
     shown = passes(*common, "--model", "svm", "--n-features", 4).stdout
@@ -502,6 +509,25 @@ def test_plan_tells_the_price_without_data(folder: Folder) -> None:
         )["epsilon"]
         == "inf"
     )
+
+
+@pytest.mark.usefixtures("quick_forecasts")
+def test_plan_says_what_accuracy_to_expect(folder: Folder) -> None:
+    common = ["plan", "--model", "logistic", "--epsilon", 1, "--delta", 1e-5, "--n-samples", 200, "--n-features", 3]
+    drawing = folder.path / "plan.svg"
+    told = ["--accuracy-without-noise", 0.9, "--picture", drawing]
+    shown = passes(*common, *told).stdout
+    assert shown.startswith("With 200 rows and 3 columns expect an accuracy of ")
+    assert "where a model without privacy reaches 90.0 %" in " ".join(shown.split())
+    assert "For the accountant" in shown
+    assert drawing.read_text().startswith("<svg ")
+    fails(*common, *told, match=r"--picture .*plan\.svg")
+    found = json.loads(passes(*common, *told[:2], "--json").stdout)["forecast"]
+    assert found["expected"]["as told"]["score"] < 0.9
+    fails(*common, "--accuracy-without-noise", 0.3, match=r"accuracy_without_noise must be")
+    without = ["plan", "--model", "svm", "--epsilon", "inf", "--n-samples", 200, "--n-features", 3]
+    assert "No forecast of accuracy: without noise there is nothing to foresee." in passes(*without).stdout
+    fails(*without, "--largest-class", 0.6, match=r"--largest-class is for a forecast, and there is none")
 
 
 def test_plan_refuses_what_fit_would_refuse(folder: Folder) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import sottovoce as sv
@@ -22,7 +23,7 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 N = 900
-ALL = ["fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local"]
+ALL = get_command(app).list_commands(None)
 TRAIN = ("--model", "logistic", "--epsilon", "8", "--delta", "1e-6")
 
 
@@ -96,7 +97,12 @@ def test_held_out_rows_are_not_trained_on_and_read_like_the_table(folder: Path) 
     assert re.search(r"set aside +0\.25 of the rows, by coins, in rest\.csv; never trained on", result.stdout)
     scored = passes("predict", "m.json", "rest.csv", "--score")
     assert f"on {len(rest)} rows. NOT PRIVATE" in scored.stderr
-    fails(r"--holdout-out is missing: .*Give --holdout-out FILE", *given, "--force", "--holdout", "0.25")
+    fails(r"--holdout sets rows aside, and nothing says what for", *given, "--force", "--holdout", "0.25")
+    fails(r"--evaluate-epsilon needs --holdout SHARE", *given, "--force", "--evaluate-epsilon", "1")
+    fails(
+        r"--evaluate-epsilon must be a finite number > 0; got 0",
+        *given, "--force", "--holdout", "0.2", "--evaluate-epsilon", "0",
+    )  # fmt: skip
     fails(r"--holdout-out needs --holdout SHARE", *given, "--force", "--holdout-out", "other.csv")
     fails(
         r"--holdout must be a finite number > 0 and < 1; got 1",
@@ -200,8 +206,14 @@ def test_a_person_with_all_their_visits_is_protected(folder: Path) -> None:
     says = 'target = "again"\nunit = "patient"\nmax_rows_per_unit = 3'
     Path("schema.toml").write_text(Path("schema.toml").read_text().replace('target = "again"', says))
     assert weights("visits.csv", "--random-state", "7") == model.coef_[0].tolist()  # the schema may say it
-    planned = json.loads(passes("plan", *TRAIN, "--schema", "schema.toml", "--n-samples", "900", "--json").stdout)
-    assert planned == json.loads(json.dumps(model.plan(900, 5).summary()))
+
+
+def test_a_plan_is_for_persons_too(folder: Path) -> None:
+    facts = ("plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-6, "--n-samples", 900, "--n-features", 5, "--json")
+    planned = json.loads(passes(*facts, "--max-rows-per-unit", 3).stdout)
+    model = sv.DPLinearSVC(epsilon=1, delta=1e-6, classes=[0, 1], max_rows_per_group=3)
+    assert {**planned, **json.loads(json.dumps(model.plan(900, 5).summary()))} == planned
+    fails(r"max_rows_per_unit must be a whole number", *facts, "--max-rows-per-unit", 0)
 
 
 def test_visits_without_a_person_change_nothing(folder: Path) -> None:
@@ -248,6 +260,17 @@ def test_a_wrong_unit_is_refused(folder: Path, given: list[object], message: str
     assert not Path("m.json").exists()
 
 
+def test_a_unit_of_another_kind_is_refused_before_anything_is_charged(folder: Path) -> None:
+    sv.Ledger("sqlite:///budget.db").create("visits", epsilon=9.0, delta=1e-3, unit="person")
+    visits().assign(patient=pd.Timestamp("2020-01-01")).to_parquet("visits.parquet", index=False)
+    fails(
+        r"visits\.parquet, column 'patient': values of type timestamp.* do not say whose row it is",
+        "fit", "visits.parquet", *TRAIN, "--schema", "schema.toml", "--out", "m.json", *PERSONS,
+        "--ledger", "sqlite:///budget.db", "--dataset", "visits",
+    )  # fmt: skip
+    assert sv.Ledger("sqlite:///budget.db").history("visits") == []
+
+
 def test_persons_need_named_columns(folder: Path) -> None:
     Path("rows.libsvm").write_text("1 1:1\n-1 1:2\n")
     fails(
@@ -265,6 +288,38 @@ def test_persons_need_named_columns(folder: Path) -> None:
         r"unit 'patient': one report is one person",
         "local", "protocol", "--schema", "visits.toml", "--epsilon", "1", "--n-expected", "900", "--out", "p.json",
     )  # fmt: skip
+
+
+# ----------------------------- how good it is
+
+
+def test_what_was_set_aside_says_how_good_the_model_is_with_noise(folder: Path) -> None:
+    book = sv.Ledger("sqlite:///budget.db")
+    book.create("visits", epsilon=12.0, delta=1e-3)
+    given = ("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json")
+    aside = ("--holdout", "0.4", "--holdout-out", "rest.csv", "--evaluate-epsilon", "2")
+    result = passes(*given, *aside, "--ledger", "sqlite:///budget.db", "--dataset", "visits")
+    assert "Evaluation m.evaluation.json, of what was set aside" in result.stdout
+    found = sv.Evaluation.from_json(Path("m.evaluation.json"))
+    rest = pd.read_csv("rest.csv")
+    model, schema = load_model("m.json")
+    encoder = sv.SchemaEncoder(schema)
+    assert found.accuracy == pytest.approx(model.score(encoder.transform(rest), encoder.labels(rest)), abs=0.06)
+    assert found.plan.n_samples == len(rest)
+    assert [charge.state for charge in book.history("visits")] == ["committed", "committed"]
+    told = run(*given, *aside, "--force", "--ledger", "sqlite:///budget.db", "--dataset", "visits")
+    assert told.exit_code == 2  # the budget of the data set is spent
+    for name in ("m.json", "m.receipt.json"):
+        Path(name).unlink()
+    fails(r"--evaluate-epsilon m\.evaluation\.json: the file exists", *given, *aside[:2], *aside[4:])
+
+
+def test_people_who_were_set_aside_are_protected_as_people(folder: Path) -> None:
+    given = ("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, *PERSONS, "--out", "m.json", "--quiet")
+    passes(*given, "--holdout", "0.5", "--evaluate-epsilon", "9")
+    found = sv.Evaluation.from_json(Path("m.evaluation.json"))
+    assert found.guarantee_.unit.startswith("one person: all rows of one group, of which at most 3 rows are used")
+    assert 0.3 * N < found.n_rows < 0.7 * N
 
 
 # ----------------------------- an interrupt
@@ -372,5 +427,8 @@ def test_a_proposal_of_commands_imports_none_of_them() -> None:
     assert done.stdout.split() == [*ALL, "[]"]
 
 
-def test_completion_can_be_installed() -> None:
-    assert "_SOTTOVOCE_COMPLETE=complete_bash" in passes("--show-completion", "bash", prog_name="sottovoce").output
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_can_be_installed(shell: str) -> None:
+    script = run(prog_name="sottovoce", env={"_SOTTOVOCE_COMPLETE": f"source_{shell}"}).stdout
+    assert f"_SOTTOVOCE_COMPLETE=complete_{shell}" in script
+    assert "--install-completion" in passes("--help").stdout

@@ -1,7 +1,7 @@
 """The draws of two-sided geometric noise against their exact law.
 
-Chi-square tests at p = 1e-9 with fixed seeds: right code would fail one of these tests for about one in 2e8 choices of the
-seeds. Each is also run with 0.7 or 1.3 times the right scale, and must then fail.
+Chi-square tests at p = 1e-9 with fixed seeds: right code would fail one of these tests for about one in 2e8 choices of
+the seeds. Each is also run with 0.7 or 1.3 times the right scale, and must then fail.
 """
 
 import math
@@ -83,8 +83,13 @@ def test_every_count_that_fits_is_released():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [((0.0, 1, 1.0), "epsilon"), ((1.0, 0, 1.0), "l1_sensitivity"), ((1.0, 1, 0.3), "tick"), ((1e-9, 2**40, 1.0), "2\\*\\*55")],
-)  # fmt: skip
+    [
+        ((0.0, 1, 1.0), "epsilon"),
+        ((1.0, 0, 1.0), "l1_sensitivity"),
+        ((1.0, 1, 0.3), "tick"),
+        ((1e-9, 2**40, 1.0), "2\\*\\*55"),
+    ],
+)
 def test_parameters(given, message):
     with pytest.raises(ParameterError, match=message):
         DiscreteLaplace(*given)

@@ -7,6 +7,7 @@ import math
 import warnings
 
 import numpy as np
+from sklearn.preprocessing import Normalizer
 
 import sottovoce as sv
 from sottovoce import vertical
@@ -76,6 +77,18 @@ def searched(**options):
     return sv.DPSearchCV(inner, space, **{**BUDGET, "n_iter": 2.0} | options).fit(X, (y > 0.2).astype(int))
 
 
+def scaled(**options):
+    return sv.DPScaler(**{**BUDGET} | options).fit(table(2_000)[0])
+
+
+def pipeline(model=None, between=(), scaler=None, **options):
+    X, y = table(2_000)
+    model = sv.DPLogisticRegression(classes=[0, 1]) if model is None else model
+    steps = [("scale", sv.DPScaler() if scaler is None else scaler), *between, ("model", model)]
+    regression = isinstance(model, sv.DPRidge)
+    return sv.DPPipeline(steps, **{**BUDGET} | options).fit(X, y if regression else (y > 0.2).astype(int))
+
+
 def joint(kind, y=None, **options):
     X, values = table()
     sparse = kind in (vertical.VerticalLasso, vertical.VerticalSparseLogisticRegression)
@@ -130,6 +143,26 @@ CENTRAL = {
     "no noise, all classes jointly": functools.partial(classifier, L, classes=["a", "b", "c"], epsilon=math.inf),
     "no noise, lasso": functools.partial(lasso, epsilon=math.inf),
     "classes read from the data": functools.partial(classifier, L, classes=[1, 2]),
+    "pipeline": pipeline,
+    "pipeline ridge add-remove": functools.partial(
+        pipeline, sv.DPRidge(label_bounds=(-1, 2)), adjacency="add-remove", n_public=1_500
+    ),
+    "pipeline with a step that learns nothing": functools.partial(
+        pipeline, sv.DPLinearSVC(classes=[0, 1], data_norm=1.0), [("unit", Normalizer())], random_state=2
+    ),
+    "pipeline sparse, share given": functools.partial(
+        pipeline, sv.DPSparseLogisticRegression(classes=[0, 1], radius=2.0), scaler_share=0.2
+    ),
+    "pipeline sgd, bounds": functools.partial(
+        pipeline, sv.DPLogisticRegression(classes=[0, 1], solver="sgd"), scaler=sv.DPScaler(bounds=(0.0, 1.0))
+    ),
+    "pipeline, nothing is scaled": functools.partial(
+        pipeline, sv.DPLinearSVC(classes=[0, 1], data_norm=2.0), epsilon=1e-3
+    ),
+    "pipeline without a scaler": functools.partial(
+        pipeline, sv.DPLinearSVC(classes=[0, 1], data_norm=2.0), scaler="passthrough"
+    ),
+    "pipeline no noise": functools.partial(pipeline, epsilon=math.inf, delta=None),
     "search": searched,
     "search add-remove": functools.partial(
         searched, random_state=1, distribution="poisson", inner={"adjacency": "add-remove", "n_public": 500}
@@ -147,6 +180,12 @@ OTHER = {
     "vertical sparse": functools.partial(joint, vertical.VerticalSparseLogisticRegression, aggregation="local"),
     "vertical sparse paper": functools.partial(joint, vertical.VerticalSparseLogisticRegression, mechanism="paper",
                                                labels_public=True),
+    "scaler": scaled,
+    "scaler replace-one, bounds": functools.partial(
+        scaled, adjacency="replace-one", bounds=([0, 0, 0, -1], [1, 2, 3, 4])
+    ),
+    "scaler add-remove": functools.partial(scaled, adjacency="add-remove", n_public=3_000),
+    "scaler, nothing is released": functools.partial(scaled, epsilon=1e-3),
     "local": reports,
     "shuffled": functools.partial(reports, shuffled=True, delta=1e-4),
 }  # fmt: skip

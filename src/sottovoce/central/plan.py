@@ -8,13 +8,14 @@ from typing import ClassVar, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._notebook import html_table, plan_rows
 from sottovoce._numerics import Vector
 from sottovoce.central.facts import NORM, TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, describe
+from sottovoce.privacy.events import Event, outline
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["Fit", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows"]
@@ -238,8 +239,12 @@ class Plan(ABC):
             "adjacency": self.adjacency.value,
             **self.norm_details(),
             **self.details(),
-            "event": describe(self.event),
+            "event": outline(self.event),
         }
+
+    def _repr_html_(self) -> str:
+        hint = "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
+        return html_table(plan_rows("A fit", self.summary(), private=self.is_private, hint=hint))
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""

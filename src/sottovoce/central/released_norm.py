@@ -43,9 +43,9 @@ _WIDTHS: Final = (16, 4, 1)  # of the bins of each histogram, in narrowest ones
 # Chosen on public data (`benchmarks/central/data_norm.py`).
 _SHARE, _MOST_SHARE = 0.01, 0.1  # of mu^2
 _WANTED: Final = 30.0  # number of rows over the noise of a count, for which more than the least share is spent
-_BELIEVED: Final = 4.5  # standard deviations from which a count is more than noise
-_CERTAIN: Final = 2.0  # standard deviations of rows beyond a bound, from which it is too short
+_BELIEVED, _BELIEVED_FAR = 4.5, 5.5  # standard deviations from which the fullest bin, and others, are more than noise
 _KEPT: Final = 0.9  # share of the rows that keep the bound
+_CERTAIN: Final = 1.0  # standard deviations of a count that are taken off it: longer rows have to be seen
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,15 @@ class NormRelease:
         ends = np.cumsum([_BINS // width for width in _WIDTHS])[:-1]
         wide, middle, narrow = np.split(noisy, ends)
         noise_std = self.mechanism.noise_std
-        believed = wide > _BELIEVED * noise_std
-        if not believed.any():
+        fullest, believed = int(np.argmax(wide)), wide > _BELIEVED_FAR * noise_std
+        if not wide[fullest] > _BELIEVED * noise_std:
             return FALLBACK
+        believed[fullest] = True
         above = np.roll(believed, 1)
         above[0] = False
         counted = np.where(believed | above, np.maximum(wide, 0.0), 0.0)
-        beyond = 0.0 if self.keeps_all else (1.0 - _KEPT) * float(counted.sum())
-        beyond = max(beyond, _CERTAIN * noise_std)
+        share = 0.0 if self.keeps_all else 1.0 - _KEPT
+        beyond = share * float(counted.sum()) + _CERTAIN * noise_std
         place, beyond = _first_from_above(counted, beyond)
         for counts in (middle, narrow):
             inside, beyond = _first_from_above(counts[4 * place : 4 * place + 4], beyond)

@@ -116,6 +116,8 @@ class SchemaRows(RowReader):
             used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
         for name in used:
             table.cells(name)  # says which columns there are
+        if labelled and schema.unit is not None:
+            table.cells(schema.unit).refuse_as_names()
         note_unused(table, {*schema.column_names, *used})
         rows = UnreadTable(
             (table.n_rows, self.n_features),

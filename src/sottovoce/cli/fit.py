@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce._validation import whole_number
+from sottovoce._validation import number, whole_number
 from sottovoce.cli._completion import complete_column
 from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
@@ -39,7 +39,10 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
+from sottovoce.estimators.reading import UnreadTable
+from sottovoce.evaluation import Evaluation, evaluate
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
@@ -151,22 +154,50 @@ class _Holdout:
         _HOLDOUT,
     )
 
+    evaluate_epsilon: float | None = option(
+        "--evaluate-epsilon",
+        "Evaluate the model on the rows that were set aside, with noise, at this cost of its own; written beside the "
+        "model as NAME.evaluation.json.",
+        _HOLDOUT,
+    )
+
     def told(self, schema: Schema | None) -> list[tuple[str, str]]:
         """Return what to say of it: how many rows were set aside is public only where each had a coin."""
         if self.holdout is None:
             return []
         rows = "people" if schema is not None and schema.unit is not None else "rows"
-        return [("set aside", f"{self.holdout:g} of the {rows}, by coins, in {self.holdout_out}; never trained on")]
+        where = "" if self.holdout_out is None else f", in {self.holdout_out}"
+        return [("set aside", f"{self.holdout:g} of the {rows}, by coins{where}; never trained on")]
+
+    def evaluation(self, out: Path) -> Path | None:
+        """Return where the evaluation is written."""
+        return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
 
     def check(self) -> None:
-        """Refuse one of the two without the other."""
+        """Refuse rows that are set aside for nothing, and what needs such rows without them."""
+        options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
         if self.holdout is None:
-            refuse_options("needs --holdout SHARE, such as 0.2", {"--holdout-out": self.holdout_out})
-        else:
-            require("--holdout-out", self.holdout_out, (
-                "rows that are set aside are written to a file, for `sottovoce predict --score` or an evaluation "
-                "later. Give --holdout-out FILE."
-            ))  # fmt: skip
+            refuse_options("needs --holdout SHARE, such as 0.2", options)
+        elif self.holdout_out is None and self.evaluate_epsilon is None:
+            raise ParameterError(
+                "--holdout sets rows aside, and nothing says what for. Give --evaluate-epsilon E to evaluate the model "
+                "on them with noise, or --holdout-out FILE to keep them for `sottovoce evaluate`."
+            )
+        if self.evaluate_epsilon is not None:
+            number("--evaluate-epsilon", self.evaluate_epsilon, above=0.0)
+
+
+def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdout) -> Evaluation:
+    """Evaluate a model on the rows set aside, for people if it was trained for people."""
+    share, secret_size = float(holdout.holdout or 0.0), estimator.n_public
+    seed = estimator.random_state
+    return evaluate(
+        estimator, rows, epsilon=float(holdout.evaluate_epsilon or 0.0), ledger=estimator.ledger,
+        dataset=estimator.dataset, groups=None if rows.groups is None else rows.groups(),
+        max_rows_per_group=estimator.max_rows_per_group, adjacency=estimator.adjacency,
+        n_public=None if secret_size is None else max(1, round(share * secret_size)),
+        random_state=None if seed is None else seed ^ 1,  # not the bits of the fit once more
+    )  # fmt: skip
 
 
 @with_groups
@@ -203,7 +234,13 @@ def fit(
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
     _check_outputs(
-        {"--out": out, "--receipt": receipt, "--report": report, "--holdout-out": holdout.holdout_out},
+        {
+            "--out": out,
+            "--receipt": receipt,
+            "--report": report,
+            "--holdout-out": holdout.holdout_out,
+            "--evaluate-epsilon": holdout.evaluation(out),
+        },
         inputs=(table, schema, model_card),
         overwrite=force,
     )
@@ -258,6 +295,12 @@ def fit(
     if not quiet:
         print_rows(f"Model {out}", [*model_rows(estimator, reader.schema), *holdout.told(reader.schema)])
         print_rows(f"Receipt {receipt}", estimator.guarantee_.rows())
+    evaluation = holdout.evaluation(out)
+    if split is not None and evaluation is not None:
+        found = _evaluated(estimator, split.held_out, holdout)
+        write_or_keep({evaluation: found.to_json()})
+        if not quiet:
+            print_rows(f"Evaluation {evaluation}, of what was set aside", found.rows())
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], *, inputs: tuple[Path | None, ...], overwrite: bool) -> None:

@@ -1,10 +1,12 @@
-"""``sottovoce plan``: what a fit would spend and how much noise it would add, before any data are read."""
+"""``sottovoce plan``: how good a model to expect, what a fit would spend and how much noise it would add."""
 
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -17,6 +19,7 @@ from sottovoce.cli._options import (
     EPSILON,
     MODEL,
     REQUIRED,
+    ForceOption,
     ModelKind,
     Training,
     flag,
@@ -25,11 +28,29 @@ from sottovoce.cli._options import (
     require,
     with_groups,
 )
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._output import check_output, print_rows, write_page
 from sottovoce.cli._parse import parse_bounds
+from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Encoder, Schema
 
 __all__ = ["plan"]
+
+_FORECAST: Final = "What is known of the labels"
+_LEAST_ROWS: Final = 10
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is publicly known of how well labels can be predicted."""
+
+    accuracy_without_noise: float | None = option(
+        "--accuracy-without-noise", "Accuracy of a model without privacy, from an earlier study.", _FORECAST
+    )
+    largest_class: float | None = option("--largest-class", "Public share of the largest class.", _FORECAST)
+    r2_without_noise: float | None = option("--r2-without-noise", "R2 of a regression without privacy.", _FORECAST)
+    label_spread: float | None = option(
+        "--label-spread", "Standard deviation of numeric labels over half the width of their bounds.", _FORECAST
+    )
 
 
 @with_groups
@@ -45,11 +66,18 @@ def plan(
     n_features: int | None = option("--n-features", "Number of features, without a schema."),
     n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2."),
     label_bounds: str | None = option("--label-bounds", "Bounds of the labels (ridge, lasso), without a schema."),
+    max_rows_per_unit: int | None = option(
+        "--max-rows-per-unit", "For people: how many rows of one are used. Default: the schema's."
+    ),
+    told: Told,
     training: Training,
+    picture: Path | None = option("--picture", "Draw accuracy against epsilon and against rows into this SVG file."),
+    force: ForceOption = False,
     as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
-    """Show what a fit would spend, and how much noise it would add. No data are read."""
-    persons: dict[str, Any] = {}
+    """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
+    if picture is not None:
+        check_output("--picture", picture, inputs=[schema], overwrite=force)
     if schema is None:
         n_features = require("--n-features", n_features, "give it, or --schema.")
         n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
@@ -62,23 +90,52 @@ def plan(
         described = Schema.from_toml(schema)
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
-        persons["max_rows_per_group"] = described.max_rows_per_unit
-    # the plan is made for rows in units of their bound; with --radius in those units too
-    unit = {"data_bound" if is_sparse(model) else "data_norm": 1.0}
+        if max_rows_per_unit is None:
+            max_rows_per_unit = described.max_rows_per_unit
+    # the plan is made for rows in units of their bound; with --radius in those units too. Of LIBSVM text a bound on the
+    # norm of a row is released by default, which the plan is to show.
+    unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
     options = {
         "epsilon": epsilon,
         "delta": delta,
         "accept_delta": accept_delta,
         **unit,
-        **persons,
+        "max_rows_per_group": max_rows_per_unit,
         **training.parameters(),
     }
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
+    given = {f"--{name.replace('_', '-')}": value for name, value in vars(told).items()}
+    why = _why_none(model, epsilon, n_samples)
+    if why:
+        refuse_options(f"is for a forecast, and there is none: {why}", {**given, "--picture": picture})
+    found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
+    if found is not None and picture is not None:
+        write_page(picture, found.picture())
     if as_json:
-        typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
+        content = {**summary, **({} if found is None else {"forecast": found.to_dict()})}
+        typer.echo(json.dumps(plain(content), indent=2, allow_nan=False))
+        return
+    if found is None:
+        typer.echo(f"No forecast of accuracy: {why}.")
     else:
-        print_rows("Plan", [(name, _text(value)) for name, value in summary.items()])
+        _print_forecast(found)
+    print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()])
+
+
+def _why_none(model: ModelKind, epsilon: float, n_samples: int) -> str:
+    """Return why there is no forecast, or an empty text."""
+    if is_sparse(model):
+        return f"--model {model.value} has none yet"
+    if math.isinf(epsilon):
+        return "without noise there is nothing to foresee"
+    return f"fewer than {_LEAST_ROWS} rows" if n_samples < _LEAST_ROWS else ""
+
+
+def _print_forecast(found: Forecast) -> None:
+    (_, sentence), *rest = found.table()
+    typer.echo(sentence)
+    print_rows("Forecast, from made-up tables", rest)
 
 
 def _text(value: object) -> str:

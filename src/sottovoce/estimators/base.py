@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sottovoce._parameters import Budgeted, attribute, estimator
+from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
+from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
+from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, public_size
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.exceptions import ParameterError
@@ -43,7 +45,7 @@ def not_covered(unit: str) -> tuple[str, ...]:
     return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
 
 
-PlanT = TypeVar("PlanT", Plan, SearchPlan)
+PlanT = TypeVar("PlanT", Plan, SearchPlan, ColumnScalesPlan, PipelinePlan)
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,15 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
     def _check_table(self, X: Any, plan: PlanT) -> None:
         """Refuse a table on which the plan cannot be followed, before anything is charged."""
 
+    def _check_sizes(self, X: Any, y: Any) -> None:
+        """Refuse, before anything is charged or read, sizes that do not go together."""
+        check_public_sizes(X, y)
+
+    def _refuse_copies(self) -> None:
+        """Refuse rows that were drawn with replacement, unless there is no promise."""
+        if not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
+            refuse_copies()
+
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
         """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
@@ -131,7 +142,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         plan_for = cache(self.plan_for)
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
-        streams = Streams(self.random_state)
+        streams = Streams(given_seed(self.random_state))
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
@@ -146,7 +157,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
             )
         plan = plan_for(*public_size(X), models)
         plan.settle()
-        check_public_sizes(X, y)
+        self._check_sizes(X, y)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
             unit=self.unit(), plan={"estimator": type(self).__name__, **self._charged_as(), **plan.summary()},

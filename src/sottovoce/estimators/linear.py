@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import person_codes, rows_by_person
 from sottovoce._numerics import Vector
@@ -25,27 +25,25 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before, refuse_copies
+from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
-from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
+from sottovoce.estimators.base import Run, not_covered
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    numbers,
     products,
     read_rows,
     refuse_copy_of_map,
-    refuse_shape,
-    refuse_unsorted,
 )
+from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.ledger import Charge
 from sottovoce.losses import Loss
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.privacy.unit import checked_max_rows, unit_of
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPLinearEstimator"]
@@ -54,27 +52,10 @@ _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63
 
 
 @estimator
-class DPLinearEstimator(PrivateEstimator[Plan]):
+class DPLinearEstimator(DPTableEstimator[Plan]):
     """Base of the linear estimators: one subclass says what labels are, another one how the weights are bounded."""
 
     fit_intercept: bool = parameter("bool", default=True, text="Add a constant column.")
-    adjacency: str = parameter(
-        '{"zero-out", "add-remove", "replace-one"}',
-        default="zero-out",
-        text="Which tables are neighbours; see `sottovoce.privacy.adjacency.Adjacency`.",
-    )
-    n_public: int | None = parameter(
-        "int or None",
-        default=None,
-        text='Public stand-in for the number of rows; required for ``"add-remove"``, where n is secret.',
-    )
-    max_rows_per_group: int | None = parameter(
-        "int or None",
-        default=None,
-        text="""Public number of rows that are used of one person, needed where `fit` is given ``groups``: the guarantee
-        is then for a person with all their rows. Of those who have more, so many are drawn at random. Small is less
-        noise, large uses more of the rows.""",
-    )
     max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
     tol: float = parameter(
         "float", default=1e-7, text="Relative duality gap at which a run with ``epsilon=inf`` stops."
@@ -165,7 +146,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         whole_number("n_features", n_features, at_least=1)
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         private = math.isfinite(epsilon)
-        adjacency, n_samples = self._neighbours(int(n_samples), private=private)
+        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
         if private:
             refuse_large_delta(delta, n_samples, self.accept_delta)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
@@ -189,18 +170,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
 
-    def _neighbours(self, n_samples: int, *, private: bool) -> tuple[Adjacency, int]:
-        """Return the adjacency and the public number of rows, checked."""
-        adjacency = Adjacency.parse(self.adjacency)
-        if adjacency is Adjacency.ADD_REMOVE and self.n_public is None and private:
-            raise ParameterError(
-                "n_public is missing: with adjacency='add-remove' the number of rows is secret, so give a public "
-                "stand-in for it (an order of magnitude is enough), or use adjacency='zero-out'."
-            )
-        if self.n_public is not None:
-            n_samples = whole_number("n_public", self.n_public, at_least=1, at_most=2**53)
-        return adjacency, int(n_samples)
-
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
@@ -208,10 +177,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "not offer. Use solver='scd' with a finite epsilon, or convert the table once with its method to_npy: "
                 "the memory map that it returns serves every solver."
             )
-
-    def unit(self) -> str:
-        """Return whom the guarantee speaks of, in words: one row, or one person."""
-        return unit_of(self.max_rows_per_group)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -243,12 +208,11 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return self._fit(X, y, groups=groups)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        self._check_groups(X, groups)
+        self.check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
-        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
-        if sample_weight is None and groups is None and not without_noise:
-            refuse_copies()
+        if sample_weight is None and groups is None:
+            self._refuse_copies()
         with self.running(X, y) as run:
             own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)
@@ -262,27 +226,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
-
-    def _check_groups(self, X: Any, groups: Any) -> None:
-        """Refuse, from public facts, groups that are missing, too many, or that a table cannot be put in order by."""
-        given = groups is not None or (isinstance(X, UnreadTable) and X.groups is not None)
-        if not given and self.max_rows_per_group is None:
-            return
-        if self.max_rows_per_group is None:
-            raise ParameterError(
-                "max_rows_per_group is missing: with groups, noise is made for a person with the most rows that are "
-                "used of one. Give that public number; of those who have more, so many are drawn at random."
-            )
-        checked_max_rows(self.max_rows_per_group)
-        if not given:
-            raise ParameterError(
-                f"groups is missing: max_rows_per_group={self.max_rows_per_group!r} asks for a guarantee for persons. "
-                "Give fit the person of each row, groups=..., or leave max_rows_per_group None where each person has "
-                "one row."
-            )
-        refuse_unsorted(X)
-        if groups is not None:
-            refuse_shape("groups", X, groups)
 
     def _train(
         self,
@@ -343,7 +286,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 *self._public_bound(),
                 "all constructor parameters, chosen without looking at the data",
                 *self.assumptions(),
-                *self._group_assumptions(),
+                *self.group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,
             ),
@@ -374,21 +317,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def to_sklearn(self) -> Any:
         """Return the trained model as a plain estimator of scikit-learn."""
 
-    def _group_assumptions(self) -> tuple[str, ...]:
-        most = self.max_rows_per_group
-        if most is None:
-            return ()
-        return (
-            f"max_rows_per_group = {most} (of persons with more rows so many were drawn at random; rows without a "
-            "person were left out)",
-            "groups: rows of one person have one name there, and no two persons share one",
-        )
-
-    def public_sizes(self, n_samples: int, n_features: int) -> str:
-        """Return what a receipt says of the public size of the table."""
-        given = "n_public" if self.n_public is not None else "n_samples"
-        return f"{given} = {n_samples}, n_features = {n_features} and their names"
-
     def _scores(self, X: Any) -> Vector:
         """Return the score of each row by each binary model."""
         check_is_fitted(self)
@@ -401,6 +329,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                     scores[place] = products(block, weights)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)

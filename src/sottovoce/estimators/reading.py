@@ -26,8 +26,10 @@ __all__ = [
     "UnreadTable",
     "check_columns",
     "check_public_sizes",
+    "numbers",
     "products",
     "public_size",
+    "read_features",
     "read_rows",
     "refuse_copy_of_map",
     "refuse_shape",
@@ -35,6 +37,11 @@ __all__ = [
 ]
 
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
+
+# NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
+_CHECKS: Final = {
+    "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +106,6 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
     The estimator is told number and names of the columns.
     """
-    # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
-    checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
     if isinstance(X, UnreadTable):
         X, y = X.read()
     if isinstance(X, StreamedTable):
@@ -108,15 +113,47 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         y = column_or_1d(X.labels() if y is None else y, warn=True)
         check_consistent_length(X, y)
         return X, y
-    refuse_copy_of_map(X, row_by_row=True)
-    refuse_masked("X", X)
     refuse_masked("y", y)
     if y is None:
-        validate_data(estimator, X, y, **checks)  # says that y is missing
-    X = validate_data(estimator, X, **checks)
+        validate_data(estimator, X, y, **_CHECKS)  # says that y is missing
+    X = read_features(estimator, X)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
-    return (_canonical(X) if sp.issparse(X) else X), y
+    return X, y
+
+
+def read_features(estimator: Any, X: Any) -> Any:
+    """Return X as a C-contiguous float array or a canonical CSR matrix; the estimator is told its columns."""
+    refuse_copy_of_map(X, row_by_row=True)
+    refuse_masked("X", X)
+    X = numbers(estimator, X, **_CHECKS)
+    return _canonical(X) if sp.issparse(X) else X
+
+
+def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    try:
+        return validate_data(estimator, X, **checks)
+    except (TypeError, ValueError) as error:
+        suspects = _columns_without_numbers(X)
+        if not suspects:
+            raise
+        raise DataError(
+            f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
+            f"(given categories, not counted ones), or leave them out. ({error})"
+        ) from error
+
+
+def _columns_without_numbers(X: Any) -> list[str]:
+    """Return names and types of a data frame's columns that are no numbers, from pandas or polars."""
+    names, types = getattr(X, "columns", ()), getattr(X, "dtypes", ())
+    return [f"{name!r} ({kind})" for name, kind in zip(names, types, strict=False) if not _is_number(kind)]
+
+
+def _is_number(kind: Any) -> bool:
+    if hasattr(kind, "is_numeric"):  # polars
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return bool(pd.api.types.is_numeric_dtype(kind))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:

@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import groupby
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -40,6 +41,7 @@ __all__ = [
     "compose",
     "describe",
     "event_from_dict",
+    "outline",
     "releases_of",
 ]
 
@@ -369,6 +371,25 @@ def releases_of(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
 def describe(event: Event) -> str:
     """Return the event in words, one line a release."""
     return event.describe()
+
+
+def outline(event: Event) -> str:
+    """Return the event in words, one line for Gaussian releases that follow each other; what is accounted is the event.
+
+    Schedules of noise have a multiplier of their own for each release: `describe` lists them all.
+    """
+    lines = []
+    for is_gaussian, parts in groupby(releases_of(event), lambda part: isinstance(part[0], GaussianEvent)):
+        listed = list(parts)
+        if not is_gaussian:
+            lines += [describe(release if times == 1 else RepeatedEvent(release, times)) for release, times in listed]
+            continue
+        noise = [release.noise_multiplier for release, _ in listed if isinstance(release, GaussianEvent)]
+        count, least, most = sum(times for _, times in listed), f"{min(noise):.6g}", f"{max(noise):.6g}"
+        releases = "1 Gaussian release" if count == 1 else f"{count} Gaussian releases"
+        spread = f"noise multiplier {least}" if least == most else f"noise multipliers {least} to {most}"
+        lines.append(f"{releases}, {spread}")
+    return "\n".join(lines) or describe(NothingReleased())
 
 
 # a closed list: nothing is imported by name

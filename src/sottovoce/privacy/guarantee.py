@@ -1,7 +1,6 @@
 """The receipt: what was promised, about what, and the event that anyone can account again."""
 
 import hashlib
-import html
 import json
 import math
 import re
@@ -9,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from sottovoce._notebook import html_table
 from sottovoce._plain_data import digest, plain
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
@@ -356,12 +356,7 @@ class Guarantee:
         ]
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
-            f"<td style='text-align:left;white-space:pre-line'>{html.escape(text)}</td></tr>"
-            for name, text in self.rows()
-        )
-        return f"<table>{cells}</table>"
+        return html_table(self.rows())
 
 
 def charge_text(charge: Mapping[str, str] | None) -> str:

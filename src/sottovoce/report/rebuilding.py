@@ -22,6 +22,9 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import ESTIMATORS
+from sottovoce.estimators.pipeline import pipeline_receipt
+from sottovoce.estimators.pipeline_plan import PipelinePlan
+from sottovoce.estimators.scaler import DPScaler
 from sottovoce.estimators.search.plan import SearchPlan
 from sottovoce.estimators.search.search import search_receipt
 from sottovoce.estimators.ties import decode_classes
@@ -78,6 +81,10 @@ def _again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
         return _evaluation(receipt, parameters)
     if "search" in parameters:
         return _search(receipt, parameters)
+    if "pipeline" in parameters:
+        return _pipeline(receipt, parameters)
+    if parameters.get("estimator") == DPScaler.__name__:
+        return _scaler(receipt, parameters)
     if parameters.get("estimator") in ESTIMATORS:
         return _central(receipt, parameters)
     if "described" in parameters:
@@ -125,6 +132,33 @@ def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
         raise ParameterError("the best trial costs more than the search gives to a trial.")
     seen = _of_plan(trial, trial_plan, receipt, parameters)
     return search_receipt(plan, best, seen, plan.event, receipt.seeded, steps=_steps(parameters))
+
+
+def _pipeline(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    facts, model = parameters["pipeline"], _estimator(parameters)
+    scaler = None if "scaler" not in facts else DPScaler(**_arguments({"arguments": facts["scaler"]}))
+    model_plan = model.plan_for(parameters["n_samples"], parameters["n_features"], parameters["models"])
+    scaled = None
+    if scaler is not None:
+        if (scaler.delta, scaler.adjacency) != (model.delta, model.adjacency):
+            raise ParameterError("scaler and model do not have the same delta and adjacency.")
+        scaled = scaler.plan_for(parameters["n_samples"], facts["columns scaled"], share=facts["share"])
+    whole = model_plan if scaled is None else scaled
+    plan = PipelinePlan(
+        epsilon=whole.epsilon, delta=whole.delta, model=model_plan, scaler=scaled, model_epsilon=model_plan.epsilon,
+        n_features=facts["n_features"],
+    )  # fmt: skip
+    part = _of_plan(model, model_plan, receipt, parameters)
+    return pipeline_receipt(
+        plan, model, part, plan.event_of(part.event), receipt.seeded, scaler=scaler,
+        others=[str(step) for step in facts["steps that learn nothing"]], steps=_steps(parameters),
+    )  # fmt: skip
+
+
+def _scaler(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
+    scaler = DPScaler(**_arguments(parameters))
+    plan = scaler.plan_for(parameters["n_samples"], parameters["n_features"])
+    return scaler.receipt(plan, receipt.seeded, steps=_steps(parameters))
 
 
 def _evaluation(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:

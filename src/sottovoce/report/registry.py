@@ -16,6 +16,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import NothingReleased, describe
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.unit import is_of_persons
 from sottovoce.report._yaml import yaml_text
 from sottovoce.report.model_card import check_model_card
 from sottovoce.report.noise import number_of_people
@@ -50,8 +51,8 @@ def registry_entry(guarantee: Guarantee, *, model_card: Mapping[str, object] | N
 
     estimator = str(guarantee.parameters.get("estimator", "linear model"))
     name = said("name", "name of the data product")
-    rows_of_persons = guarantee.unit.startswith("one person: all rows")  # then nobody has said how many persons
-    people = None if rows_of_persons else number_of_people(guarantee)
+    # of persons with several rows nobody has said how many there are
+    people = None if is_of_persons(guarantee.unit) else number_of_people(guarantee)
     preprocessing = [line for line in guarantee.not_covered if "preprocess" in line or "before" in line]
     return {
         "url_slug": _slug(name),
@@ -80,7 +81,7 @@ def registry_entry(guarantee: Guarantee, *, model_card: Mapping[str, object] | N
             },
             "privacy_loss": {
                 "privacy_unit": guarantee.unit,
-                "privacy_unit_details": Adjacency.parse(guarantee.adjacency).statement,
+                "privacy_unit_details": Adjacency.parse(guarantee.adjacency).statement(guarantee.unit),
                 "number_of_privacy_units": f"{TO_FILL}a public number" if people is None else people,
                 "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
                 "privacy_parameters_details": f"Accountant: {guarantee.accountant}. Not covered:\n"

@@ -19,7 +19,7 @@ from sottovoce._validation import choice
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
-from sottovoce.tables.table import refuse_repeated_names
+from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
 
@@ -282,7 +282,7 @@ def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: s
     if target is not None:
         kind = schema.field(target).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not (pa.types.is_primitive(kind) or _is_text(kind)) or pa.types.is_temporal(kind):
+        if not (pa.types.is_primitive(kind) or is_text(kind)) or pa.types.is_temporal(kind):
             raise TableError(f"{path}, column {target!r}: values of type {kind} cannot be labels. Convert them before.")
 
 
@@ -321,15 +321,11 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def _plain(column: Any) -> Any:
     """Return labels without a dictionary, all kinds of text as one."""
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
-    return pc.cast(column, pa.string()) if _is_text(column.type) else column
+    return pc.cast(column, pa.string()) if is_text(column.type) else column
 
 
 def _texts(column: Any) -> npt.NDArray[Any]:

@@ -135,12 +135,27 @@ class Cells:
         missing : collection of str
             The spellings of a missing value.
         """
+        self.refuse_as_names()
         encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
         chunks = encoded.chunks
         names = np.array([*(chunks[0].dictionary.to_pylist() if chunks else ()), None], dtype=object)
         codes = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
         named: npt.NDArray[np.object_] = names[np.concatenate(codes) if codes else np.zeros(0, np.int64)]
         return named
+
+    def refuse_as_names(self) -> None:
+        """Refuse cells of a type that names nobody; their values are not looked at.
+
+        Raises
+        ------
+        TableError
+        """
+        kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
+        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            raise TableError(
+                f"{self.source}, column {self.name!r}: values of type {kind} do not say whose row it is. Give texts or "
+                "whole numbers."
+            )
 
     def _plain_values(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
@@ -149,11 +164,10 @@ class Cells:
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
             values = pc.cast(values, kind)
-        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        if is_text(kind):
             return pc.cast(values, pa.string())
         if (
-            pa.types.is_string(kind)
-            or pa.types.is_boolean(kind)
+            pa.types.is_boolean(kind)
             or pa.types.is_integer(kind)
             or pa.types.is_floating(kind)
             or pa.types.is_decimal(kind)
@@ -284,6 +298,11 @@ class Table:
         if names and all(_is_number(name) for name in names[:1]):
             return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
         return " Add the column to the table, or correct its name in the schema."
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether Arrow keeps text in a type."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _spell(value: object) -> str | None:

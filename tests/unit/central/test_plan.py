@@ -159,6 +159,7 @@ def test_plan_summary_says_what_is_spent():
     assert summary["epsilon"] == 1.0
     assert summary["mu (Gaussian DP) of the whole run"] == pytest.approx(gaussian_mu(1.0, 1e-5))
     assert "noise multiplier" in summary["event"]
+    assert "\n" not in summary["event"]
     assert sv.plan(logistic(solver="minibatch-scd"), 1000, 5).summary()["noise multiplier of a step"] > 0.5
 
 
@@ -228,3 +229,12 @@ class TestPaper:
 def noise_std_of_a_pass_of_paper(options):
     with pytest.warns(PrivacyWarning):
         return noise_std_of_a_pass(logistic(solver="paper-scd", solver_options=options), SIGN)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_a_notebook_shows_a_plan_in_plain_words_first(epsilon):
+    shown = sv.plan(logistic(epsilon=epsilon), 1000, 5)._repr_html_()
+    first = shown.partition("</tr>")[0]
+    assert ("no noise" if math.isinf(epsilon) else "for one row of a table of 1,000 rows and 5 columns") in first
+    assert ("sottovoce.forecast" in first) == math.isfinite(epsilon)
+    assert "<th" in shown.partition("alpha")[0]

@@ -219,3 +219,22 @@ def test_random_state_is_checked_before_the_data_are_read():
 def test_what_no_noise_can_meet_is_refused_before_a_label_is_read(changed, message):
     with pytest.raises((AccountingError, ParameterError), match=message):
         classifier(**changed).fit(X, ["not", "labels"])
+
+
+@pytest.mark.parametrize("read", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_columns_that_hold_no_numbers_are_named(read):
+    X = read({"age": [1.0, 2.0, 3.0, 4.0], "job": ["x", "y", "x", "z"], "sick": [True, False, True, True]})
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-3, data_norm=1.0, classes=[0, 1])
+    with pytest.raises(
+        DataError, match=r"columns whose type is no number: 'job' \(\w+\)\. Make numbers of them by public"
+    ):
+        model.fit(X, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="could not convert string to float"):  # no names, no better words
+        model.fit(X.to_numpy(), [0, 1, 0, 1])
+    model.set_params(epsilon=math.inf)
+    model.fit(pd.DataFrame({"age": [1.0, 2.0], "job": [1.0, 2.0], "sick": [0.0, 1.0]}), [0, 1])
+    with pytest.raises(DataError, match=r"columns whose type is no number: 'job'"):
+        model.predict(X)
+    days = pd.DataFrame({"age": [1.0, 2.0], "day": pd.to_datetime(["2020-01-01"] * 2)})
+    with pytest.raises(DataError, match=r"columns whose type is no number: 'day' \(datetime64"):
+        model.fit(days, [0, 1])

@@ -18,6 +18,11 @@ MODELS = {
     "classifier": (sv.DPLogisticRegression(**PUBLIC, data_norm=2.0, **CLASSES), Y),
     "sparse": (sv.DPSparseLogisticRegression(**PUBLIC, data_bound=1.0, radius=1.0, **CLASSES), Y),
     "without noise": (sv.DPLinearSVC(epsilon=np.inf, data_norm=2.0, **CLASSES), Y),
+    "scaler": (sv.DPScaler(**PUBLIC), Y),
+    "pipeline": (
+        sv.DPPipeline([("scale", sv.DPScaler()), ("model", sv.DPLinearSVC(data_norm=2.0, **CLASSES))], **PUBLIC),
+        Y,
+    ),
     "search": (sv.DPSearchCV(sv.DPLinearSVC(data_norm=2.0, **CLASSES), {"alpha": [1e-3]}, **PUBLIC, n_iter=2), Y),
 }
 

@@ -26,6 +26,7 @@ from sottovoce.privacy.events import (
     compose,
     describe,
     event_from_dict,
+    outline,
 )
 
 GAUSSIAN = GaussianEvent(1.0)
@@ -367,3 +368,18 @@ def test_describe_shows_what_a_repetition_covers():
     assert describe(ComposedEvent((RepeatedEvent(both, 3), NothingReleased()))) == (
         "3 times all of:\n  Gaussian release, noise multiplier 1\n  Gaussian release, noise multiplier 2\nnothing"
     )
+
+
+def test_outline_groups_what_describe_lists():
+    """A schedule of noise has one line; nothing is left out of the count."""
+    schedule = [RepeatedEvent(GaussianEvent(noise), 2) for noise in (10.0, 11.0, 12.5)]
+    event = compose(*schedule, PureEvent(0.5), GaussianEvent(3.0), RepeatedEvent(PureEvent(0.1), 4))
+    assert outline(event).splitlines() == [
+        "6 Gaussian releases, noise multipliers 10 to 12.5",
+        "one release of pure differential privacy, epsilon 0.5",
+        "1 Gaussian release, noise multiplier 3",
+        "4 times: one release of pure differential privacy, epsilon 0.1",
+    ]
+    search = RepeatAndSelectEvent(GaussianEvent(1.0), 10.0, 1.0)
+    assert outline(search) == describe(search)
+    assert outline(NothingReleased()) == "nothing"

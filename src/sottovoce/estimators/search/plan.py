@@ -5,10 +5,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import ClassVar, Final
 
+from sottovoce._notebook import html_table, plan_rows
 from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gaussian_delta, gaussian_epsilon, nudge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
-from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, describe
+from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, outline
 
 __all__ = ["DISTRIBUTIONS", "SearchPlan"]
 
@@ -128,8 +129,11 @@ class SearchPlan:
             "delta": self.delta,
             "adjacency": self.adjacency.value,
             **self.details(),
-            "event": describe(self.event),
+            "event": outline(self.event),
         }
+
+    def _repr_html_(self) -> str:
+        return html_table(plan_rows("A search", self.summary(), private=True))
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""The two figures of a receipt, as inline SVG: the privacy curve and what a detector can reach."""
+"""Figures as inline SVG: how one is made, and the two of a receipt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sottovoce.report._words import rounded_up
 from sottovoce.report.curve import PrivacyCurve
 from sottovoce.report.pages._markup import Markup, element
 
-__all__ = ["detection_figure", "privacy_figure"]
+__all__ = ["HEIGHT", "WIDTH", "Axes", "axes_for", "detection_figure", "figure", "privacy_figure", "ticks"]
 
-_WIDTH: Final = 640
-_HEIGHT: Final = 330
+WIDTH: Final = 640
+HEIGHT: Final = 330
 _LEFT: Final = 62
 _RIGHT: Final = 28
 _TOP: Final = 14
@@ -23,19 +23,21 @@ _FLOOR: Final = -12  # exponent of the least delta that is drawn
 
 
 @dataclass(frozen=True)
-class _Axes:
+class Axes:
     """From units of the data to the units of the drawing, in which y grows downwards."""
 
     x: Callable[[float], float]
     y: Callable[[float], float]
 
     def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """Return the points as a line."""
         return "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in points)
 
 
-def _axes(most_x: float, least_y: float, most_y: float) -> _Axes:
-    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    return _Axes(
+def axes_for(most_x: float, least_y: float, most_y: float) -> Axes:
+    """Return axes for x from 0 to ``most_x``."""
+    width, height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+    return Axes(
         lambda x: _LEFT + width * x / most_x,
         lambda y: _TOP + height * (most_y - y) / (most_y - least_y),
     )
@@ -44,15 +46,15 @@ def _axes(most_x: float, least_y: float, most_y: float) -> _Axes:
 def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) -> Markup:
     """Return delta against epsilon, on a logarithmic axis; the promised point is marked."""
     most = max(1e-9, curve.points[-1][0])
-    axes = _axes(most, _FLOOR, 0.0)
+    axes = axes_for(most, _FLOOR, 0.0)
     drawn = [(epsilon, max(_FLOOR, math.log10(delta))) for epsilon, delta in curve.points if delta > 0.0]
-    ticks_x = [(value, f"{value:g}") for value in _ticks(most)]
+    ticks_x = [(value, f"{value:g}") for value in ticks(most)]
     ticks_y = [(float(power), "1" if power == 0 else f"1e{power}") for power in range(_FLOOR, 1, 3)]
     described = "; ".join(f"epsilon {epsilon:.3g}: delta {rounded_up(delta)}" for epsilon, delta in curve.points[::12])
     marks: list[Markup] = []
     if promised is not None and promised[0] <= most and promised[1] > 0.0:
         x, y = axes.x(promised[0]), axes.y(max(_FLOOR, math.log10(promised[1])))
-        left = x > 0.6 * _WIDTH
+        left = x > 0.6 * WIDTH
         marks = [
             element("circle", class_="mark", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5),
             element(
@@ -60,7 +62,7 @@ def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) ->
                 text_anchor="end" if left else "start",
             ),
         ]  # fmt: skip
-    return _figure(
+    return figure(
         "privacy-curve",
         "Privacy curve: delta against epsilon",
         f"The curve falls from left to right. {described}.",
@@ -74,12 +76,12 @@ def privacy_figure(curve: PrivacyCurve, promised: tuple[float, float] | None) ->
 
 def detection_figure(curve: PrivacyCurve) -> Markup:
     """Return the largest true-positive rate against the false-positive rate, with the line of pure chance."""
-    axes = _axes(1.0, 0.0, 1.0)
+    axes = axes_for(1.0, 0.0, 1.0)
     rates = sorted({step / 80 for step in range(81)} | {0.001, 0.005})
     drawn = [(0.0, 0.0), *((rate, curve.detection(rate)) for rate in rates)]
-    ticks = [(value / 4, f"{25 * value} %") for value in range(5)]
+    shares = [(value / 4, f"{25 * value} %") for value in range(5)]
     x, y = axes.x(0.01), axes.y(curve.detection(0.01))
-    return _figure(
+    return figure(
         "detection-curve",
         "The best detector: share found against share wrongly accused",
         "No attacker is above the curve; the dashed line is pure chance. "
@@ -88,8 +90,8 @@ def detection_figure(curve: PrivacyCurve) -> Markup:
         )
         + ".",
         axes,
-        ticks,
-        ticks,
+        shares,
+        shares,
         ("wrongly accused (false-positive rate)", "found (true-positive rate)"),
         [
             element("path", class_="area", d=axes.path([*drawn, (1.0, 0.0), (0.0, 0.0)]) + " Z"),
@@ -100,17 +102,18 @@ def detection_figure(curve: PrivacyCurve) -> Markup:
     )
 
 
-def _figure(
+def figure(
     name: str,
     title: str,
     description: str,
-    axes: _Axes,
+    axes: Axes,
     ticks_x: Sequence[tuple[float, str]],
     ticks_y: Sequence[tuple[float, str]],
     labels: tuple[str, str],
     content: Sequence[Markup],
 ) -> Markup:
-    left, right, top, bottom = _LEFT, _WIDTH - _RIGHT, _TOP, _HEIGHT - _BOTTOM
+    """Return a figure with its frame, grid, labels and a description for those who cannot see it."""
+    left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
     lines: list[Markup] = []
     for value, label in ticks_x:
         x = f"{axes.x(value):.1f}"
@@ -128,16 +131,16 @@ def _figure(
         *lines,
         *content,
         element("rect", class_="frame", x=left, y=top, width=right - left, height=bottom - top),
-        element("text", labels[0], x=(left + right) / 2, y=_HEIGHT - 8, text_anchor="middle"),
+        element("text", labels[0], x=(left + right) / 2, y=HEIGHT - 8, text_anchor="middle"),
         element("text", labels[1], transform=f"translate(13 {middle_y}) rotate(-90)", text_anchor="middle"),
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
     )
 
 
-def _ticks(most: float) -> list[float]:
+def ticks(most: float) -> list[float]:
     """Return about five round values from 0 to ``most``."""
     rough = most / 5.0
     power = 10.0 ** math.floor(math.log10(rough))

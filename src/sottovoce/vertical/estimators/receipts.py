@@ -10,7 +10,7 @@ from sottovoce._plain_data import encode
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, describe
+from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import digest_of_parts, make_receipt
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
@@ -44,7 +44,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
             "epsilon": plan.epsilon,
             "delta": plan.delta,
             **plan.details(),
-            "event": describe(plan.event),
+            "event": outline(plan.event),
         }
 
     def _told(self, plan: VerticalPlan) -> dict[str, object]:

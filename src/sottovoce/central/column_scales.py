@@ -1,0 +1,373 @@
+r"""Where the columns of a table lie and how wide they are, from noisy histograms.
+
+Round one counts, for each column, entries by sign and power of two, from 2^-40 to 2^40: a row is in one cell of each
+column, so all histograms together have the sensitivity sqrt(d) whatever the number of cells is. The next rounds count
+in 32 equal cells around what was found, for those columns alone that are narrow against their distance from 0, such as
+years; their number is released already, and the fewer they are the less noise they get.
+
+What is made of the noisy counts costs nothing. Round one compares them with a list of laws (a normal one at some
+multiples of its width from 0, in powers of two, with some zeros) by their likelihood under the known noise; what is
+likely for one column is made more likely for the others, so that columns that noise hides follow those that it shows.
+Location and scale are mean and deviation of what is expected *given the noise*: the less it shows, the larger the scale
+and the less a column can do harm.
+
+Privacy: Gaussian mechanisms on whole numbers. Statement and proof: ``docs/privacy/scaler.md``.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import ndtr, softmax
+
+from sottovoce._numerics import PIECE, Vector
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, compose, describe
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
+
+__all__ = ["ColumnScales", "ColumnScalesPlan", "release_column_scales", "signal_of"]
+
+_LOW, _HIGH = -40, 40  # powers of two
+_OCTAVES: Final = _HIGH - _LOW
+_CELLS: Final = 2 * _OCTAVES + 1  # negative ones, far to near, what is next to 0, positive ones, near to far
+_ZOOM_CELLS: Final = 32
+_WIDE: Final = 3.0  # scales on either side of the location that a zoom looks at
+_ZOOM_FROM: Final = 20.0  # signal from which zooms are worth their share
+_ROUND_SHARES: Final = (0.5, 0.25, 0.25)  # of mu^2: powers of two, and two zooms
+_LEAST_SIGNAL: Final = 2.0  # below it the noise hides each column, and nothing is released
+_MISFIT: Final = 0.01  # of the rows, in a cell: no law of the list is quite that of a column
+_CAUTIOUS: Final = 0.9  # quantile of the magnitudes that are likely
+_POOL: Final = 0.8  # share of what columns tell each other
+_POOLED_ROUNDS: Final = 20
+_MOST_POOLED: Final = 1024  # columns that tell the others; of more, so many at equal distances
+_NARROW: Final = 1.5  # location over scale from which a zoom is worthwhile
+_FEW_ZEROS: Final = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnScalesPlan:
+    """Public facts and privacy parameters of a release of locations and scales.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget; ``epsilon=inf`` adds no noise.
+    share : float, in [0, 1]
+        Of mu^2 of that budget that is spent here; 0 releases nothing.
+    adjacency : Adjacency
+    n_samples : int
+        Public number of rows, or a stand-in for it.
+    n_features : int
+    centred : bool
+        Whether locations are released too.
+    bounds : tuple of two tuples, or None
+        Public lower and upper bounds of the columns; None is +-2^40.
+    max_rows : int or None
+        Rows of one person that are used; None where the unit is a row.
+    """
+
+    epsilon: float
+    delta: float
+    share: float = 1.0
+    adjacency: Adjacency
+    n_samples: int
+    n_features: int
+    centred: bool = True
+    bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    max_rows: int | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """False where no noise is added."""
+        return math.isfinite(self.epsilon)
+
+    @cached_property
+    def mu(self) -> float:
+        """Gaussian-DP parameter that is spent."""
+        return math.sqrt(self.share) * gaussian_mu(self.epsilon, self.delta) if self.is_private else math.inf
+
+    @property
+    def per_column(self) -> float:
+        """How far a row, or the rows of a person, can move the histogram of one column (L2)."""
+        return Neighbours(self.adjacency, self.max_rows or 1).square_factor
+
+    @property
+    def signal(self) -> float:
+        """Number of rows over the noise of a count, if all of mu were spent on one round."""
+        return signal_of(self.mu, self.n_samples, self.n_features, self.per_column) if self.share > 0.0 else 0.0
+
+    @property
+    def rounds(self) -> tuple[float, ...]:
+        """Shares of mu^2 of the rounds: of powers of two, unless bounds are given, then zooms; none, if too few."""
+        if not self.signal >= _LEAST_SIGNAL:
+            return ()
+        zooms: tuple[float, ...] = _ROUND_SHARES[1:] if self.centred and self.signal >= _ZOOM_FROM else ()
+        if self.bounds is not None:  # the first zoom is for all columns, within the bounds
+            zooms = zooms or (1.0,)
+            return tuple(share / sum(zooms) for share in zooms)
+        shares: tuple[float, ...] = (_ROUND_SHARES[0], *zooms)
+        return tuple(share / sum(shares) for share in shares)
+
+    def multiplier(self, share: float) -> float:
+        """Return noise over sensitivity in a round of this share."""
+        return 1.0 / (math.sqrt(share) * self.mu)
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        if not self.rounds:
+            return compose()
+        if not self.is_private:
+            return NonPrivateEvent()
+        return compose(*(GaussianEvent(self.multiplier(share)) for share in self.rounds))
+
+    def settle(self) -> None:
+        """Compute the noise, or refuse a budget that none can meet."""
+        _ = self.event
+
+    def details(self) -> dict[str, object]:
+        """Return the rounds for summary and receipt."""
+        return {
+            "share of mu^2 for the scaler": self.share,
+            "rounds of histograms": len(self.rounds),
+            "locations are released": self.centred and bool(self.rounds),
+        }
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers."""
+        return {
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            **self.details(),
+            "event": describe(self.event),
+        }
+
+
+def signal_of(mu: float, n_samples: int, n_features: int, per_column: float) -> float:
+    """Return the number of rows over the noise of one count of histograms of all columns that cost ``mu``."""
+    return n_samples * mu / (per_column * math.sqrt(n_features))
+
+
+class ColumnScales(NamedTuple):
+    """What was released; both are finite, and scales are positive.
+
+    Attributes
+    ----------
+    location, scale : ndarray of shape (n_features,)
+    event : Event
+        What it cost.
+    """
+
+    location: Vector
+    scale: Vector
+    event: Event
+
+
+def release_column_scales(X: Any, plan: ColumnScalesPlan, noise: np.random.Generator) -> ColumnScales:
+    """Release where columns lie and how wide they are.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, n_features)
+        Private; finite.
+    plan : ColumnScalesPlan
+    noise : numpy.random.Generator
+    """
+    width = plan.n_features
+    location, scale = np.zeros(width), np.ones(width)
+    rounds = list(plan.rounds)
+    if not rounds:
+        return ColumnScales(location, scale, plan.event)
+    n_rows: float = plan.n_samples
+    if plan.bounds is None:
+        counts, std = _released(_by_magnitude(X), plan, rounds.pop(0), noise)
+        n_rows = _rows_seen(counts, std, plan)
+        location, scale, zoomed = _from_magnitudes(counts, n_rows, std, centred=plan.centred)
+    else:
+        low, high = (np.array(bound) for bound in plan.bounds)
+        location, scale, zoomed = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) / _WIDE, np.ones(width, bool)
+    for number, share in enumerate(rounds):
+        columns = np.flatnonzero(zoomed)
+        if not len(columns):
+            break
+        unit = 2.0 * _WIDE * scale[columns] / _ZOOM_CELLS
+        low = location[columns] - _WIDE * scale[columns]
+        counts, std = _released(_in_cells(X, columns, low, unit), plan, share, noise)
+        bounded = plan.bounds is not None and number == 0
+        middle, spread = _from_cells(counts, n_rows, std, near=math.inf if bounded else _ZOOM_CELLS / (2.0 * _WIDE))
+        location[columns], scale[columns] = low + middle * unit, spread * unit
+        zoomed[columns] = spread < 2.0
+    if not plan.centred:
+        location, scale = np.zeros(width), np.hypot(location, scale)
+    return ColumnScales(location, scale, plan.event)
+
+
+def _released(
+    counts: NDArray[np.int64], plan: ColumnScalesPlan, share: float, noise: np.random.Generator
+) -> tuple[Vector, float]:
+    """Return noisy counts of shape (columns, cells), and the standard deviation of their noise."""
+    if not plan.is_private:
+        return counts.astype(np.float64), 0.0
+    mechanism = counting(counts.shape[0], counts.size, plan, share)
+    # whole counts are whole ticks, unless the noise is so large that ticks are larger than one
+    ticks = to_ticks(counts.astype(np.float64), mechanism.tick)
+    return mechanism.release(ticks, noise)[0], mechanism.noise_std
+
+
+def counting(n_columns: int, size: int, plan: ColumnScalesPlan, share: float) -> GridGaussian:
+    """Return the mechanism of histograms of so many columns, ``size`` counts in all, in a round of a share."""
+    return counts_mechanism(size, plan.per_column * math.sqrt(n_columns), math.sqrt(share) * plan.mu)
+
+
+def _entries(X: Any, columns: NDArray[np.intp] | None = None) -> Iterator[tuple[NDArray[np.intp], Vector]]:
+    """Yield places of columns and values of entries, some rows at a time; of a sparse matrix the stored ones."""
+    step = max(1, PIECE * 64 // X.shape[1])
+    for lo in range(0, X.shape[0], step):
+        piece = X[lo : lo + step]
+        if _is_sparse(piece):
+            yield piece.indices.astype(np.intp), piece.data.astype(np.float64)
+            continue
+        taken = np.asarray(piece if columns is None else piece[:, columns], dtype=np.float64)
+        yield np.broadcast_to(np.arange(taken.shape[1]), taken.shape).ravel(), taken.ravel()
+
+
+def _by_magnitude(X: Any) -> NDArray[np.int64]:
+    """Return exact counts by sign and power of two; total for all finite numbers."""
+    width = X.shape[1]
+    total = np.zeros(width * _CELLS, np.int64)
+    for place, value in _entries(X):
+        exponent = np.frexp(value)[1].astype(np.int64) - 1  # 2^exponent <= |value| < 2^(exponent + 1)
+        octave = np.clip(exponent - _LOW, 0, _OCTAVES - 1)
+        near = np.abs(value) < 2.0**_LOW
+        cell = _OCTAVES + np.where(near, 0, np.where(value > 0.0, octave + 1, -octave - 1))
+        total += np.bincount(place * _CELLS + cell, minlength=len(total))
+    counts = total.reshape(width, _CELLS)
+    if _is_sparse(X):
+        counts[:, _OCTAVES] += X.shape[0] - counts.sum(axis=1)
+    return counts
+
+
+def _in_cells(X: Any, columns: NDArray[np.intp], low: Vector, unit: Vector) -> NDArray[np.int64]:
+    """Return exact counts in cells of the width ``unit`` from ``low`` on; what is beyond is in the first or last."""
+    dense = X[:, columns].toarray() if _is_sparse(X) else X
+    total = np.zeros(len(columns) * _ZOOM_CELLS, np.int64)
+    for place, value in _entries(dense, None if _is_sparse(X) else columns):
+        with np.errstate(over="ignore"):  # cut before the cast: infinity is beyond the last cell
+            cell = np.clip(np.floor((value - low[place]) / unit[place]), 0, _ZOOM_CELLS - 1).astype(np.int64)
+        total += np.bincount(place * _ZOOM_CELLS + cell, minlength=len(total))
+    return total.reshape(len(columns), _ZOOM_CELLS)
+
+
+def _rows_seen(counts: Vector, std: float, plan: ColumnScalesPlan) -> float:
+    """Return the number of rows for likelihoods: the public one, unless it is a stand-in and the counts tell better."""
+    if plan.adjacency is not Adjacency.ADD_REMOVE and plan.max_rows is None:
+        return plan.n_samples
+    told, off = float(counts.sum()) / len(counts), std * math.sqrt(counts.shape[1] / len(counts))
+    return max(told, off, 1.0) if off < plan.n_samples / 3.0 else plan.n_samples
+
+
+class _Laws(NamedTuple):
+    """A list of laws: shares of the cells, and what each one says; shape of lists (magnitudes, kinds)."""
+
+    shares: Vector
+    mean: Vector
+    deviation: Vector
+    zeros: Vector
+    prior: Vector
+
+
+@cache
+def _laws() -> _Laws:
+    """Return normal laws by width and distance from 0, with some zeros among them."""
+    edges = 2.0 ** np.arange(_LOW, _HIGH)
+    cuts = np.concatenate([-edges[::-1], edges])
+    width = 2.0 ** np.arange(_LOW + 4, _HIGH)  # not so small that it is all in the cell next to 0
+    off = [
+        (0.0, 1.0),
+        *((sign * r, w) for r, w in ((1.0, 0.5), (2.0, 0.5), (4.0, 0.5), (8.0, 0.25)) for sign in (1, -1)),
+    ]
+    empty = [(0.0, 1.0), *((share, 0.25) for share in (0.5, 0.8, 0.95, 0.99))]
+    kinds = [(r, w, none, v) for r, w in off for none, v in empty]
+    r, weight, none, rare = np.array(kinds).T
+    scaled = cuts / width[:, None]
+    below = ndtr(scaled[:, None, :] - r[:, None])
+    shares = np.diff(below, axis=2, prepend=0.0, append=1.0) * (1.0 - none)[:, None]
+    shares[:, :, _OCTAVES] += none
+    mean = width[:, None] * r * (1.0 - none)
+    square = width[:, None] ** 2 * (r**2 + 1.0) * (1.0 - none)
+    # magnitudes near 1 are a little more likely, before anything is seen
+    far = np.exp(-np.abs(np.log2(width)) / 8.0)
+    prior = np.log(far / far.sum())[:, None] + np.log(weight * rare / (weight * rare).sum())
+    return _Laws(shares, mean, np.sqrt(square - mean**2), np.broadcast_to(none, mean.shape), prior)
+
+
+def _from_magnitudes(
+    counts: Vector, n_rows: float, std: float, *, centred: bool
+) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Return location and scale of each column, and whether a zoom would tell more."""
+    laws = _laws()
+    shape, flat = laws.prior.shape, laws.shares.reshape(-1, _CELLS)
+    pooled = counts[:: -(-len(counts) // _MOST_POOLED)]
+    fits, prior = _fits(pooled, flat, n_rows, std).reshape(-1, *shape), laws.prior
+    for _ in range(_POOLED_ROUNDS):
+        likely = softmax(fits + prior, axis=(1, 2)).mean(axis=0)
+        prior = sum(
+            np.log(
+                _POOL * likely.sum(axis=axis, keepdims=True)
+                + (1.0 - _POOL) * np.exp(laws.prior).sum(axis=axis, keepdims=True)
+            )
+            for axis in (0, 1)
+        )
+    magnitude = 0.5 * np.log2(laws.mean**2 + laws.deviation**2).ravel()
+    order = np.argsort(magnitude, kind="stable")
+    mean, deviation, zeros = laws.mean.ravel(), laws.deviation.ravel(), laws.zeros.ravel()
+    found = []
+    for lo in range(0, len(counts), _MOST_POOLED):
+        likely = softmax(_fits(counts[lo : lo + _MOST_POOLED], flat, n_rows, std) + prior.ravel(), axis=1)
+        place = (np.cumsum(likely[:, order], axis=1) >= _CAUTIOUS).argmax(axis=1)
+        # a mean over all magnitudes would be that of the largest, however unlikely
+        likely *= np.abs(magnitude - magnitude[order][place][:, None]) <= 1.5
+        likely /= likely.sum(axis=1, keepdims=True)
+        location = likely @ mean
+        found.append(
+            (location, np.sqrt(np.maximum(likely @ (mean**2 + deviation**2) - location**2, 0.0)), likely @ zeros)
+        )
+    location, scale, empty = (np.concatenate(part) for part in zip(*found, strict=True))
+    return location, scale, (np.abs(location) > _NARROW * scale) & (empty < _FEW_ZEROS)
+
+
+def _from_cells(counts: Vector, n_rows: float, std: float, *, near: float) -> tuple[Vector, Vector]:
+    """Return mean and deviation of each column, in cells; ``near`` is the deviation that was expected, if any was."""
+    middles, spreads = np.meshgrid(
+        np.linspace(0.0, _ZOOM_CELLS, 2 * _ZOOM_CELLS + 1), 2.0 ** np.arange(-1.0, 4.1, 0.5), indexing="ij"
+    )
+    m, s = middles.ravel(), spreads.ravel()
+    below = ndtr((np.arange(1, _ZOOM_CELLS) - m[:, None]) / s[:, None])
+    shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
+    prior = np.zeros(len(m))
+    if math.isfinite(near):
+        prior = -0.5 * ((m - 0.5 * _ZOOM_CELLS) / near) ** 2 - 0.5 * (np.log2(s / near) / 1.5) ** 2
+    likely = softmax(_fits(counts, shares, n_rows, std) + prior, axis=1)
+    mean = likely @ m
+    return mean, np.sqrt(np.maximum(likely @ (m**2 + s**2) - mean**2, 0.25))
+
+
+def _fits(counts: Vector, shares: Vector, n_rows: float, std: float) -> Vector:
+    """Return log-likelihoods of shape (columns, laws), up to a constant of the column."""
+    variance = std**2 + (_MISFIT * n_rows) ** 2
+    fits: Vector = (n_rows * (counts @ shares.T) - 0.5 * n_rows**2 * (shares**2).sum(axis=1)) / variance
+    return fits
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sp.issparse(X))

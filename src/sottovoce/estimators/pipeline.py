@@ -1,0 +1,573 @@
+"""A scaler and a model, with steps that learn nothing between them: one budget, one plan, one charge, one receipt."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final, Self
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Bunch, get_tags
+from sklearn.utils.metaestimators import _BaseComposition, available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from sottovoce._groups import person_codes
+from sottovoce._numerics import Vector
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import digest
+from sottovoce._validation import number, privacy_budget
+from sottovoce._whole_fit import whole_fit
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators._pipelines import fitted_before, learns_nothing, remedy_for
+from sottovoce.estimators._repeats import uncounted_fits
+from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
+from sottovoce.estimators.l1_ball import DPBallEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
+from sottovoce.estimators.reading import public_size
+from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
+from sottovoce.estimators.table import DPTableEstimator
+from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.receipts import make_receipt
+from sottovoce.randomness import Purpose
+
+__all__ = ["DPPipeline", "pipeline_receipt"]
+
+_SET_HERE: Final = (
+    "epsilon",
+    "delta",
+    "accept_delta",
+    "random_state",
+    "ledger",
+    "dataset",
+    "n_public",
+    "max_rows_per_group",
+)
+# bound on a scaled row, over the root of the number of columns: the solvers find a tighter one where mu n allows it
+_TIGHT, _LOOSE, _INFORMATION = 3.0, 30.0, 300.0
+_TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
+
+
+def _model_has(name: str) -> Callable[["DPPipeline"], bool]:
+    def check(self: "DPPipeline") -> bool:
+        getattr(self.steps[-1][1], name)  # its AttributeError says what is missing
+        return True
+
+    return check
+
+
+@estimator
+class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ignore[misc]
+    r"""A chain of steps that ends in a private model, with one budget, one charge and one receipt for all of it.
+
+    A `DPScaler` among the steps gets a share of the budget by a public rule, the model what is left. All other steps
+    have to be such that learn nothing: `FunctionTransformer`, `Normalizer`, `PolynomialFeatures`, public encoders. What
+    learns without noise (`StandardScaler`, `SimpleImputer`, `PCA`, ...) is refused: see ``docs/guide/pipelines.md``.
+
+    Steps are given as to scikit-learn's `Pipeline`, and named in the same way: ``set_params(model__alpha=1e-3)``.
+    Budget, ledger, random state, adjacency and ``n_public`` are the pipeline's; those of its steps stay at their
+    defaults. Directly behind a scaler, the model's bound on rows may be left out: it follows from the number of
+    columns.
+
+    Notes
+    -----
+    Privacy: statement and proof in ``docs/privacy/scaler.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sottovoce as sv
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(1990, 10, 5000), rng.normal(0.002, 0.001, 5000)])
+    >>> y = np.where(X @ [0.1, 1000.0] > 201, "yes", "no")
+    >>> model = sv.DPLogisticRegression(classes=["no", "yes"])
+    >>> pipeline = sv.DPPipeline([("scale", sv.DPScaler()), ("model", model)], epsilon=1, delta=1e-6, random_state=0)
+    >>> pipeline.fit(X, y).score(X, y) > 0.9
+    True
+    >>> pipeline.guarantee_.epsilon
+    1.0
+    """
+
+    steps: Any = parameter(
+        "list of (str, step)",
+        kw_only=False,
+        text="The last step is one of sottovoce's estimators; at most one is a `DPScaler`. ``None`` is no step.",
+    )
+    epsilon: float | None = parameter("float, > 0", default=None, text="Privacy budget of the whole pipeline.")
+    scaler_share: float | None = parameter(
+        "float in (0, 1) or None",
+        default=None,
+        text="""Share of the budget (of mu^2 in Gaussian DP) for the scaler. None follows rows, columns and budget: 3 to
+        30 per cent, and nothing where the noise would hide every column.""",
+    )
+
+    steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
+
+    # --- the steps
+
+    @property
+    def named_steps(self) -> Bunch:
+        """The steps by name: the fitted ones after a fit."""
+        return Bunch(**dict(getattr(self, "steps_", self.steps)))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return parameters of the pipeline and, if ``deep``, of its steps."""
+        found: dict[str, Any] = self._get_params("steps", deep=deep)
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of a step as ``name__parameter``, or a whole step by its name."""
+        self._set_params("steps", **params)
+        return self
+
+    def _checked(self) -> tuple[DPLinearEstimator, DPScaler | None]:
+        """Return model and scaler, if the steps are such that can be fitted together."""
+        try:
+            named = [(name, step) for name, step in self.steps]
+        except (TypeError, ValueError):
+            raise ParameterError(f"steps must be a list of (name, step); got {self.steps!r}.") from None
+        if not named:
+            raise ParameterError("steps is empty: give at least a model.")
+        self._validate_names([name for name, _ in named])
+        (last, model), before = named[-1], named[:-1]
+        if not isinstance(model, DPLinearEstimator):
+            raise ParameterError(
+                f"the last step {last!r} must be one of sottovoce's estimators; got {type(model).__name__}."
+            )
+        for name, step in before:
+            if isinstance(step, DPScaler):
+                continue
+            if isinstance(step, PrivateEstimator) or not learns_nothing(step):
+                raise ParameterError(
+                    f"the step {name!r} ({type(step).__name__}) learns from the data without noise, so no receipt "
+                    f"could cover it. Use {remedy_for(step)}; see docs/guide/pipelines.md."
+                )
+        scalers = [step for _, step in before if isinstance(step, DPScaler)]
+        if len(scalers) > 1:
+            raise ParameterError(f"at most one step may be a DPScaler; got {len(scalers)}.")
+        for name, step in named:
+            if isinstance(step, PrivateEstimator):
+                self._refuse_own_budget(name, step)
+        return model, scalers[0] if scalers else None
+
+    def _refuse_own_budget(self, name: str, step: Any) -> None:
+        for parameter_ in _SET_HERE:
+            if getattr(step, parameter_) is not None:
+                raise ParameterError(
+                    f"{parameter_} of the step {name!r} must be None, because the pipeline sets it; got "
+                    f"{getattr(step, parameter_)!r}. Give {parameter_} to DPPipeline."
+                )
+        if step.adjacency not in ("zero-out", self.adjacency):
+            raise ParameterError(
+                f"adjacency of the step {name!r} is {step.adjacency!r}, that of the pipeline {self.adjacency!r}: give "
+                "it to DPPipeline."
+            )
+
+    def _is_scaled(self) -> bool:
+        """Whether the scaler stands directly before the model."""
+        kept = [step for _, step in self.steps[:-1] if not _is_nothing(step)]
+        return bool(kept) and isinstance(kept[-1], DPScaler)
+
+    def _widths(self, n_features: int) -> tuple[int, int]:
+        """Return the number of columns that the scaler sees and that the model sees, from public facts."""
+        row = getattr(self, "_example", None)
+        if row is None or row.shape[1] != n_features:
+            row = np.ones((1, n_features))
+        scaled = n_features
+        for name, step in self.steps[:-1]:
+            if isinstance(step, DPScaler):
+                scaled = row.shape[1]
+            elif not _is_nothing(step):
+                row = _row_after(name, step, row)
+        return scaled, row.shape[1]
+
+    # --- the plan
+
+    def known_models(self) -> int | None:
+        """Return the number of binary models from constructor parameters alone, or None where the labels tell it."""
+        return self._checked()[0].known_models()
+
+    def planned_models(self) -> int:
+        """Return the number of models that is known from parameters or an earlier fit."""
+        fitted = getattr(self, "steps_", None)
+        model: DPLinearEstimator = fitted[-1][1] if fitted else self._checked()[0]
+        return model.planned_models()
+
+    def plan_for(self, n_samples: int, n_features: int, n_models: int) -> PipelinePlan:
+        """Return the frozen plan for public facts; every parameter is checked."""
+        model, scaler = self._checked()
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        scaled, width = self._widths(n_features)
+        plan_of = cache(
+            lambda own: self._own(model, epsilon=own, facts=(n_samples, width)).plan_for(n_samples, width, n_models)
+        )
+        if scaler is None:
+            return PipelinePlan(
+                epsilon=epsilon, delta=delta, model=plan_of(epsilon), scaler=None, model_epsilon=epsilon,
+                n_features=n_features,
+            )  # fmt: skip
+        own = self._own(scaler, epsilon=epsilon)
+        whole = own.plan_for(n_samples, scaled)
+        share = self.scaler_share
+        if share is None:
+            share = scaler_share(epsilon, delta, whole.n_samples, scaled, whole.per_column)
+        share = number("scaler_share", share, above=0.0, below=1.0)
+        spent = replace(whole, share=share)
+        left = model_epsilon(spent, epsilon, delta, lambda own: plan_of(own).event)
+        return PipelinePlan(
+            epsilon=epsilon, delta=delta, model=plan_of(left), scaler=spent, model_epsilon=left, n_features=n_features
+        )
+
+    def _own(self, step: Any, *, epsilon: float, facts: tuple[int, int] | None = None, seed: int | None = None) -> Any:
+        """Return a copy of a private step with the pipeline's parameters, and the bound that follows from a scaler."""
+        bound: Mapping[str, float] = {}
+        if facts is not None and self._is_scaled():
+            n_samples, width = facts
+            rows = n_samples if self.n_public is None else self.n_public
+            whole, delta = privacy_budget(self.epsilon, self.delta)
+            people = rows / (self.max_rows_per_group or 1)
+            bound = _bound_of(step, width, people * (gaussian_mu(whole, delta) if math.isfinite(whole) else math.inf))
+        accepted = None if self.accept_delta is None else self.delta
+        return clone(step).set_params(
+            epsilon=epsilon, delta=self.delta, accept_delta=accepted, adjacency=self.adjacency, n_public=self.n_public,
+            max_rows_per_group=self.max_rows_per_group, random_state=seed, **bound,
+        )  # fmt: skip
+
+    def _check_table(self, X: Any, plan: PipelinePlan) -> None:
+        if isinstance(X, StreamedTable):
+            raise ParameterError("DPPipeline needs a table in memory; got a table on disk. Give it to the model alone.")
+        scaler = self._checked()[1]
+        if (
+            scaler is not None
+            and plan.scaler is not None
+            and all(_is_nothing(s) or s is scaler for _, s in self.steps[:-1])
+        ):
+            scaler._check_table(X, plan.scaler)
+
+    def _charged_as(self) -> dict[str, object]:
+        return {"of": type(self.steps[-1][1]).__name__}
+
+    # --- the fit
+
+    @whole_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Scale and train on X and y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            Private.
+        y : array of shape (n_samples,)
+            Private; as the model takes it.
+        sample_weight : array of shape (n_samples,) or None, default None
+            Private; for the model.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row: with ``max_rows_per_group`` the guarantee is for a person. Rows without one
+            (None, NaN) are not used.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one; a step that learns
+            without noise.
+        DataError
+            Before anything is released: NaN or infinity, a label outside ``classes``.
+        """
+        self.check_groups(X, groups)
+        rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
+        self._example = _example_of(X)
+        try:
+            with self.running(X, y) as run:
+                self._fit(X, y, rows, run)
+        finally:
+            self.__dict__.pop("_example", None)
+        return self
+
+    def _fit(self, X: Any, y: Any, rows: dict[str, Any], run: Run[PipelinePlan]) -> None:
+        X = self._table(X, reset=True)
+        check_consistent_length(X, y)
+        prototype: DPLinearEstimator = clone(self.steps[-1][1])
+        if prototype.known_models() is None:
+            prototype.read_labels(column_or_1d(y, warn=True))
+        n_samples, n_features = public_size(X)
+        plan = run.plan_for(n_samples, n_features, prototype.planned_models())
+        learned = run.begin(plan)
+        persons = None if "groups" not in rows else person_codes(rows["groups"], n_samples)
+        fitted: list[tuple[str, Any]] = []
+        for name, step in self.steps[:-1]:
+            if isinstance(step, DPScaler):
+                assert plan.scaler is not None
+                step = self._own(step, epsilon=plan.epsilon)
+                step._check_table(X, plan.scaler)
+                step.release(step.read(X), plan.scaler, run.streams, persons)
+                X = step.transform(X)
+            elif not _is_nothing(step):
+                step = clone(step)
+                X = step.fit_transform(X)
+            fitted.append((name, step))
+        seed = int(run.streams.generator(Purpose.SAMPLING).integers(2**63)) if run.streams.seeded else None
+        model = self._own(
+            self.steps[-1][1], epsilon=plan.model_epsilon, facts=(n_samples, plan.model.n_features), seed=seed
+        )
+        with warnings.catch_warnings(), uncounted_fits():
+            warnings.simplefilter("ignore", PrivacyWarning)  # the pipeline has given them
+            model.fit(X, y, **rows)
+        part = model.guarantee_
+        event = plan.event_of(part.event)
+        run.charge.commit(event)
+        self.charge_ = run.charge.charge
+        self.steps_ = [*fitted, (self.steps[-1][0], model)]
+        receipt = pipeline_receipt(
+            plan, model, part, event, run.streams.seeded,
+            scaler=None if plan.scaler is None else next(s for _, s in fitted if isinstance(s, DPScaler)),
+            others=_described(self.steps[:-1]), steps=learned, charge=self.charge_,
+        )  # fmt: skip
+        # parts are not told apart: whoever gets one of them gets the receipt of the whole
+        for _, step in self.steps_:
+            if isinstance(step, PrivateEstimator):
+                step.guarantee_, step.charge_ = receipt, self.charge_
+        self.guarantee_ = receipt = replace(receipt, model=self._digest())
+        for _, step in self.steps_:
+            if isinstance(step, PrivateEstimator):
+                step.guarantee_ = receipt
+
+    def _digest(self) -> str:
+        if self._can_fold():
+            return model_digest(self.folded())
+        parts = [step.fitted() if isinstance(step, DPScaler) else None for _, step in self.steps_[:-1]]
+        return digest({"steps": parts, "model": fitted_values(self.steps_[-1][1])})
+
+    # --- what comes out
+
+    def _can_fold(self) -> bool:
+        return all(_is_nothing(step) or isinstance(step, DPScaler) for _, step in self.steps_[:-1])
+
+    def folded(self) -> DPLinearEstimator:
+        """Return one model that predicts from tables in raw units, with the receipt of the pipeline.
+
+        Its coefficients are those of the scaled columns, over their scales. It can be stored (`save_model`) and signed
+        like any other.
+
+        Raises
+        ------
+        ParameterError
+            If there are steps other than a scaler, which no coefficients stand for.
+        """
+        check_is_fitted(self, "steps_")
+        if not self._can_fold():
+            raise ParameterError(
+                "only a scaler and a model become one model; here are other steps. Use to_sklearn(), or pickle."
+            )
+        model: DPLinearEstimator = copy.copy(self.steps_[-1][1])
+        for _, step in self.steps_[:-1]:
+            if isinstance(step, DPScaler):
+                model.coef_ = model.coef_ / step.scale_
+                model.intercept_ = model.intercept_ - model.coef_ @ step.location_
+                for name in ("least_squares_", "standard_errors_"):
+                    if getattr(model, name, None) is not None:
+                        setattr(model, name, None)  # of scaled columns
+        model.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        return model
+
+    @property
+    def coef_(self) -> Vector:
+        """Coefficients in the units of the table."""
+        return self.folded().coef_
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept in the units of the table."""
+        return self.folded().intercept_
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The public list of classes."""
+        found: NDArray[Any] = self.steps_[-1][1].classes_
+        return found
+
+    def to_sklearn(self) -> Pipeline:
+        """Return a fitted scikit-learn pipeline of plain parts that predicts the same.
+
+        It carries no receipt: keep ``guarantee_`` with it.
+        """
+        check_is_fitted(self, "steps_")
+        return Pipeline(
+            [(name, step.to_sklearn() if hasattr(step, "to_sklearn") else step) for name, step in self.steps_]
+        )
+
+    def _before_model(self, X: Any) -> Any:
+        X = self._table(X, reset=False)
+        for _, step in self.steps_[:-1]:
+            X = X if _is_nothing(step) else step.transform(X)
+        return X
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return X as the first step takes it; its columns are kept, or compared."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+
+    @property
+    def _model(self) -> Any:
+        check_is_fitted(self, "steps_")
+        return self.steps_[-1][1]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the model on transformed rows."""
+        predicted: NDArray[Any] = self._model.predict(self._before_model(X))
+        return predicted
+
+    @available_if(_model_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Vector:
+        """Return the scores of the model on transformed rows."""
+        scores: Vector = self._model.decision_function(self._before_model(X))
+        return scores
+
+    @available_if(_model_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probabilities of the model on transformed rows."""
+        probabilities: Vector = self._model.predict_proba(self._before_model(X))
+        return probabilities
+
+    @available_if(_model_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return the logarithms of `predict_proba`."""
+        logarithms: Vector = self._model.predict_log_proba(self._before_model(X))
+        return logarithms
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
+        return float(self._model.score(self._before_model(X), y))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "steps_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            own = get_tags(self.steps[-1][1])
+        except (TypeError, IndexError, ValueError, AttributeError):
+            return tags
+        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = (
+            own.estimator_type, own.classifier_tags, own.regressor_tags,
+        )  # fmt: skip
+        tags.target_tags.required = True
+        tags.input_tags.sparse = all(
+            _is_nothing(step) or get_tags(step).input_tags.sparse for _, step in self.steps[:-1]
+        )
+        return tags
+
+
+def pipeline_receipt(
+    plan: PipelinePlan,
+    model: DPLinearEstimator,
+    part: Guarantee,
+    event: Event,
+    seeded: bool,
+    *,
+    scaler: DPScaler | None,
+    others: Sequence[str],
+    steps: Sequence[str] = (),
+    charge: Charge | None = None,
+) -> Guarantee:
+    """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
+    scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
+    facts: dict[str, object] = {
+        "n_features": plan.n_features,
+        "steps that learn nothing": list(others),
+    }
+    if plan.scaler is not None and scaler is not None:
+        facts |= {
+            "columns scaled": plan.scaler.n_features,
+            "share": plan.scaler.share,
+            "scaler": arguments_of(scaler),
+        }
+    return make_receipt(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        adjacency=plan.adjacency,
+        unit=part.unit,
+        mechanism="; then, on scaled columns: ".join((*scaled, part.mechanism)),
+        releases=(*(RELEASES if scaled else ()), *part.releases),
+        event=event,
+        assumptions=(
+            *(scaler.assumptions() if scaler is not None else ()),
+            *(f"{what} treats each row by itself, by rules that are public" for what in others),
+            *part.assumptions,
+        ),
+        not_covered=(*fitted_before(steps), *not_covered(part.unit)) if plan.is_private else (),
+        parameters={
+            **part.parameters,
+            **plan.details(),
+            "pipeline": facts,
+            **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+        },
+        seeded=seeded,
+        private=plan.is_private,
+        proof="docs/privacy/scaler.md" if scaled else part.proof,
+        charge=charge,
+    )
+
+
+def _is_nothing(step: Any) -> bool:
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:
+    return [
+        f"{name} ({type(step).__name__})"
+        for name, step in steps
+        if not (_is_nothing(step) or isinstance(step, DPScaler))
+    ]
+
+
+def _bound_of(model: Any, width: int, information: float) -> Mapping[str, float]:
+    """Return the bound on scaled rows, where none was given: some times the norm of a typical row."""
+    if isinstance(model, DPPenalisedEstimator) and model.data_norm is None:
+        return {"data_norm": min(_LOOSE, max(_TIGHT, information / _INFORMATION)) * math.sqrt(width)}
+    if isinstance(model, DPBallEstimator) and model.data_bound is None:
+        return {"data_bound": _TYPICAL_ENTRY}
+    return {}
+
+
+def _example_of(X: Any) -> Any:
+    """Return a row of ones with the container and the column names of X: public facts."""
+    if isinstance(X, pd.DataFrame):
+        return pd.DataFrame(np.ones((1, X.shape[1])), columns=X.columns)
+    if sp.issparse(X):
+        return sp.csr_array(np.ones((1, public_size(X)[1])))
+    return None
+
+
+def _row_after(name: str, step: Any, row: Any) -> Any:
+    if hasattr(step, "schema") and hasattr(step, "get_feature_names_out"):  # a public encoder knows its columns
+        return np.ones((1, len(clone(step).fit(row).get_feature_names_out())))
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return clone(step).fit_transform(row)
+    except Exception as error:
+        raise ParameterError(
+            f"the step {name!r} ({type(step).__name__}) fails on a row of ones, by which the number of its columns is "
+            f"found before data are read: {error}"
+        ) from error

@@ -1,0 +1,140 @@
+"""The frozen plan of a pipeline: what a scaler spends, and what is left to the model."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sottovoce.central.column_scales import ColumnScalesPlan, signal_of
+from sottovoce.central.plan import Plan
+from sottovoce.exceptions import AccountingError
+from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event, compose, describe
+
+__all__ = ["PipelinePlan", "model_epsilon", "scaler_share"]
+
+_LEAST_SHARE, _LARGEST_SHARE = 0.03, 0.3  # of mu^2, for the scaler
+_WANTED: Final = 14.0  # rows over the noise of a count
+_PLENTY, _CHEAP = 20.0, 0.1  # as many, for all rounds, where they cost no more than this share
+_HALVINGS: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelinePlan:
+    """Public facts and privacy parameters of a pipeline.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the whole.
+    model : Plan
+    scaler : ColumnScalesPlan or None
+        None where there is no scaler.
+    model_epsilon : float
+        Budget of the model, at the same delta.
+    n_features : int
+        Columns of the table that the pipeline is given.
+    """
+
+    epsilon: float
+    delta: float
+    model: Plan
+    scaler: ColumnScalesPlan | None
+    model_epsilon: float
+    n_features: int
+
+    @property
+    def is_private(self) -> bool:
+        """False where no noise is added."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which tables are neighbours."""
+        return self.model.adjacency
+
+    @property
+    def n_samples(self) -> int:
+        """Public number of rows, or a stand-in for it."""
+        return self.model.n_samples
+
+    @property
+    def event(self) -> Event:
+        """What the whole costs at most: scaler, then model."""
+        return self.event_of(self.model.event)
+
+    def event_of(self, model: Event) -> Event:
+        """Return the event of a pipeline whose model costs ``model``."""
+        return model if self.scaler is None else compose(self.scaler.event, model)
+
+    def settle(self) -> None:
+        """Compute the noise, or refuse a budget that none can meet."""
+        _ = self.event
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split, for summary and receipt."""
+        return {
+            **({} if self.scaler is None else self.scaler.details()),
+            "epsilon left to the model": self.model_epsilon,
+        }
+
+    def summary(self) -> dict[str, object]:
+        """Return the plan in plain words and numbers."""
+        return {
+            **self.model.summary(), "n_features": self.n_features, "epsilon": self.epsilon, **self.details(),
+            "event": describe(self.event),
+        }  # fmt: skip
+
+
+def scaler_share(epsilon: float, delta: float, n_samples: int, n_features: int, per_column: float) -> float:
+    """Return the share of mu^2 that a scaler gets, from public facts; measured by ``benchmarks/central/raw_units.py``.
+
+    So much that counts of all columns stand out from their noise, at least 3 % and at most 30 %.
+    """
+    if not math.isfinite(epsilon):
+        return _LEAST_SHARE
+    signal = signal_of(gaussian_mu(epsilon, delta), n_samples, n_features, per_column)
+    plenty = (_PLENTY / signal) ** 2
+    return min(_LARGEST_SHARE, max(_LEAST_SHARE, plenty if plenty <= _CHEAP else (_WANTED / signal) ** 2))
+
+
+def model_epsilon(scaler: ColumnScalesPlan, epsilon: float, delta: float, model: Callable[[float], Event]) -> float:
+    """Return the largest epsilon that a model may have after a scaler, so that both together keep the budget.
+
+    Parameters
+    ----------
+    scaler : ColumnScalesPlan
+    epsilon, delta : float
+        Of both together.
+    model : callable
+        From an epsilon to the event of the model at the same delta.
+
+    Raises
+    ------
+    AccountingError
+        If nothing is left.
+    """
+    if not scaler.rounds or not scaler.is_private:
+        return epsilon
+
+    def kept(own: float) -> bool:
+        event = compose(scaler.event, model(own))
+        return accountant_for(event).epsilon(event, delta) <= epsilon
+
+    # what is left in Gaussian DP, less what two roundings can differ by: of Gaussian models it is all
+    mu = gaussian_mu(epsilon, delta)
+    left = gaussian_epsilon(mu * math.sqrt(1.0 - scaler.share) * (1.0 - 1e-12), delta)
+    low, high = (left, epsilon) if kept(left) else (0.0, left)
+    if low > 0.0 and not kept(low * 1.01):
+        return low
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    if low <= 0.0:
+        raise AccountingError(
+            f"epsilon={epsilon!r} at delta={delta!r} leaves nothing to the model after the scaler: raise one of them, "
+            "or give a smaller share."
+        )
+    return low

@@ -1,0 +1,304 @@
+"""The scaler: columns moved and divided by a location and a scale that were paid for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from sottovoce._groups import kept_rows, person_codes
+from sottovoce._numerics import Vector
+from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import digest, encode
+from sottovoce._validation import privacy_budget, truth, whole_number
+from sottovoce._whole_fit import whole_fit
+from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
+from sottovoce.central.parallel import team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.estimators._pipelines import fitted_before
+from sottovoce.estimators.base import not_covered
+from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
+from sottovoce.estimators.table import DPTableEstimator
+from sottovoce.estimators.ties import arguments_of
+from sottovoce.exceptions import ParameterError
+from sottovoce.ledger.ledger import Charge
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.large_delta import refuse_large_delta
+from sottovoce.privacy.receipts import make_receipt
+from sottovoce.privacy.unit import checked_max_rows
+from sottovoce.randomness import Purpose, Streams
+
+__all__ = ["MECHANISM", "PROOF", "RELEASES", "DPScaler"]
+
+_LARGEST: Final = 2.0**100  # scaled values are cut here: a double divided by a small scale might not be one
+MECHANISM: Final = "noisy histograms of all columns, in powers of two and then in equal cells around what was found"
+RELEASES: Final = ("location_ and scale_ of every column, and the noisy histograms that they were made of",)
+PROOF: Final = "docs/privacy/scaler.md"
+
+
+@estimator
+class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnScalesPlan]):  # type: ignore[misc]
+    r"""Columns moved to 0 and divided by their width, both learned with differential privacy.
+
+    For tables in raw units, whose bounds nobody knows: a few per cent of the budget find out where each column lies,
+    to within its own width where the number of rows allows it. What noise hides gets a scale so large that the column
+    does no harm. Values are not clipped. In `DPPipeline` scaler and model share one budget and one receipt.
+
+    Notes
+    -----
+    Privacy: Gaussian mechanisms on histograms of all columns at once. Statement and proof: ``docs/privacy/scaler.md``.
+    Where the noise of so many columns would hide each of them (a public fact), nothing is released, nothing is spent
+    and nothing is scaled; the plan says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce import DPScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(1990, 10, 5000), rng.normal(0.002, 0.001, 5000)])
+    >>> scaler = DPScaler(epsilon=0.5, delta=1e-6, random_state=0).fit(X)
+    >>> Z = scaler.transform(X)
+    >>> bool((np.abs(Z.mean(axis=0)) < 1.0).all() and (Z.std(axis=0) > 0.3).all() and (Z.std(axis=0) < 3.0).all())
+    True
+    """
+
+    bounds: Any = parameter(
+        "None or (low, high)",
+        default=None,
+        text="""Public bounds of the columns: two numbers, or two lists with a number for each column. Values may lie
+        outside; locations are looked for inside. None looks from -2^40 to 2^40 (about 1e12).""",
+    )
+    with_centering: bool = parameter(
+        "bool", default=True, text="Move columns to 0. A sparse matrix would not stay one, and needs False."
+    )
+
+    location_: Vector = attribute("ndarray of shape (n_features,)", "What is subtracted; 0 without centring.")
+    scale_: Vector = attribute("ndarray of shape (n_features,)", "What columns are divided by; positive.")
+
+    def plan_for(self, n_samples: int, n_features: int, n_models: int = 1, *, share: float = 1.0) -> ColumnScalesPlan:
+        """Return the frozen plan for public facts; every parameter is checked. ``share`` is that of a pipeline."""
+        whole_number("n_samples", n_samples, at_least=1, at_most=2**37)
+        n_features = whole_number("n_features", n_features, at_least=1)
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        private = epsilon != np.inf
+        adjacency, n_samples = self.neighbours(int(n_samples), private=private)
+        if private:
+            refuse_large_delta(delta, n_samples, self.accept_delta)
+        return ColumnScalesPlan(
+            epsilon=epsilon,
+            delta=delta,
+            share=share,
+            adjacency=adjacency,
+            n_samples=n_samples,
+            n_features=n_features,
+            centred=truth("with_centering", self.with_centering),
+            bounds=self._bounds(n_features),
+            max_rows=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
+        )
+
+    def _bounds(self, n_features: int) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        if self.bounds is None:
+            return None
+        wanted = "bounds must be two numbers low < high within +-1e100, or two lists of them, one number a column"
+        try:
+            low, high = (np.broadcast_to(np.asarray(one, dtype=np.float64), n_features) for one in self.bounds)
+        except (TypeError, ValueError):
+            raise ParameterError(f"{wanted} ({n_features}); got {self.bounds!r}.") from None
+        if not ((low < high) & (low >= -1e100) & (high <= 1e100) & (high - low >= 1e-100)).all():
+            raise ParameterError(f"{wanted}; got {self.bounds!r}. Choose them from public knowledge.")
+        return tuple(low.tolist()), tuple(high.tolist())
+
+    def _check_table(self, X: Any, plan: ColumnScalesPlan) -> None:
+        if isinstance(X, StreamedTable):
+            raise ParameterError(
+                "DPScaler needs a table in memory; got a table on disk. Convert it once with its method to_npy and "
+                "give the memory map, or use public bounds (a schema)."
+            )
+        if sp.issparse(X) and plan.centred:
+            raise ParameterError(
+                "with_centering must be False for a sparse matrix, which would not stay one if columns were moved. "
+                "Give DPScaler(with_centering=False)."
+            )
+
+    def _check_sizes(self, X: Any, y: Any) -> None:
+        refuse_copy_of_map(X, row_by_row=True)
+
+    @whole_fit
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn location and scale of each column.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix or data frame of shape (n_samples, n_features)
+            Private.
+        y : ignored
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row: with ``max_rows_per_group`` the guarantee is for a person. Rows without one
+            (None, NaN) are not used.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X.
+        """
+        self.check_groups(X, groups)
+        if groups is None:
+            self._refuse_copies()
+        with self.running(X, None) as run:
+            X = self.read(X)
+            persons = None if groups is None else person_codes(groups, X.shape[0])
+            plan = run.plan_for(X.shape[0], X.shape[1], 1)
+            steps = run.begin(plan)
+            self.release(X, plan, run.streams, persons)
+            run.charge.commit(plan.event)
+        self.charge_ = run.charge.charge
+        receipt = self.receipt(plan, run.streams.seeded, steps=steps, charge=self.charge_)
+        self.guarantee_ = replace(receipt, model=digest(self.fitted()))
+        return self
+
+    def read(self, X: Any) -> Any:
+        """Return X as the release takes it, in memory and finite; number and names of columns are kept."""
+        X = read_features(self, X)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        with team() as threads:
+            make_rows(X, data_norm=1.0, constant=0.0, names=names, team=threads)  # refuses NaN and infinity
+        return X
+
+    def release(
+        self, X: Any, plan: ColumnScalesPlan, streams: Streams, persons: NDArray[np.int64] | None = None
+    ) -> None:
+        """Release location and scale of columns that were `read`."""
+        if persons is not None:
+            assert plan.max_rows is not None
+            X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
+        self.location_, self.scale_, _ = release_column_scales(X, plan, streams.generator(Purpose.NOISE))
+
+    def fitted(self) -> dict[str, Any]:
+        """Return what `fit` left, as plain data."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "n_features_in_": int(self.n_features_in_),
+            "location_": encode(self.location_),
+            "scale_": encode(self.scale_),
+            **({} if names is None else {"feature_names_in_": [str(name) for name in names]}),
+        }
+
+    def receipt(
+        self, plan: ColumnScalesPlan, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
+    ) -> Guarantee:
+        """Return the receipt of a release; `sottovoce.report` makes it again from its own parameters, and compares."""
+        return make_receipt(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            adjacency=plan.adjacency,
+            unit=self.unit(),
+            mechanism=MECHANISM,
+            releases=RELEASES if plan.rounds else ("nothing: the noise of so many columns would hide each of them",),
+            event=plan.event,
+            assumptions=(
+                self.public_sizes(plan.n_samples, plan.n_features),
+                *self.assumptions(),
+                *self.group_assumptions(),
+                "all constructor parameters, chosen without looking at the data",
+            ),
+            not_covered=(*fitted_before(steps), *not_covered(self.unit())) if plan.is_private else (),
+            parameters={
+                "estimator": type(self).__name__,
+                **plan.details(),
+                "n_samples": plan.n_samples,
+                "n_features": plan.n_features,
+                **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+                "arguments": arguments_of(self),
+            },
+            seeded=seeded,
+            private=plan.is_private,
+            proof=PROOF,
+            charge=charge,
+        )
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the bounds that were given."""
+        return () if self.bounds is None else (f"bounds = {encode(self.bounds)} (values may lie outside)",)
+
+    def transform(self, X: Any) -> Any:
+        """Return (X - location_) / scale_, in the precision of X; numbers beyond 2^100 are cut there.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR matrix
+        """
+        X = self._checked(X)
+        with np.errstate(over="ignore"):
+            if _is_sparse(X):
+                cut = np.clip(X.data / self.scale_[X.indices], -_LARGEST, _LARGEST).astype(X.dtype, copy=False)
+                return sp.csr_array((cut, X.indices, X.indptr), shape=X.shape)
+            scaled = (X - self.location_) / self.scale_
+        return np.clip(scaled, -_LARGEST, _LARGEST).astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR matrix
+        """
+        X = self._checked(X, names=False)
+        with np.errstate(over="ignore"):
+            if _is_sparse(X):
+                data = (X.data * self.scale_[X.indices]).astype(X.dtype, copy=False)
+                return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+            return (X * self.scale_ + self.location_).astype(X.dtype, copy=False)
+
+    def _checked(self, X: Any, *, names: bool = True) -> Any:
+        check_is_fitted(self, "scale_")
+        if not names and not _is_sparse(X):
+            X = np.asarray(X)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if sp.issparse(X) and self.with_centering:
+            raise ParameterError("a sparse matrix cannot be moved; the scaler was made with with_centering=True.")
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self.with_centering
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def to_sklearn(self) -> StandardScaler:
+        """Return a fitted `sklearn.preprocessing.StandardScaler` that does the same, without the cut at 2^100.
+
+        It carries no receipt: keep ``guarantee_`` with it.
+        """
+        check_is_fitted(self, "scale_")
+        made = StandardScaler(with_mean=bool(self.with_centering))
+        made.mean_, made.scale_, made.var_ = self.location_.copy(), self.scale_.copy(), self.scale_**2
+        made.n_features_in_ = self.n_features_in_
+        made.n_samples_seen_ = int(self.guarantee_.parameters["n_samples"])  # type: ignore[call-overload]
+        if hasattr(self, "feature_names_in_"):
+            made.feature_names_in_ = self.feature_names_in_
+        return made
+
+
+def _is_sparse(X: Any) -> bool:
+    """Tell so; in a function of its own, after which the type checker does not take X for an abstract matrix."""
+    return bool(sp.issparse(X))

@@ -1,0 +1,322 @@
+"""Forecast: how good a private model to expect, and from how many rows, said before there are any data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from sottovoce._notebook import html_table
+from sottovoce._validation import number, whole_number
+from sottovoce.estimators.base import PrivateEstimator
+from sottovoce.estimators.classifier import DPLinearClassifier
+from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.estimators.regressor import DPLinearRegressor
+from sottovoce.exceptions import ParameterError
+from sottovoce.forecasting.picture import picture
+from sottovoce.forecasting.population import Classes, Numbers, Population
+from sottovoce.forecasting.trials import Trials
+
+__all__ = ["Expected", "Forecast", "forecast"]
+
+POINT: Final = 0.01
+# of the way from guessing to certainty, for labels that follow the features; chosen on real tables
+_FOLLOWING: Final = {"weakly": 0.5, "as usual": 0.8, "strongly": 0.96}
+_R2: Final = {"weakly": 0.2, "as usual": 0.5, "strongly": 0.8}
+_LABEL_SPREAD: Final = 0.35
+_MOST_BEST: Final = 0.9999
+# the price on a real table is within this factor of that on a made-up one, and this margin, in four cases of five
+_FACTOR: Final = 2.0
+_MARGIN: Final = 0.005
+_COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
+_STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The score that a private model is expected to have.
+
+    Attributes
+    ----------
+    n_samples : int
+    epsilon : float
+    without_noise : float
+        Score of a model without privacy.
+    score : float
+        Accuracy, or R2.
+    low, high : float
+        Where the score of a real table was in about four cases of five.
+    """
+
+    n_samples: int
+    epsilon: float
+    without_noise: float
+    score: float
+    low: float
+    high: float
+
+    @property
+    def price(self) -> float:
+        """What privacy costs."""
+        return self.without_noise - self.score
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How good a private model to expect; calculated on made-up tables, with no data.
+
+    Attributes
+    ----------
+    estimator : str
+    metric : {"accuracy", "R2"}
+    n_samples, n_features : int
+    epsilon, delta : float
+    assumed : dict
+        The public figures of the made-up tables, given or by default.
+    rows : dict of str to Expected
+        One entry where the score without noise was told; else three, for labels that follow the features weakly, as
+        usual and strongly.
+    rows_for_a_point : int or None
+        The first of 100, 200, 500, 1,000, ... rows at which privacy costs at most one point (.01); None if 5 * 10^8
+        are not enough.
+    """
+
+    estimator: str
+    metric: str
+    n_samples: int
+    n_features: int
+    epsilon: float
+    delta: float
+    assumed: dict[str, object]
+    rows: dict[str, Expected]
+    rows_for_a_point: int | None
+    _trials: Trials = field(repr=False, compare=False)
+
+    @property
+    def expected(self) -> Expected:
+        """The entry of `rows` that is told, or the one for labels that follow the features as usual."""
+        return self.rows.get("as usual") or next(iter(self.rows.values()))
+
+    @cached_property
+    def by_epsilon(self) -> tuple[Expected, ...]:
+        """What to expect at the same n and other epsilons, from a 16th to the 16-fold."""
+        return self._curve([(self.n_samples, self.epsilon * step) for step in _STEPS])
+
+    @cached_property
+    def by_rows(self) -> tuple[Expected, ...]:
+        """What to expect at the same epsilon and other n, from a 16th to the 16-fold."""
+        return self._curve([(max(10, round(self.n_samples * step)), self.epsilon) for step in _STEPS])
+
+    def _curve(self, places: list[tuple[int, float]]) -> tuple[Expected, ...]:
+        best = self.expected.without_noise
+        return tuple(_expected(self._trials, n, epsilon, best) for n, epsilon in places)
+
+    @property
+    def sentence(self) -> str:
+        """The forecast in plain words."""
+        middle = self.expected
+        told = "" if len(self.rows) == 1 else " (an assumption: nobody said how well labels can be predicted)"
+        near = (
+            "even 500 million rows cost more than one point"
+            if self.rows_for_a_point is None
+            else f"from about {self.rows_for_a_point:,} rows on privacy costs at most one point"
+        )
+        return (
+            f"With {self.n_samples:,} rows and {self.n_features:,} columns expect {self._said(middle)}, where a model "
+            f"without privacy reaches {self._figure(middle.without_noise)}{told}; {near}."
+        )
+
+    def _said(self, one: Expected) -> str:
+        name = "an accuracy of" if self.metric == "accuracy" else "R2 ="
+        return f"{name} {self._figure(one.score)} ({self._figure(one.low)} to {self._figure(one.high)})"
+
+    def _figure(self, score: float) -> str:
+        return f"{100.0 * score:.1f} %" if self.metric == "accuracy" else f"{score:.3f}"
+
+    def table(self) -> list[tuple[str, str]]:
+        """Return (heading, text) pairs for a readable table."""
+        lines = [("in short", self.sentence)]
+        if len(self.rows) > 1:
+            lines += [
+                (f"if labels follow {name}", f"{self._said(row)}, without privacy {self._figure(row.without_noise)}")
+                for name, row in self.rows.items()
+            ]
+        middle = self.expected
+        lines += [
+            ("price of privacy", self._points(middle.price)),
+            ("the range", "where about four real tables of five lay; yours may lie elsewhere"),
+            ("assumed", ", ".join(f"{name} = {_short(value)}" for name, value in self.assumed.items())),
+        ]
+        return lines
+
+    def _points(self, price: float) -> str:
+        return f"{100.0 * price:.1f} points" if self.metric == "accuracy" else f"{price:.3f} of R2"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast as plain data."""
+        return {
+            "estimator": self.estimator,
+            "metric": self.metric,
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "assumed": dict(self.assumed),
+            "expected": {
+                name: {
+                    "without_noise": row.without_noise, "score": row.score, "low": row.low, "high": row.high,
+                    "price": row.price,
+                } for name, row in self.rows.items()
+            },
+            "rows_for_a_point": self.rows_for_a_point,
+            "in_words": self.sentence,
+        }  # fmt: skip
+
+    def picture(self) -> str:
+        """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""
+        return picture(self.metric, self.expected, self.by_epsilon, self.by_rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.table()) + self.picture()
+
+
+def forecast(
+    estimator: PrivateEstimator[Any],
+    n_samples: int,
+    n_features: int,
+    *,
+    accuracy_without_noise: float | None = None,
+    largest_class: float | None = None,
+    r2_without_noise: float | None = None,
+    label_spread: float | None = None,
+) -> Forecast:
+    """Return how good a private model to expect from a table of this public size; no data are read.
+
+    The estimator is fitted to made-up tables with noise and without; the difference is the price of privacy. Real
+    tables differ from made-up ones: how far the forecast was off on twenty of them is in ``docs/guide/planning.md``.
+
+    Parameters
+    ----------
+    estimator : DPLogisticRegression, DPLinearSVC or DPRidge
+        Its parameters are read, nothing else. More than two classes need ``classes``.
+    n_samples : int, >= 10
+        Public number of rows (replaced by ``n_public`` where that is set).
+    n_features : int
+        After encoding.
+    accuracy_without_noise : float, optional
+        Of a classifier without privacy, such as from a study that was published. Without it three values stand for
+        labels that follow the features weakly, as usual and strongly: .5, .8 and .96 of the way from guessing to
+        certainty.
+    largest_class : float, optional
+        Public share of the largest class. Default: all classes are equally large.
+    r2_without_noise : float, optional
+        Of a regression without privacy. Default: .2, .5 and .8.
+    label_spread : float, default=0.35
+        Standard deviation of the labels of a regression over half the distance between ``label_bounds``.
+
+    Returns
+    -------
+    Forecast
+        ``.expected``, ``.rows_for_a_point``, ``.sentence``, ``.picture()``.
+
+    Raises
+    ------
+    ParameterError
+        If a figure is missing, out of range or does not fit the estimator.
+
+    Examples
+    --------
+    >>> from sottovoce import DPLogisticRegression, forecast
+    >>> model = DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[0, 1])
+    >>> expected = forecast(model, 10_000, 20, accuracy_without_noise=0.86).expected
+    >>> 0.8 < expected.low < expected.score < 0.86
+    True
+    """
+    if not isinstance(estimator, DPPenalisedEstimator):
+        what = type(estimator).__name__
+        known = "DPLogisticRegression, DPLinearSVC or DPRidge"
+        hint = " Its plan says what it would spend." if isinstance(estimator, PrivateEstimator) else ""
+        raise ParameterError(f"estimator must be {known} for a forecast; got {what}.{hint}")
+    whole_number("n_samples", n_samples, at_least=10)
+    plan = estimator.plan_for(n_samples, n_features, estimator.planned_models())
+    if not plan.is_private:
+        raise ParameterError("epsilon must be finite for a forecast; got inf. Without noise there is nothing to tell.")
+    if isinstance(estimator, DPLinearClassifier):
+        _refuse(estimator, r2_without_noise=r2_without_noise, label_spread=label_spread)
+        populations, assumed = _of_classes(estimator, n_features, accuracy_without_noise, largest_class)
+    else:
+        _refuse(estimator, accuracy_without_noise=accuracy_without_noise, largest_class=largest_class)
+        populations, assumed = _of_numbers(estimator, n_features, r2_without_noise, label_spread)
+    n, epsilon = plan.n_samples, plan.epsilon
+    trials = {name: Trials(estimator, population, n_features) for name, population in populations.items()}
+    usual = trials.get("as usual") or next(iter(trials.values()))
+    return Forecast(
+        estimator=type(estimator).__name__,
+        metric="accuracy" if isinstance(estimator, DPLinearClassifier) else "R2",
+        n_samples=n,
+        n_features=n_features,
+        epsilon=epsilon,
+        delta=plan.delta,
+        assumed=assumed,
+        rows={name: _expected(own, n, epsilon, populations[name].best) for name, own in trials.items()},
+        rows_for_a_point=_first_count(usual, epsilon),
+        _trials=usual,
+    )
+
+
+def _expected(trials: Trials, n: int, epsilon: float, best: float) -> Expected:
+    price, spread = trials.price(n, epsilon)
+    score, margin = best - price, _MARGIN + spread
+    low = max(best - _FACTOR * price - margin, min(score, trials.least_score))
+    return Expected(n, epsilon, best, score, low, min(1.0, best - price / _FACTOR + margin))
+
+
+def _first_count(trials: Trials, epsilon: float) -> int | None:
+    low, high = 0, len(_COUNTS)
+    while low < high:  # the first count that is enough lies in _COUNTS[low:high], or there is none
+        middle = (low + high) // 2
+        enough = trials.price(_COUNTS[middle], epsilon).mean <= POINT
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return _COUNTS[low] if low < len(_COUNTS) else None
+
+
+def _of_classes(
+    estimator: DPLinearClassifier, n_features: int, best: float | None, largest: float | None
+) -> tuple[dict[str, Population], dict[str, object]]:
+    known = estimator.public_classes()
+    classes: tuple[Any, ...] = (0, 1) if known is None else tuple(known.tolist())
+    equal = 1.0 / len(classes)
+    share = equal if largest is None else number("largest_class", largest, at_least=equal, below=1.0)
+    if best is None:
+        levels = {name: share + (1.0 - share) * part for name, part in _FOLLOWING.items()}
+    else:
+        remedy = "It is above the share of the largest class, which guessing reaches (largest_class)."
+        levels = {"as told": number("accuracy_without_noise", best, above=share, at_most=1.0, remedy=remedy)}
+    return (
+        {name: Classes(n_features, min(level, _MOST_BEST), classes, share) for name, level in levels.items()},
+        {"classes": len(classes), "share of the largest class": share},
+    )
+
+
+def _of_numbers(
+    estimator: DPLinearRegressor, n_features: int, best: float | None, spread: float | None
+) -> tuple[dict[str, Population], dict[str, object]]:
+    width = _LABEL_SPREAD if spread is None else number("label_spread", spread, above=0.0, at_most=1.0)
+    levels = _R2 if best is None else {"as told": number("r2_without_noise", best, above=0.0, at_most=1.0)}
+    return (
+        {
+            name: Numbers(n_features, min(level, _MOST_BEST), estimator.label_range(), width)
+            for name, level in levels.items()
+        },
+        {"standard deviation of labels over half the width of label_bounds": width},
+    )
+
+
+def _refuse(estimator: DPPenalisedEstimator, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"{name} is not for {type(estimator).__name__}; got {value!r}. Leave it out.")
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,92 @@
+"""Fits of an estimator to made-up tables: what noise costs at any public n and epsilon."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from typing import Any, Final, NamedTuple
+
+from sottovoce._validation import MAX_EPSILON
+from sottovoce.central.plan import Plan
+from sottovoce.estimators._repeats import uncounted_fits
+from sottovoce.estimators.penalised import DPPenalisedEstimator
+from sottovoce.forecasting.population import Population
+from sottovoce.privacy.accounting import gaussian_epsilon
+from sottovoce.privacy.calibration import gaussian_mu
+
+__all__ = ["Price", "Trials"]
+
+_RUNS: Final = 3
+_MOST_MU: Final = 1e3  # hardly any noise is left
+_WITHOUT_NOISE: Final = {"epsilon": math.inf, "alpha": "auto", "solver": "auto", "solver_options": None,
+                         "tol": 1e-3, "max_iter": 300}  # fmt: skip
+
+
+class Price(NamedTuple):
+    """How much lower a score is with noise than without, and how much it differs from fit to fit."""
+
+    mean: float
+    spread: float
+
+
+class Trials:
+    """Fits of one estimator to tables of one population.
+
+    Parameters
+    ----------
+    estimator : DPPenalisedEstimator
+        Its constructor parameters are read, nothing else.
+    population : Population
+    n_features : int
+        Public; the population may stand for it with fewer columns.
+    """
+
+    def __init__(self, estimator: DPPenalisedEstimator, population: Population, n_features: int) -> None:
+        self._estimator, self._population, self._n_features = estimator, population, n_features
+        self._exact: dict[int, tuple[float, ...]] = {}
+
+    @property
+    def least_score(self) -> float:
+        """What guessing reaches."""
+        return self._population.guessing
+
+    def price(self, n: int, epsilon: float) -> Price:
+        """Return what noise costs in a fit to n rows.
+
+        Of a large table fewer rows are made up, and epsilon is raised so that mu n (of Gaussian differential privacy)
+        is the same; solver and penalty are those of n rows.
+        """
+        rows = min(n, self._population.most_rows)
+        plan = self._plan(n, epsilon)
+        if rows < n:
+            mu = min(_MOST_MU, gaussian_mu(epsilon, plan.delta) * n / rows)
+            epsilon = min(MAX_EPSILON, gaussian_epsilon(mu, plan.delta))
+        noisy = self._scores(rows, epsilon=epsilon, solver=plan.solver, alpha=plan.alpha)
+        if rows not in self._exact:
+            self._exact[rows] = self._scores(rows, **_WITHOUT_NOISE)
+        # no model is better for its noise: where it seems so, the fit without noise had too few rows
+        lost = max(0.0, statistics.mean(self._exact[rows]) - statistics.mean(noisy))
+        return Price(lost, statistics.stdev(noisy))
+
+    def _plan(self, n: int, epsilon: float) -> Plan:
+        estimator = self._for(n, epsilon=epsilon)
+        return estimator.plan_for(n, self._n_features, estimator.planned_models())
+
+    def _for(self, n: int, **changed: Any) -> DPPenalisedEstimator:
+        own = self._estimator
+        bound = {} if isinstance(own.data_norm, str) else {"data_norm": 1.0}  # rows are in units of their bound
+        size = {} if own.n_public is None else {"n_public": n}
+        nobodys = {"ledger": None, "dataset": None, "verbose": 0, "accept_delta": own.delta}
+        given = {**own.get_params(deep=False), **nobodys, **self._population.public, **bound, **size, **changed}
+        return type(own)(**given)
+
+    def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
+        found = []
+        with warnings.catch_warnings(), uncounted_fits():
+            warnings.simplefilter("ignore")  # nobody's data are fitted
+            for run in range(_RUNS):
+                X, y = self._population.table(rows, run)
+                model = self._for(rows, random_state=run, **changed)
+                found.append(self._population.score(model.fit(X, y)))
+        return tuple(found)

@@ -1,0 +1,269 @@
+"""DPPipeline: one budget, one charge, one receipt; what learns without noise is refused in words."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
+
+import sottovoce as sv
+from sottovoce.estimators import pipeline_plan
+from sottovoce.estimators.persistence import load_model, save_model
+from sottovoce.estimators.pipeline_plan import model_epsilon, scaler_share
+from sottovoce.exceptions import AccountingError, DataError, ParameterError, PrivacyWarning
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.events import GaussianEvent
+
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(1990.0, 10.0, 3_000), RNG.normal(0.002, 0.001, 3_000), RNG.normal(0.0, 500.0, 3_000)])
+SIGNAL = (X[:, 0] - 1990.0) / 10.0 + (X[:, 1] - 0.002) / 0.001
+Y = np.where(SIGNAL > 0.0, "yes", "no")
+CLASSES = {"classes": ["no", "yes"]}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def pipeline(*between, model=None, scaler=None, **changed):
+    model = sv.DPLogisticRegression(**CLASSES) if model is None else model
+    steps = [("scale", sv.DPScaler() if scaler is None else scaler), *between, ("model", model)]
+    return sv.DPPipeline(steps, **(BUDGET | {"random_state": 0} | changed))
+
+
+@pytest.mark.parametrize(
+    ("step", "remedy"),
+    [
+        (StandardScaler(), "DPScaler, which pays"),
+        (MinMaxScaler(), "DPScaler, which pays"),
+        (SimpleImputer(), "a public rule for missing values"),
+        (OneHotEncoder(), "SchemaEncoder, with public categories"),
+        (PCA(2), "a step that treats each row by itself"),
+        (SelectKBest(k=1), "a step that treats each row by itself"),
+        (ColumnTransformer([("some", StandardScaler(), [0])], remainder="passthrough"), "a step that treats each row"),
+        (FeatureUnion([("one", Normalizer()), ("two", PCA(1))]), "a step that treats each row"),
+        (make_pipeline(Normalizer(), PCA(1)), "a step that treats each row"),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_steps_that_learn_without_noise_are_refused(step, remedy, noise_is_forbidden):
+    with pytest.raises(ParameterError, match=f"the step 'bad' .* learns from the data without noise.*Use {remedy}"):
+        pipeline(("bad", step)).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (pipeline(epsilon=None), "epsilon is missing"),
+        (pipeline(delta=2.0), "delta must be"),
+        (pipeline(scaler_share=1.0), "scaler_share must be"),
+        (pipeline(adjacency="add-remove"), "n_public is missing"),
+        (pipeline(model=StandardScaler()), "the last step 'model' must be one of sottovoce's estimators"),
+        (pipeline(model=sv.DPLogisticRegression(epsilon=1.0)), "epsilon of the step 'model' must be None"),
+        (pipeline(scaler=sv.DPScaler(delta=1e-6)), "delta of the step 'scale' must be None"),
+        (pipeline(scaler=sv.DPScaler(adjacency="replace-one")), "adjacency of the step 'scale' is 'replace-one'"),
+        (pipeline(("two", sv.DPScaler())), "at most one step may be a DPScaler; got 2"),
+        (pipeline(("two", sv.DPLinearSVC(**CLASSES))), "the step 'two' .* learns from the data"),
+        (sv.DPPipeline([], **BUDGET), "steps is empty"),
+        (sv.DPPipeline("steps", **BUDGET), "steps must be a list"),
+        (pipeline(("unit", Normalizer()), model=sv.DPLasso(label_bounds=(0, 1), radius=1.0)), "data_bound is missing"),
+        (pipeline(("bad", FunctionTransformer(lambda X: X[:, 7]))), "the step 'bad' .* fails on a row of ones"),
+    ],
+)
+def test_parameters_are_checked_before_noise(made, message, noise_is_forbidden):
+    with pytest.raises(ParameterError, match=message):
+        made.fit(X, Y)
+
+
+def test_it_learns_what_a_bound_for_all_columns_cannot_show():
+    fitted = pipeline().fit(X, Y)
+    raw = sv.DPLogisticRegression(data_norm=2_100.0, **BUDGET, **CLASSES, random_state=0).fit(X, Y)
+    assert fitted.score(X, Y) > 0.95 > 0.8 > raw.score(X, Y)
+    assert list(fitted.classes_) == ["no", "yes"]
+    assert fitted.predict_proba(X).shape == (len(X), 2)
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), fitted.predict_proba(X))
+    np.testing.assert_array_equal(fitted.decision_function(X) > 0.0, fitted.predict(X) == "yes")
+    assert not hasattr(pipeline(model=sv.DPRidge(label_bounds=(-5, 5))), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sv.DPLogisticRegression(**CLASSES),
+        sv.DPLogisticRegression(classes=["maybe", "no", "yes"]),
+        sv.DPLogisticRegression(**CLASSES, solver="sgd"),
+        sv.DPLinearSVC(**CLASSES, solver="objective"),
+        sv.DPSparseLogisticRegression(**CLASSES, radius=3.0),
+    ],
+    ids=lambda model: f"{type(model).__name__} {getattr(model, 'solver', '')}",
+)
+def test_the_budget_is_kept_and_used(model):
+    made = pipeline(model=model)
+    plan = made.plan(*X.shape)
+    spent = accountant_for(plan.event).epsilon(plan.event, plan.delta)
+    assert 0.9 < spent <= 1.0
+    fitted = made.fit(X, Y)
+    assert fitted.guarantee_.epsilon == 1.0
+    assert fitted.guarantee_.epsilon_at(1e-6) <= 1.0
+    assert all(step.guarantee_ is fitted.guarantee_ for _, step in fitted.steps_)
+
+
+def test_a_model_gets_what_is_left_by_bisection():
+    """Also where the profile of the model is no Gaussian one, and where Gaussian DP would promise too much."""
+    plan = pipeline(scaler_share=0.3).plan(*X.shape)
+
+    def twice(own):
+        return GaussianEvent(1.0 / (2.0 * own))
+
+    left = model_epsilon(plan.scaler, 1.0, 1e-6, twice)
+    for own, kept in ((left, True), (1.01 * left, False)):
+        event = pipeline_plan.compose(plan.scaler.event, twice(own))
+        assert (accountant_for(event).epsilon(event, 1e-6) <= 1.0) is kept
+    with pytest.raises(AccountingError, match="leaves nothing to the model"):
+        model_epsilon(plan.scaler, 1.0, 1e-6, lambda own: GaussianEvent(1e-3))
+
+
+def test_the_share_follows_public_facts():
+    assert scaler_share(1.0, 1e-6, 10**6, 10, 1.0) == 0.03
+    assert scaler_share(1.0, 1e-5, 426, 30, 1.0) == 0.3
+    middle = scaler_share(1.0, 1e-5, 1_347, 64, 1.0)
+    assert 0.03 < middle < 0.3
+    assert scaler_share(1.0, 1e-5, 1_347, 64, math.sqrt(2.0)) > middle
+    assert scaler_share(math.inf, 0.0, 100, 10, 1.0) == 0.03
+    assert pipeline(scaler_share=0.2).plan(*X.shape).scaler.share == 0.2
+
+
+def test_where_columns_are_hidden_the_model_gets_everything():
+    plan = pipeline(epsilon=1e-3, model=sv.DPLinearSVC(**CLASSES, data_norm=2_000.0)).plan(100, 400)
+    assert plan.scaler.rounds == () and plan.model_epsilon == 1e-3
+    assert plan.event == plan.model.event
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [("unit", Normalizer())],
+        [("squares", PolynomialFeatures(2, include_bias=False)), ("unit", Normalizer())],
+        [("log", FunctionTransformer(np.arcsinh)), ("unit", Normalizer())],
+        [("some", ColumnTransformer([("unit", Normalizer(), [0, 1])]))],
+        [("nothing", "passthrough")],
+        [("nothing", None)],
+    ],
+    ids=lambda steps: "-".join(type(step).__name__ for _, step in steps),
+)
+def test_steps_that_learn_nothing_are_taken(between):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="(?!this is private fit number)")
+        fitted = pipeline(*between, model=sv.DPLogisticRegression(**CLASSES, data_norm=2.0)).fit(X, Y)
+    assert fitted.score(X, Y) > 0.8
+    width = fitted.steps_[-1][1].n_features_in_
+    assert fitted.guarantee_.parameters["n_features"] == width
+    others = [
+        f"{name} ({type(step).__name__})" for name, step in between if not (step is None or step == "passthrough")
+    ]
+    assert fitted.guarantee_.parameters["pipeline"]["steps that learn nothing"] == others
+    said = [line for line in fitted.guarantee_.assumptions if "treats each row by itself" in line]
+    assert len(said) == len(others)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+def test_a_step_before_the_scaler():
+    made = sv.DPPipeline(
+        [("log", FunctionTransformer(np.arcsinh)), ("scale", sv.DPScaler()), ("model", sv.DPLinearSVC(**CLASSES))],
+        **BUDGET, random_state=0,
+    )  # fmt: skip
+    fitted = made.fit(pd.DataFrame(X, columns=["year", "share", "balance"]), Y)
+    assert list(fitted.feature_names_in_) == ["year", "share", "balance"]
+    with pytest.raises(ParameterError, match="only a scaler and a model become one model"):
+        fitted.folded()
+
+
+def test_coefficients_in_the_units_of_the_table(tmp_path):
+    frame = pd.DataFrame(X, columns=["year", "share", "balance"])
+    fitted = pipeline().fit(frame, Y)
+    scores = X @ fitted.coef_[0] + fitted.intercept_[0]
+    np.testing.assert_allclose(scores, fitted.decision_function(frame), rtol=1e-9, atol=1e-9)
+    save_model(fitted.folded(), tmp_path / "model.json")
+    model, _ = load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
+    assert model.guarantee_ == fitted.guarantee_
+    ridge = pipeline(model=sv.DPRidge(label_bounds=(-5.0, 5.0))).fit(X, SIGNAL)
+    np.testing.assert_allclose(X @ ridge.coef_ + ridge.intercept_, ridge.predict(X), rtol=1e-9)
+
+
+def test_parameters_by_name_clone_and_search_tools():
+    made = pipeline()
+    assert made.get_params()["model__alpha"] == 1e-5
+    made.set_params(model__alpha=1e-3, scale__bounds=([1900, 0, -2000], [2100, 0.01, 2000]), model__data_norm=3.0)
+    fitted = clone(made).fit(X, Y)
+    assert fitted.named_steps.model.alpha == 1e-3 and fitted.named_steps["scale"].bounds[1] == [2100, 0.01, 2000]
+    assert fitted.named_steps.model.data_norm == 3.0
+    assert made.named_steps.model.epsilon is None  # constructor parameters are never written
+    assert fitted.steps[-1][1].epsilon is None
+    assert cross_val_score(made, X, Y, cv=2).min() > 0.8
+
+
+def test_a_fitted_step_before_the_pipeline_is_named():
+    outer = make_pipeline(StandardScaler(), pipeline())
+    with pytest.warns(PrivacyWarning, match="standardscaler .StandardScaler. learned from the data") as seen:
+        outer.fit(X, Y)
+    assert len([one for one in seen if "learned from" in str(one.message)]) == 1
+    assert any("standardscaler (StandardScaler)" in line for line in outer[-1].guarantee_.not_covered)
+
+
+def test_one_charge(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/l.db")
+    ledger.create("people", epsilon=10.0, delta=1e-5)
+    fitted = pipeline(ledger=ledger, dataset="people", random_state=None).fit(X, Y)
+    assert fitted.charge_ is not None and fitted.guarantee_.charge["charge"] == fitted.charge_.charge
+    history = ledger.history("people")
+    assert len({entry.charge for entry in history if entry.charge}) == 1
+    assert 0.5 < ledger.spent("people")[0] <= 1.0
+
+
+def test_a_pipeline_that_fails_is_charged_and_leaves_the_earlier_fit(tmp_path):
+    fitted = pipeline().fit(X, Y)
+    before = fitted.guarantee_
+    broken = X.copy()
+    broken[3, 2] = np.inf
+    with pytest.raises(DataError, match="column 2"):
+        fitted.fit(broken, Y)
+    assert fitted.guarantee_ is before and fitted.score(X, Y) > 0.9
+
+
+def test_persons():
+    groups = np.repeat(np.arange(1_500), 2)
+    fitted = pipeline(max_rows_per_group=1).fit(X, Y, groups=groups)
+    assert fitted.guarantee_.unit.startswith("one person")
+    assert fitted.score(X, Y) > 0.9
+    with pytest.raises(ParameterError, match="groups is missing"):
+        pipeline(max_rows_per_group=1).fit(X, Y)
+
+
+def test_classes_read_from_the_data_are_told():
+    with pytest.warns(PrivacyWarning, match="classes were read from y") as seen:
+        fitted = pipeline(model=sv.DPLogisticRegression()).fit(X, Y)
+    assert len([one for one in seen if "classes were read" in str(one.message)]) == 1
+    assert any("READ FROM THE DATA" in line for line in fitted.guarantee_.assumptions)
+
+
+def test_without_noise():
+    fitted = pipeline(epsilon=math.inf, delta=None).fit(X, Y)
+    assert fitted.score(X, Y) > 0.97
+    assert "NOT PRIVATE" in fitted.guarantee_.statement()

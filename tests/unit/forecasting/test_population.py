@@ -1,0 +1,52 @@
+"""Made-up tables: what they are told is what they have."""
+
+import numpy as np
+import pytest
+
+from sottovoce.forecasting.population import Classes, Numbers
+
+
+@pytest.mark.parametrize(("n_classes", "largest"), [(2, 0.5), (2, 0.9), (5, 0.3)])
+def test_classes_have_the_shares_and_the_best_accuracy_they_are_told(n_classes, largest):
+    names = tuple("abcde"[:n_classes])
+    population = Classes(30, 0.93, names, largest)
+    X, y = population.table(5000, 1)
+    assert set(y) == set(names)
+    assert np.mean(y == "a") == pytest.approx(largest, abs=0.02)
+    assert np.linalg.norm(X, axis=1).max() <= 1.0 + 1e-12
+    # the best rule is linear in the rows before they are shortened, and few are
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    assert population.score(LinearDiscriminantAnalysis().fit(X, y)) == pytest.approx(0.93, abs=0.015)
+
+
+def test_numbers_have_the_spread_and_the_best_r2_they_are_told():
+    population = Numbers(8, 0.6, (-10.0, 30.0), 0.3)
+    X, y = population.table(5000, 1)
+    assert y.std() == pytest.approx(0.3 * 20.0, rel=0.05)
+    assert y.mean() == pytest.approx(10.0, abs=0.3)
+    assert (y.min() >= -10.0, y.max() <= 30.0) == (True, True)
+    from sklearn.linear_model import LinearRegression
+
+    assert population.score(LinearRegression().fit(X, y)) == pytest.approx(0.6, abs=0.03)
+
+
+def test_tables_are_the_same_each_time_and_differ_between_runs():
+    population = Classes(4, 0.8, (0, 1), 0.5)
+    first, again, other = (population.table(50, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first[0], again[0])
+    assert np.array_equal(first[1], again[1])
+    assert not np.array_equal(first[0], other[0])
+
+
+def test_many_columns_and_rows_are_stood_for_by_fewer():
+    wide = Classes(50_000, 0.8, (0, 1), 0.5)
+    assert wide.table(10, 0)[0].shape == (10, wide.width)
+    assert wide.width < 1000
+    assert wide.most_rows * wide.width < 1e6
+
+
+def test_an_accuracy_that_guessing_reaches_puts_the_classes_on_each_other():
+    population = Classes(4, 0.5, (0, 1), 0.5)
+    assert population.table(100, 0)[0].shape == (100, 4)
+    assert population._apart == 0.0
