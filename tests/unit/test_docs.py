@@ -128,6 +128,12 @@ def test_local_guide(capsys):
     assert statement.startswith("(4, 0)-differential privacy for one report of one person")
 
 
+def test_planning_guide(capsys):
+    text = (ROOT / "docs/guide/planning.md").read_text(encoding="utf-8")
+    exec(compile(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], "planning.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("With 5,000 rows and 20 columns expect an accuracy of 8")
+
+
 def test_commands_of_the_local_guide_exist():
     text = (ROOT / "docs/guide/local.md").read_text(encoding="utf-8")
     commands = re.findall(r"^sottovoce (local .*?)(?: +#.*)?$", text, re.MULTILINE)

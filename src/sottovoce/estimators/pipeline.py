@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
@@ -24,15 +24,16 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
 from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before, learns_nothing, remedy_for
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
+from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
@@ -56,7 +57,7 @@ _SET_HERE: Final = (
     "n_public",
     "max_rows_per_group",
 )
-# bound on a scaled row, over the root of the number of columns: the solvers find a tighter one where mu n allows it
+# bound on a scaled row of a regression, over the root of the number of columns, and mu n for which it is 1
 _TIGHT, _LOOSE, _INFORMATION = 3.0, 30.0, 300.0
 _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
 
@@ -79,8 +80,8 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
 
     Steps are given as to scikit-learn's `Pipeline`, and named in the same way: ``set_params(model__alpha=1e-3)``.
     Budget, ledger, random state, adjacency and ``n_public`` are the pipeline's; those of its steps stay at their
-    defaults. Directly behind a scaler, the model's bound on rows may be left out: it follows from the number of
-    columns.
+    defaults. Directly behind a scaler, ``data_bound`` may be left out, and ``data_norm="auto"`` of a regression is a
+    bound by the number of columns, within which the solver finds a tighter one.
 
     Notes
     -----
@@ -176,10 +177,10 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
                 "it to DPPipeline."
             )
 
-    def _is_scaled(self) -> bool:
-        """Whether the scaler stands directly before the model."""
+    def _is_scaled(self, scaler: ColumnScalesPlan | None) -> bool:
+        """Whether the model sees scaled columns as they are, by a scaler that releases something."""
         kept = [step for _, step in self.steps[:-1] if not _is_nothing(step)]
-        return bool(kept) and isinstance(kept[-1], DPScaler)
+        return scaler is not None and bool(scaler.rounds) and isinstance(kept[-1], DPScaler)
 
     def _widths(self, n_features: int) -> tuple[int, int]:
         """Return the number of columns that the scaler sees and that the model sees, from public facts."""
@@ -211,40 +212,32 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
         model, scaler = self._checked()
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         scaled, width = self._widths(n_features)
-        plan_of = cache(
-            lambda own: self._own(model, epsilon=own, facts=(n_samples, width)).plan_for(n_samples, width, n_models)
-        )
-        if scaler is None:
-            return PipelinePlan(
-                epsilon=epsilon, delta=delta, model=plan_of(epsilon), scaler=None, model_epsilon=epsilon,
-                n_features=n_features,
-            )  # fmt: skip
-        own = self._own(scaler, epsilon=epsilon)
-        whole = own.plan_for(n_samples, scaled)
-        share = self.scaler_share
-        if share is None:
-            share = scaler_share(epsilon, delta, whole.n_samples, scaled, whole.per_column)
-        share = number("scaler_share", share, above=0.0, below=1.0)
-        spent = replace(whole, share=share)
-        left = model_epsilon(spent, epsilon, delta, lambda own: plan_of(own).event)
+        spent = None
+        if scaler is not None:
+            whole = self._own(scaler, epsilon=epsilon).plan_for(n_samples, scaled)
+            share = self.scaler_share
+            if share is None:
+                share = scaler_share(epsilon, delta, whole.n_samples, scaled, whole.per_column)
+            spent = replace(whole, share=number("scaler_share", share, above=0.0, below=1.0))
+        facts = (n_samples, width) if self._is_scaled(spent) else None
+        plan_of = cache(lambda own: self._own(model, epsilon=own, facts=facts).plan_for(n_samples, width, n_models))
+        left = epsilon if spent is None else model_epsilon(spent, epsilon, delta, lambda own: plan_of(own).event)
         return PipelinePlan(
             epsilon=epsilon, delta=delta, model=plan_of(left), scaler=spent, model_epsilon=left, n_features=n_features
         )
 
     def _own(self, step: Any, *, epsilon: float, facts: tuple[int, int] | None = None, seed: int | None = None) -> Any:
         """Return a copy of a private step with the pipeline's parameters, and the bound that follows from a scaler."""
-        bound: Mapping[str, float] = {}
-        if facts is not None and self._is_scaled():
-            n_samples, width = facts
-            rows = n_samples if self.n_public is None else self.n_public
-            whole, delta = privacy_budget(self.epsilon, self.delta)
-            people = rows / (self.max_rows_per_group or 1)
-            bound = _bound_of(step, width, people * (gaussian_mu(whole, delta) if math.isfinite(whole) else math.inf))
         accepted = None if self.accept_delta is None else self.delta
-        return clone(step).set_params(
+        own = clone(step).set_params(
             epsilon=epsilon, delta=self.delta, accept_delta=accepted, adjacency=self.adjacency, n_public=self.n_public,
-            max_rows_per_group=self.max_rows_per_group, random_state=seed, **bound,
+            max_rows_per_group=self.max_rows_per_group, random_state=seed,
         )  # fmt: skip
+        if facts is None:
+            return own
+        if isinstance(own, DPBallEstimator) and own.data_bound is None:
+            return own.set_params(data_bound=_TYPICAL_ENTRY)
+        return _with_loose_bound(own, *facts) if isinstance(own, DPRidge) and own.data_norm == "auto" else own
 
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
         if isinstance(X, StreamedTable):
@@ -324,7 +317,10 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
             fitted.append((name, step))
         seed = int(run.streams.generator(Purpose.SAMPLING).integers(2**63)) if run.streams.seeded else None
         model = self._own(
-            self.steps[-1][1], epsilon=plan.model_epsilon, facts=(n_samples, plan.model.n_features), seed=seed
+            self.steps[-1][1],
+            epsilon=plan.model_epsilon,
+            seed=seed,
+            facts=(n_samples, plan.model.n_features) if self._is_scaled(plan.scaler) else None,
         )
         with warnings.catch_warnings(), uncounted_fits():
             warnings.simplefilter("ignore", PrivacyWarning)  # the pipeline has given them
@@ -541,13 +537,19 @@ def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _bound_of(model: Any, width: int, information: float) -> Mapping[str, float]:
-    """Return the bound on scaled rows, where none was given: some times the norm of a typical row."""
-    if isinstance(model, DPPenalisedEstimator) and model.data_norm is None:
-        return {"data_norm": min(_LOOSE, max(_TIGHT, information / _INFORMATION)) * math.sqrt(width)}
-    if isinstance(model, DPBallEstimator) and model.data_bound is None:
-        return {"data_bound": _TYPICAL_ENTRY}
-    return {}
+def _with_loose_bound(model: DPRidge, n_samples: int, width: int) -> DPRidge:
+    """Return the model with a bound far beyond most scaled rows, if its solver finds one that 98 % of them keep.
+
+    The bound that ``data_norm="auto"`` releases is for 90 % of the rows. Long rows that were shortened in training are
+    not in predictions, and one of them can spoil a squared error; a class it hardly changes.
+    """
+    if not math.isfinite(model.epsilon or math.inf):
+        return model
+    people = model.neighbours(n_samples, private=True)[1] / (model.max_rows_per_group or 1)
+    information = people * gaussian_mu(float(model.epsilon or 0.0), float(model.delta or 0.0))
+    loose = min(_LOOSE, max(_TIGHT, information / _INFORMATION)) * math.sqrt(width)
+    bounded: DPRidge = clone(model).set_params(data_norm=loose)
+    return bounded if getattr(bounded.plan_for(n_samples, width, 1), "shortens_rows", False) else model
 
 
 def _example_of(X: Any) -> Any:

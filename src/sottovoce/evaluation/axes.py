@@ -80,6 +80,13 @@ class Axis:
 
     def project(self, function: Callable[[Vector], Vector], *breaks: float) -> Vector:
         """Return the values at the nodes of the projection of a function, which may jump at ``breaks``."""
+        return np.asarray(np.linalg.solve(self._mass, self._integrals(function, *breaks)), dtype=np.float64)
+
+    def averages(self, function: Callable[[Vector], Vector]) -> Vector:
+        """Return the mean of a function over the rows that add to each node, as if they were spread evenly."""
+        return self._integrals(function) / self._integrals(np.ones_like)
+
+    def _integrals(self, function: Callable[[Vector], Vector], *breaks: float) -> Vector:
         right = np.zeros(len(self))
         for start in self.starts:
             low, high = self.nodes[start : start + 2]
@@ -89,7 +96,7 @@ class Axis:
                 values = 0.5 * (b - a) * _WEIGHTS * function(points)
                 rising = (points - low) / (high - low)
                 right[start : start + 2] += (1.0 - rising) @ values, rising @ values
-        return np.asarray(np.linalg.solve(self._mass, right), dtype=np.float64)
+        return right
 
     @cached_property
     def above(self) -> Vector:

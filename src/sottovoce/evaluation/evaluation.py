@@ -27,6 +27,7 @@ from sottovoce.evaluation.measures import (
     roc_of,
 )
 from sottovoce.evaluation.plan import EvaluationPlan
+from sottovoce.evaluation.plot import draw
 from sottovoce.evaluation.tables import Table
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.ledger.ledger import Charge
@@ -138,6 +139,11 @@ class Evaluation:
     def r2(self) -> float | None:
         """Share of the variance of the labels that is explained."""
         return self._value("r2")
+
+    @property
+    def bias(self) -> float | None:
+        """Mean of label less prediction."""
+        return self._value("bias")
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -279,6 +285,27 @@ class Evaluation:
             for name, text in self.rows()
         )
         return f"<table>{cells}</table>"
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure: ROC curve, calibration, confusion matrix, intervals, as far as there are any.
+
+        Raises
+        ------
+        ParameterError
+            If matplotlib is not installed.
+        """
+        return draw(self)
+
+    def to_html(self, *, title: str | None = None) -> str:
+        """Return the evaluation as one self-contained HTML page to read and print, without scripts.
+
+        Parameters
+        ----------
+        title : str or None, default=None
+        """
+        from sottovoce.report.pages.evaluation_page import evaluation_page
+
+        return evaluation_page(self, title=title)
 
     # --- storing
 

@@ -104,6 +104,7 @@ def roc_of(table: Table, level: float) -> Vector:
 def calibration_of(table: Table, level: float) -> Vector:
     """Return predicted probability, observed share, the ends of its interval, and rows, of each node of the scores."""
     axis = _axis(table)
+    chances = axis.averages(expit)
     lines = []
     for node in range(len(axis)):
         here = np.zeros(table.cells.shape)
@@ -111,7 +112,7 @@ def calibration_of(table: Table, level: float) -> Vector:
         part = here * np.array([[0.0], [1.0]])
         observed = share(table, part, here, level)
         rows = max(float(table.cells[:, node].sum()), 0.0)
-        lines.append((float(expit(axis.nodes[node])), observed.value, observed.low, observed.high, rows))
+        lines.append((float(chances[node]), observed.value, observed.low, observed.high, rows))
     return np.array(lines)
 
 
