@@ -13,7 +13,7 @@ from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
-from sottovoce.evaluation.tables import ScoredRows, Table, axes_of, count, range_cells
+from sottovoce.evaluation.tables import PLACING, ScoredRows, Table, axes_of, count, placing_cells
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
@@ -174,13 +174,14 @@ def evaluation_plan(
 def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) -> tuple[dict[str, Table], Event]:
     """Return the noisy tables, as planned, and what they cost."""
     noise = streams.generator(Purpose.NOISE)
-    found: Vector | None = None
-    std, events, tables = 0.0, [], {}
+    placed: dict[str, tuple[Vector, float]] = {}
+    events, tables = [], {}
     for name, mechanism in plan.mechanisms.items():
-        if name == "range":
-            (found, event), std = mechanism.release(range_cells(plan, rows), noise), mechanism.noise_std
+        if name in PLACING:
+            found, event = mechanism.release(placing_cells(plan, name, rows), noise)
+            placed[name] = found, mechanism.noise_std
         else:
-            axes = axes_of(plan, name, found, std)
+            axes = axes_of(plan, name, placed)
             noisy, event = mechanism.release(count(plan, name, axes, rows), noise)
             lines = len(axes[0]) if axes[0] is not None else plan.n_classes
             tables[name] = Table(noisy[:-1].reshape(lines, -1), float(noisy[-1]), mechanism.noise_std, axes)

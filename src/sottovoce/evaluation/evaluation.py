@@ -52,10 +52,9 @@ NAMES: Final[dict[str, str]] = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R^2",
-    "bias": "mean of label less prediction",
 }
 _CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
-_NUMBERS: Final = ("mse", "rmse", "mae", "r2", "bias")
+_NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +121,7 @@ class Evaluation:
 
     @property
     def mse(self) -> float | None:
-        """Mean squared error, of residuals that are cut to `residual_bounds`."""
+        """Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`."""
         return self._value("mse")
 
     @property
@@ -132,18 +131,13 @@ class Evaluation:
 
     @property
     def mae(self) -> float | None:
-        """Mean absolute error, of residuals that are cut to `residual_bounds`."""
+        """Mean absolute error; labels and predictions are cut to the label bounds."""
         return self._value("mae")
 
     @property
     def r2(self) -> float | None:
         """Share of the variance of the labels that is explained."""
         return self._value("r2")
-
-    @property
-    def bias(self) -> float | None:
-        """Mean of label less prediction."""
-        return self._value("bias")
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -196,11 +190,10 @@ class Evaluation:
 
     @property
     def residual_bounds(self) -> tuple[float, float] | None:
-        """To what residuals were cut; from the first released histogram."""
-        if self.plan.task != "regression":
-            return None
+        """As what residuals beyond count: far away from nearly all of them, by the first released histogram."""
         axis = self.tables["table"].axes[1]
-        assert axis is not None
+        if self.plan.task != "regression" or axis is None:
+            return None
         return float(axis.nodes[0]), float(axis.nodes[-1])
 
     @property
@@ -324,7 +317,7 @@ class Evaluation:
                 name: {
                     "cells": encode(table.cells),
                     "left_out": table.left_out,
-                    "axes": [None if axis is None else encode(axis.pieces) for axis in table.axes],
+                    "axes": [None if axis is None else encode([axis.pieces, axis.centre]) for axis in table.axes],
                 }
                 for name, table in self.tables.items()
             },
@@ -369,7 +362,9 @@ class Evaluation:
 
 def _table(plan: EvaluationPlan, name: str, entry: Mapping[str, Any]) -> Table:
     pieces = [decode(axis) for axis in entry["axes"]]
-    first, second = (None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one)) for one in pieces)
+    first, second = (
+        None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one[0]), one[1]) for one in pieces
+    )
     cells = np.array(decode(entry["cells"]), dtype=np.float64)
     wanted = tuple(len(axis) if axis is not None else plan.n_classes for axis in (first, second))
     if cells.shape != wanted or not np.isfinite(cells).all() or not math.isfinite(entry["left_out"]):

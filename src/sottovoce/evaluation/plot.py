@@ -98,7 +98,7 @@ def _confusion(found: Evaluation, axis: Any) -> None:
 
 
 def _measures(found: Evaluation, axis: Any) -> None:
-    shown = {name: ends for name, ends in found.intervals.items() if name not in ("mse", "rmse", "mae", "bias")}
+    shown = {name: ends for name, ends in found.intervals.items() if name not in ("mse", "rmse", "mae")}
     if found.plan.task == "regression":
         shown = found.intervals
     for place, (name, (low, high)) in enumerate(shown.items()):

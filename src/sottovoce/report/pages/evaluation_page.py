@@ -32,7 +32,6 @@ _MEANINGS: Final = {
     "rmse": "its root, in the unit of the labels",
     "mae": "mean absolute difference of label and prediction",
     "r2": "share of the variance of the labels that is explained; 1 is best",
-    "bias": "mean of label less prediction; 0 is best",
 }
 _LARGEST_SHOWN: Final = 20  # classes of a confusion matrix
 _WIDEST: Final = 0.9  # of an interval of a share; where the noise hides everything there is nothing to show
