@@ -48,7 +48,28 @@ def test_the_bound_is_reached(adjacency, reached):
     release = NormRelease(0.1, 100, Neighbours(Adjacency.parse(adjacency)))
     near, far = [1.0, 0.0, 0.0], [1e30, 0.0, 0.0]
     moved = exact([near], release) - (exact([far], release) if adjacency == "replace-one" else exact([], release))
-    assert np.linalg.norm(moved) == math.sqrt(reached) == release.mechanism.l2_sensitivity
+    assert np.linalg.norm(moved) == math.sqrt(reached) == pytest.approx(release.mechanism.l2_sensitivity, rel=1e-15)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    others=st.lists(rows, max_size=8),
+    person=st.lists(rows, max_size=4),
+    another=st.lists(rows, max_size=4),
+    adjacency=st.sampled_from(list(Adjacency)),
+    mu=st.floats(-10.0, 4.0).map(lambda exponent: 10.0**exponent),
+)
+def test_a_person_of_four_rows(others, person, another, adjacency, mu):
+    release = NormRelease(mu, 100, Neighbours(adjacency, rows=4))
+    neighbour = [*others, *another] if adjacency is Adjacency.REPLACE_ONE else others
+    moved = exact([*others, *person], release) - exact(neighbour, release)
+    assert np.linalg.norm(moved) <= release.mechanism.l2_sensitivity * (1.0 + 1e-12)
+
+
+def test_a_person_reaches_it_with_rows_of_one_length():
+    release = NormRelease(0.1, 100, Neighbours(Adjacency.ADD_REMOVE, rows=4))
+    moved = exact([[1.0, 0.0, 0.0]] * 4, release)
+    assert np.linalg.norm(moved) == pytest.approx(release.mechanism.l2_sensitivity, rel=1e-12)
 
 
 def test_a_row_of_zeros_counts_nowhere():

@@ -68,6 +68,13 @@ def test_schemas_guide(capsys, tmp_path, monkeypatch):
     assert "sex=F" in names["encoder"].get_feature_names_out()
 
 
+def test_persons_guide(capsys):
+    text = (ROOT / "docs/guide/persons.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(code, "persons.md", "exec"), {})
+    assert capsys.readouterr().out == printed
+
+
 def test_block_frank_wolfe_guide(capsys):
     text = (ROOT / "docs/guide/block_frank_wolfe.md").read_text(encoding="utf-8")
     block = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]

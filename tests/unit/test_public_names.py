@@ -34,8 +34,8 @@ def test_public_names():
         "Plan",
         "SchemaEncoder",
         "evaluate",
-        "load_model",
         "forecast",
+        "load_model",
         "plan",
         "save_model",
     ]

@@ -243,7 +243,8 @@ class Plan(ABC):
         }
 
     def _repr_html_(self) -> str:
-        return html_table(plan_rows("a fit", self.summary(), private=self.is_private))
+        hint = "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
+        return html_table(plan_rows("A fit", self.summary(), private=self.is_private, hint=hint))
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""

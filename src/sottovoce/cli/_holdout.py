@@ -52,8 +52,8 @@ def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) ->
     """
     share = number("--holdout", share, above=0.0, below=1.0)
     n_rows = rows.shape[0]
-    # with persons one coin more than there can be people: that of nobody, whose code is -1
-    coins = Streams(random_state).generator(Purpose.HOLDING_OUT).random(n_rows + 1) < share
+    # with persons one coin more than there can be people: that of nobody, whose code is -1, and who is in no part
+    coins = np.append(Streams(random_state).generator(Purpose.HOLDING_OUT).random(n_rows) < share, False)
     rows = replace(rows, read=cache(rows.read))
     if rows.groups is not None:
         return _split_people(rows, cache(rows.groups), coins)
@@ -65,21 +65,15 @@ def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) ->
 
 def _split_people(rows: UnreadTable, groups: Callable[[], Any], coins: Mask) -> Split:
     @cache
-    def held() -> tuple[Mask, Mask]:
-        codes = person_codes(groups(), rows.shape[0])
-        return codes >= 0, coins[codes]
+    def held() -> Mask:
+        return coins[person_codes(groups(), rows.shape[0])]
 
     def only(part: bool) -> Any:
-        known, chosen = held()
         kept = groups().copy()
-        kept[~known | (chosen != part)] = None
+        kept[held() != part] = None
         return kept
 
-    return Split(
-        replace(rows, groups=lambda: only(False)),
-        replace(rows, groups=lambda: only(True)),
-        lambda: held()[0] & held()[1],
-    )
+    return Split(replace(rows, groups=lambda: only(False)), replace(rows, groups=lambda: only(True)), held)
 
 
 def _part(rows: UnreadTable, chosen: Mask) -> UnreadTable:

@@ -1,7 +1,8 @@
-"""A progress bar on stderr. It shows the number of steps only, which is public; nothing that depends on the data."""
+"""A progress bar: on a terminal, or in a notebook. It shows the number of steps only, which is public."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,12 +14,36 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar(owner: object, shown: bool) -> Iterator[Report]:
-    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal."""
+    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal, or a notebook."""
     if not shown:
         yield lambda step, of: None
         return
+    console, name = Console(stderr=True), type(owner).__name__
+    if console.is_jupyter:
+        yield _cell_bar(name)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(type(owner).__name__, total=None)
+        task = bar.add_task(name, total=None)
         yield lambda step, of: bar.update(task, completed=step, total=of)
+
+
+def _cell_bar(name: str) -> Report:
+    """Return a report that draws below a notebook's cell; rich's own needs ipywidgets, and is lost when it is saved."""
+    from IPython.display import HTML, display
+
+    percent = -1
+    handle: Any = None
+
+    def report(step: int, of: int) -> None:
+        nonlocal percent, handle
+        if 100 * step // of == percent:
+            return
+        percent = 100 * step // of
+        shown = HTML(f"{name} <progress value='{step}' max='{of}'></progress> {step} of {of} steps")
+        if handle is None:
+            handle = display(shown, display_id=True)
+        else:
+            handle.update(shown)
+
+    return report

@@ -27,7 +27,7 @@ def picture(metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows
     high = max(here.without_noise, *(one.high for one in shown))
     scores = (low, max(high, low + _LEAST_HEIGHT))
     panels = (
-        _panel("epsilon", metric, scores, here, by_epsilon, lambda one: one.epsilon, lambda value: f"{value:.3g}"),
+        _panel("epsilon", metric, scores, here, by_epsilon, lambda one: one.epsilon, lambda value: f"{value:.2g}"),
         _panel("rows", metric, scores, here, by_rows, lambda one: float(one.n_samples), _count),
     )
     return element(
@@ -38,6 +38,7 @@ def picture(metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {2 * WIDTH} {HEIGHT}",
         class_=_CLASS,
+        style="width: 100%; height: auto",
         role="img",
         aria_label=f"Expected {metric} against epsilon and against the number of rows",
     )

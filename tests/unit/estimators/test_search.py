@@ -86,7 +86,7 @@ def test_one_receipt_for_the_whole_search():
     assert model.best_estimator_.random_state is None
     assert np.array_equal(model.predict(X), model.best_estimator_.predict(X))
     assert "event" in plan.summary()
-    assert "a search would be" in plan._repr_html_()
+    assert "A search would be" in plan._repr_html_()
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.01, 0.3), (100.0, 1e-9)])

@@ -133,7 +133,7 @@ class SearchPlan:
         }
 
     def _repr_html_(self) -> str:
-        return html_table(plan_rows("a search", self.summary(), private=True))
+        return html_table(plan_rows("A search", self.summary(), private=True))
 
 
 @lru_cache(maxsize=256)
