@@ -86,11 +86,11 @@ CHOSEN = {
     "uniform + 2000": lambda: uniform(2000.0),
     "breast cancer": lambda: of_scikit_learn(load_breast_cancer),
     "digits": lambda: of_scikit_learn(load_digits),
+    "wine": lambda: of_scikit_learn(load_wine),
     "cal_housing": cal_housing,
     "blogfeedback": blogfeedback,
 }
 CONFIRMED = {
-    "wine": lambda: of_scikit_learn(load_wine),
     "skin": skin,
     "credit": credit,
     "bank": bank,

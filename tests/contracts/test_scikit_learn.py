@@ -75,10 +75,11 @@ def expected_to_fail(estimator):
             (sv.DPLogisticRegression, {"data_norm": 5.0}),
         )
     ]
-    + [sv.DPScaler(epsilon=epsilon, delta=1e-3, random_state=0) for epsilon in (math.inf, 1e4)]
+    + [sv.DPScaler(epsilon=1e4, delta=1e-3, random_state=0)]
     + [
-        sv.DPPipeline([("scale", sv.DPScaler()), ("model", model)], epsilon=1e4, delta=1e-3, random_state=0)
-        for model in (sv.DPRidge(label_bounds=(-1e3, 1e3)), sv.DPLogisticRegression())
+        sv.DPPipeline(
+            [("scale", sv.DPScaler()), ("model", sv.DPLogisticRegression())], epsilon=1e4, delta=1e-3, random_state=0
+        )
     ],
     expected_failed_checks=expected_to_fail,
 )

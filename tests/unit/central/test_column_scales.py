@@ -89,7 +89,7 @@ def test_what_noise_hides_follows_the_columns_that_it_shows():
 
 
 def test_constant_and_empty_columns_stay_small():
-    X = np.column_stack([np.zeros(N), np.full(N, 7.0), RNG.normal(50.0, 5.0, N)])
+    X = np.column_stack([np.zeros(N), np.full(N, 7.0), np.random.default_rng(0).normal(50.0, 5.0, N)])
     found = released(X)
     scaled = (X - found.location) / found.scale
     assert (np.abs(scaled[:, :2]) < 2.0).all()
@@ -112,7 +112,7 @@ def test_bounds_replace_the_first_round():
 
 
 def test_where_each_column_is_hidden_nothing_is_released():
-    X = RNG.normal(5.0, 1.0, (50, 400))
+    X = np.random.default_rng(0).normal(5.0, 1.0, (50, 400))
     found = released(X)
     assert found.event == NothingReleased()
     assert (found.location == 0.0).all() and (found.scale == 1.0).all()

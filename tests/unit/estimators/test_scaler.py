@@ -67,7 +67,7 @@ def test_transform_and_back():
 
 
 def test_sparse_tables_are_scaled_and_not_moved():
-    sparse = sp.csr_matrix(np.where(RNG.random(X.shape) < 0.5, X, 0.0))
+    sparse = sp.csr_matrix(np.where(np.random.default_rng(1).random(X.shape) < 0.5, X, 0.0))
     fitted = scaler(with_centering=False).fit(sparse)
     assert not fitted.location_.any()
     Z = fitted.transform(sparse)
