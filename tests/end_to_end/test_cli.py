@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import importlib
 import io
 import json
 import os
@@ -485,6 +486,8 @@ def test_what_is_no_model_is_refused(folder: Folder) -> None:
 def quick_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.forecasting.population._MOST_ROWS", 200)
     monkeypatch.setattr("sottovoce.forecasting.trials._RUNS", 2)
+    module = importlib.import_module("sottovoce.forecasting.forecast")  # the package has a function of its name
+    monkeypatch.setattr(module, "_COUNTS", (100, 1000))
 
 
 @pytest.mark.usefixtures("quick_forecasts")
