@@ -26,7 +26,7 @@ from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
 
 CHOSEN, POWERS = ("mushrooms", "phishing", "german", "w8a"), (0.0, 0.25, 0.5)
-NAMES = ("mushrooms", "adult", "bank", "credit", "casp")  # but for the first, none was looked at for the solver
+NAMES = ("mushrooms", "adult", "bank", "credit", "casp")  # but for the first, none chose the power
 OWN = 10  # rows of a person
 USED = (1, 3, 10)
 EPSILONS = (1.0,)

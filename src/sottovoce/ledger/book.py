@@ -413,6 +413,8 @@ class Book:
         if not isinstance(body["seeded"], bool) or not isinstance(body["plan"], dict):
             raise LedgerIntegrityError("seeded must be true or false, and plan an object.")
         account = self._accounts[body["dataset"]]
+        if body.get("receipt") is None and is_of_persons(body.get("unit", "")) != is_of_persons(account.dataset.unit):
+            raise LedgerIntegrityError("one of charge and data set is for persons, and the other is not.")
         charge = ChargeRecord(
             charge=str(body["charge"]),
             dataset=str(body["dataset"]),
