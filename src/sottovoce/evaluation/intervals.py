@@ -19,7 +19,7 @@ References
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -69,7 +69,8 @@ def ratio(
 
 
 def mean_of(measures: Sequence[Measure]) -> Measure:
-    """Return the mean of measures of different rows."""
+    """Return the mean of measures of different rows; of one that the noise hides, the middle of its interval counts."""
+    measures = [replace(one, value=0.5 * (one.low + one.high)) if math.isnan(one.value) else one for one in measures]
     n, value = len(measures), sum(one.value for one in measures) / len(measures)
     below = math.sqrt(sum((one.value - one.low) ** 2 for one in measures)) / n
     above = math.sqrt(sum((one.high - one.value) ** 2 for one in measures)) / n
