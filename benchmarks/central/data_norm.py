@@ -180,6 +180,10 @@ def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, .
         took = [bound for _, bound in cells["auto"]]
         scores = (f"{mean(cells[str(norm)]):.3f}" for norm in (*MULTIPLES, "largest", "auto"))
         lines.append((name, *scores, f"{min(took):.2g} to {max(took):.2g}"))
+    means = [
+        np.mean([mean(cells[str(norm)]) for cells in results.values()]) for norm in (*MULTIPLES, "largest", "auto")
+    ]
+    lines.append(("mean", *(f"{value:.3f}" for value in means), ""))
     return head, lines
 
 

@@ -1,15 +1,18 @@
 """People with several rows: what a guarantee for a person costs, by the number of rows that are used of one.
 
-    python -m benchmarks.central.persons [--seeds 2] [--docs] [--quick]
+    python -m benchmarks.central.persons [--seeds 2] [--rule] [--docs] [--quick]
 
 Real tables have one row a person here, so people are made: ten training rows each, put together at random, or of rows
 that are alike (leaves of a tree of random projections), or alike and of one label. A fit with groups uses k rows of a
 person, and is told the public number of those. Beside it is what a fit for rows must ask for to protect ten of them:
 group privacy of Gaussian DP (mu / 10), and basic composition (epsilon / 10, delta / 10). Test rows are of other people;
 where people have one label, ten alike test rows have one say. delta = 1e-5, for a person.
+
+``--rule`` compares powers of k for the clip of a person's rows together, on sets that rules may be chosen on.
 """
 
 from functools import cache
+from unittest import mock
 
 import numpy as np
 from scipy.special import expit
@@ -18,9 +21,11 @@ from sklearn.metrics import log_loss
 import sottovoce as sv
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.sets import is_regression, split
+from sottovoce.central.solvers import accelerated
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
 
+CHOSEN, POWERS = ("mushrooms", "phishing", "german", "w8a"), (0.0, 0.25, 0.5)
 NAMES = ("mushrooms", "adult", "bank", "credit", "casp")  # but for the first, none was looked at for the solver
 OWN = 10  # rows of a person
 USED = (1, 3, 10)
@@ -122,12 +127,32 @@ def compare(names, kinds, epsilons, seeds):
     return results, rows
 
 
+def rule(names, seeds):
+    """Compare powers of k for the clip of a person's rows together."""
+    rows, results = [], {}
+    for name in names:
+        for kind in KINDS:
+            found = []
+            for power in POWERS:
+                fitted.cache_clear()
+                with mock.patch.object(accelerated, "_TOGETHER", power):
+                    found.append(np.mean([fitted(name, kind, seed, epsilon=1.0, used=OWN) for seed in range(seeds)], 0))
+            results[f"{name} {kind}"] = [list(one) for one in found]
+            rows.append((name, kind, *(f"{first:.4f} / {second:.3f}" for first, second in found)))
+    show("accuracy / log loss, by the power", ("data", "people", *(f"power {power:g}" for power in POWERS)), rows)
+    return results
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--rule", action="store_true", help="compare clips of a person's rows together, no more")
     parser.add_argument("--seeds", type=int, default=2)
     given = parser.parse_args()
     data_folder()
+    if given.rule:
+        keep("persons_rule", rule(CHOSEN, given.seeds))
+        return
     if given.quick:
         keep("persons", compare(("german",), KINDS, (1.0,), 1)[0])
         return

@@ -16,18 +16,18 @@ def html_table(rows: Iterable[tuple[str, str]]) -> str:
     return f"<table>{cells}</table>"
 
 
-def plan_rows(what: str, summary: Mapping[str, object], *, private: bool, hint: str = "") -> list[tuple[str, str]]:
+def plan_rows(
+    what: str, summary: Mapping[str, object], *, unit: str, private: bool, hint: str = ""
+) -> list[tuple[str, str]]:
     """Return the summary of a plan as (heading, text) pairs, in plain words first, ``hint`` after them."""
     promise = (
-        f"{what} would be ({_shown(summary['epsilon'])}, {_shown(summary['delta'])})-differentially private for one "
-        f"row of a table of {summary['n_samples']:,} rows and {summary['n_features']:,} columns"
+        f"{what} would be ({_shown(summary['epsilon'])}, {_shown(summary['delta'])})-differentially private for {unit}"
         if private
         else f"{what} would add no noise: nothing is promised to anybody"
     )
-    return [
-        ("in short", f"{promise}. No data were read. {hint}".strip()),
-        *((name, _shown(value)) for name, value in summary.items()),
-    ]
+    size = f"The table has {summary['n_samples']:,} rows and {summary['n_features']:,} columns."
+    words = " ".join(part for part in (f"{promise}.", size, "No data were read.", hint) if part)
+    return [("in short", words), *((name, _shown(value)) for name, value in summary.items())]
 
 
 def _shown(value: object) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import sottovoce as sv
@@ -22,7 +23,7 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 N = 900
-ALL = ["fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local"]
+ALL = get_command(app).list_commands(None)
 TRAIN = ("--model", "logistic", "--epsilon", "8", "--delta", "1e-6")
 
 
@@ -205,8 +206,14 @@ def test_a_person_with_all_their_visits_is_protected(folder: Path) -> None:
     says = 'target = "again"\nunit = "patient"\nmax_rows_per_unit = 3'
     Path("schema.toml").write_text(Path("schema.toml").read_text().replace('target = "again"', says))
     assert weights("visits.csv", "--random-state", "7") == model.coef_[0].tolist()  # the schema may say it
-    planned = json.loads(passes("plan", *TRAIN, "--schema", "schema.toml", "--n-samples", "900", "--json").stdout)
-    assert planned == json.loads(json.dumps(model.plan(900, 5).summary()))
+
+
+def test_a_plan_is_for_persons_too(folder: Path) -> None:
+    facts = ("plan", "--model", "svm", "--epsilon", 1, "--delta", 1e-6, "--n-samples", 9, "--n-features", 5, "--json")
+    planned = json.loads(passes(*facts, "--max-rows-per-unit", 3).stdout)
+    model = sv.DPLinearSVC(epsilon=1, delta=1e-6, classes=[0, 1], max_rows_per_group=3)
+    assert {**planned, **json.loads(json.dumps(model.plan(9, 5).summary()))} == planned
+    fails(r"--max-rows-per-unit must be a whole number", *facts, "--max-rows-per-unit", 0)
 
 
 def test_visits_without_a_person_change_nothing(folder: Path) -> None:

@@ -13,7 +13,7 @@ import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.evaluation import evaluating
 from sottovoce.evaluation.plan import EvaluationPlan
-from sottovoce.evaluation.tables import ScoredRows, axes_of, count, range_cells
+from sottovoce.evaluation.tables import PLACING, ScoredRows, axes_of, count, placing_cells
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -43,14 +43,14 @@ def ratios_of(task, adjacency, delta, factor, rows_each):
     if adjacency is Adjacency.REPLACE_ONE:
         pairs[1] = (labels[:2] + [other[0]] * many, scores[:2] + [other[1]] * many)
     tables = [ScoredRows(np.array(one), np.array(two), np.zeros(len(one), bool)) for one, two in pairs]
-    found, first_table = [np.zeros(RUNS), np.zeros(RUNS)], (None, 0.0)
+    found, placed = [np.zeros(RUNS), np.zeros(RUNS)], {}
     noise = Streams(5).generator(Purpose.NOISE)
     for name, mechanism in plan.mechanisms.items():
-        if name == "range":
-            exact = [range_cells(plan, table) for table in tables]
-            first_table = mechanism.release(exact[0], noise)[0], mechanism.noise_std
+        if name in PLACING:
+            exact = [placing_cells(plan, name, table) for table in tables]
+            placed[name] = mechanism.release(exact[0], noise)[0], mechanism.noise_std
         else:
-            axes = axes_of(plan, name, *first_table)
+            axes = axes_of(plan, name, placed)
             exact = [count(plan, name, axes, table) for table in tables]
         if delta == 0.0:
             found = [np.zeros(RUNS), np.zeros(RUNS)]

@@ -38,15 +38,18 @@ def readme_blocks(language):
 
 
 def test_readme_python(capsys):
-    exec(compile(readme_blocks("python")[0], "README.md", "exec"), {})
-    score, statement = capsys.readouterr().out.splitlines()
+    names = {}
+    for block in readme_blocks("python")[:2]:
+        exec(compile(block, "README.md", "exec"), names)
+    score, statement, *evaluation = capsys.readouterr().out.splitlines()
     assert float(score) > 0.92
     assert statement.startswith("(1, 1e-06)-differential privacy for one row of the table")
+    assert float(evaluation[1].split()[1]) > 0.9
 
 
 def test_readme_python_of_several_organisations(capsys):
     """The data are seeded, the noise is not: the joint model had 0.716 to 0.732 in 40 runs."""
-    exec(compile(readme_blocks("python")[1], "README.md", "exec"), {})
+    exec(compile(readme_blocks("python")[2], "README.md", "exec"), {})
     _, accuracy, _, statement = capsys.readouterr().out.splitlines()
     local, joint = map(float, accuracy.split()[1:])
     assert round(local, 2) == 0.66
@@ -94,7 +97,7 @@ def test_vertical_sparse_guide(capsys):
 
 def test_readme_python_of_one_report_from_each_device(capsys):
     """The noise is not seeded: both ends of the range were right in 60 of 60 runs."""
-    exec(compile(readme_blocks("python")[2], "README.md", "exec"), {})
+    exec(compile(readme_blocks("python")[3], "README.md", "exec"), {})
     predicted, statement = capsys.readouterr().out.splitlines()
     assert predicted == "['no' 'yes']"
     assert statement.startswith("(2, 0)-differential privacy for one report of one person")
@@ -126,6 +129,12 @@ def test_local_guide(capsys):
     assert predicted == "['yes' 'no']"
     assert float(score) > 0.85
     assert statement.startswith("(4, 0)-differential privacy for one report of one person")
+
+
+def test_planning_guide(capsys):
+    text = (ROOT / "docs/guide/planning.md").read_text(encoding="utf-8")
+    exec(compile(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], "planning.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("With 5,000 rows and 20 columns expect an accuracy of 8")
 
 
 def test_commands_of_the_local_guide_exist():

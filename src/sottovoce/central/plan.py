@@ -16,6 +16,7 @@ from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
+from sottovoce.privacy.unit import unit_of
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["Fit", "LeastSquares", "Plan", "Progress", "Report", "Solution", "most_rows"]
@@ -244,7 +245,8 @@ class Plan(ABC):
 
     def _repr_html_(self) -> str:
         hint = "How good a model to expect: sottovoce.forecast." if self.alpha > 0.0 and self.is_private else ""
-        return html_table(plan_rows("A fit", self.summary(), private=self.is_private, hint=hint))
+        unit = unit_of(self.facts.max_rows_per_group)
+        return html_table(plan_rows("A fit", self.summary(), unit=unit, private=self.is_private, hint=hint))
 
     def check_given(self, check: Callable[..., object], *options: str, **limits: float) -> None:
         """Check options of the solver by one of `sottovoce._validation`, but for those that follow a rule (None)."""

@@ -109,6 +109,8 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
         rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
         rows.append(("penalty alpha", str(estimator.alpha)))
+    if estimator.max_rows_per_group is not None:
+        rows.append(("rows of one person, at most", str(estimator.max_rows_per_group)))
     rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
     steps = "steps" if isinstance(estimator, DPBallEstimator) else "passes over the data"
     rows.append((steps, str(estimator.n_iter_)))

@@ -22,7 +22,19 @@ class _Commands(LazyGroup):
 
     places: ClassVar = {
         name: f"sottovoce.cli.{name}"
-        for name in ("fit", "predict", "show", "plan", "schema", "receipt", "ledger", "audit", "vertical", "local")
+        for name in (
+            "fit",
+            "predict",
+            "evaluate",
+            "show",
+            "plan",
+            "schema",
+            "receipt",
+            "ledger",
+            "audit",
+            "vertical",
+            "local",
+        )
     }
 
     def invoke(self, ctx: Any) -> Any:

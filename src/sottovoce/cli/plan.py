@@ -66,6 +66,9 @@ def plan(
     n_features: int | None = option("--n-features", "Number of features, without a schema."),
     n_classes: int | None = option("--n-classes", "Number of classes, without a schema. Default: 2."),
     label_bounds: str | None = option("--label-bounds", "Bounds of the labels (ridge, lasso), without a schema."),
+    max_rows_per_unit: int | None = option(
+        "--max-rows-per-unit", "For people: how many rows of one are used. Default: the schema's."
+    ),
     told: Told,
     training: Training,
     picture: Path | None = option("--picture", "Draw accuracy against epsilon and against rows into this SVG file."),
@@ -73,9 +76,10 @@ def plan(
     as_json: bool = flag("--json", "Print the plan as JSON."),
 ) -> None:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
-    persons: dict[str, Any] = {}
     if picture is not None:
         check_output("--picture", picture, inputs=[schema], overwrite=force)
+    if max_rows_per_unit is not None:
+        max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
         n_features = require("--n-features", n_features, "give it, or --schema.")
         n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
@@ -88,7 +92,8 @@ def plan(
         described = Schema.from_toml(schema)
         encoder = Encoder(described if target is None else described.with_target(target))
         n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
-        persons["max_rows_per_group"] = described.max_rows_per_unit
+        if max_rows_per_unit is None:
+            max_rows_per_unit = described.max_rows_per_unit
     # the plan is made for rows in units of their bound; with --radius in those units too. Of LIBSVM text a bound on the
     # norm of a row is released by default, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
@@ -97,7 +102,7 @@ def plan(
         "delta": delta,
         "accept_delta": accept_delta,
         **unit,
-        **persons,
+        "max_rows_per_group": max_rows_per_unit,
         **training.parameters(),
     }
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)

@@ -24,7 +24,7 @@ from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import Table
 
-__all__ = ["predict"]
+__all__ = ["predict", "sparse_rows"]
 
 
 @with_groups
@@ -58,7 +58,7 @@ def predict(
     if reading.is_libsvm(table):
         refuse_options("is for named columns, which LIBSVM text has not", {"--id": ids})
     reader = (
-        _sparse_rows(estimator, table, reading)
+        sparse_rows(estimator, table, reading)
         if schema is None
         else SchemaRows.of(replace(schema, unit=None, max_rows_per_unit=None), reading)  # nobody's row is asked for
     )
@@ -78,7 +78,8 @@ def predict(
         typer.echo(_score(estimator, predicted, y), err=True)
 
 
-def _sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
+def sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
+    """Return the reader of LIBSVM text for a model without a schema."""
     if not reading.is_libsvm(table):
         raise ParameterError(
             f"{table}: the model was trained without a schema and reads LIBSVM text only. Give such a file (with "

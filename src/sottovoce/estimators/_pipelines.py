@@ -25,7 +25,15 @@ from sklearn.utils import get_tags
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["fitted_before", "fitted_steps", "learns_nothing", "refuse_copies", "remedy_for", "warn_of_fitted_steps"]
+__all__ = [
+    "fitted_before",
+    "fitted_steps",
+    "learns_nothing",
+    "given_seed",
+    "refuse_copies",
+    "remedy_for",
+    "warn_of_fitted_steps",
+]
 
 _PAID: Final = "with a receipt of its own"
 _BOUNDS: Final = "DPScaler, which pays for what it learns, or public bounds (SchemaEncoder, a FunctionTransformer)"
@@ -111,6 +119,18 @@ def refuse_copies() -> None:
                 "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
                 "bootstrap=False, with max_samples below 1."
             )
+
+
+def given_seed(random_state: Any) -> Any:
+    """Return the ``random_state`` that a person gave.
+
+    Bagging sets one of 31 bits in each of its members, also where nobody gave it any: that would be no private noise.
+    """
+    for frame in _frames("sklearn.ensemble._bagging"):
+        ensemble = frame.f_locals.get("ensemble")
+        if ensemble is not None and ensemble.random_state is None:
+            return None
+    return random_state
 
 
 def _frames(module: str) -> Iterator[FrameType]:

@@ -41,7 +41,7 @@ _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturba
 _ENOUGH: Final = 500.0  # mu n, and
 _ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the logistic loss is left to Newton steps
 _WEIGHTED: Final = "rows have weights, which no other solver takes"
-_TOGETHER: Final = "what the rows of a person add is cut together, so that several cost hardly more noise than one"
+_TOGETHER: Final = "what the rows of a person add is cut together, so that several cost little more noise than one"
 _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sottovoce._parameters import Budgeted, attribute, estimator
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._pipelines import fitted_steps, warn_of_fitted_steps
+from sottovoce.estimators._pipelines import fitted_steps, given_seed, refuse_copies, warn_of_fitted_steps
 from sottovoce.estimators._repeats import fit_without_ledger
 from sottovoce.estimators.pipeline_plan import PipelinePlan
 from sottovoce.estimators.reading import check_public_sizes, public_size
@@ -130,6 +130,11 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         """Refuse, before anything is charged or read, sizes that do not go together."""
         check_public_sizes(X, y)
 
+    def _refuse_copies(self) -> None:
+        """Refuse rows that were drawn with replacement, unless there is no promise."""
+        if not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
+            refuse_copies()
+
     @contextmanager
     def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
         """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
@@ -137,7 +142,7 @@ class PrivateEstimator(Budgeted, BaseEstimator, ABC, Generic[PlanT]):  # type: i
         plan_for = cache(self.plan_for)
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
-        streams = Streams(self.random_state)
+        streams = Streams(given_seed(self.random_state))
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:

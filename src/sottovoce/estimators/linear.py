@@ -25,7 +25,7 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
 from sottovoce.central.rows import Rows
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before, refuse_copies
+from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import Run, not_covered
 from sottovoce.estimators.reading import (
@@ -211,9 +211,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         self.check_groups(X, groups)
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
-        without_noise = isinstance(self.epsilon, float) and self.epsilon == math.inf
-        if sample_weight is None and groups is None and not without_noise:
-            refuse_copies()
+        if sample_weight is None and groups is None:
+            self._refuse_copies()
         with self.running(X, y) as run:
             own = X.groups if isinstance(X, UnreadTable) else None
             X, y = read_rows(self, X, y)

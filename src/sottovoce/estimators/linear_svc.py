@@ -1,6 +1,6 @@
 """Linear support vector classification."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from sottovoce._parameters import estimator, parameter
 from sottovoce.estimators.penalised import options_text, solver_text
@@ -56,3 +56,11 @@ class DPLinearSVC(DPPenalisedClassifier):
 
     def _make_loss(self) -> Loss:
         return Hinge()
+
+    @property
+    def predict_proba(self) -> NoReturn:
+        """Not there: the hinge loss has no honest probabilities."""
+        raise AttributeError(
+            "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
+            "DPLogisticRegression for probabilities, or decision_function for scores."
+        )

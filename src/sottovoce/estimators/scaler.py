@@ -154,6 +154,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
             Before any noise is drawn: NaN or infinity in X.
         """
         self.check_groups(X, groups)
+        if groups is None:
+            self._refuse_copies()
         with self.running(X, None) as run:
             X = self.read(X)
             persons = None if groups is None else person_codes(groups, X.shape[0])

@@ -7,14 +7,15 @@ whatever f is if the density of the scores is piecewise linear, and its error is
 nodes where both are smooth: a dozen nodes are enough, and each cell that is saved is noise that is saved.
 
 An axis has pieces: a score on the one side of a threshold never adds to a node on the other side, so that counts on
-both sides of it are exact.
+both sides of it are exact. An axis may have a centre: a row is then shared so that the sum of squares of distances to
+it is exact, whatever the rows are.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,12 @@ class Axis:
     ----------
     pieces : tuple of tuple of float
         Growing nodes of each piece, at least two; a piece ends where the next one begins.
+    centre : float or None
+        A node; shares are then linear in the signed square of the distance to it.
     """
 
     pieces: tuple[tuple[float, ...], ...]
+    centre: float | None = None
 
     @cached_property
     def nodes(self) -> Vector:
@@ -67,29 +71,50 @@ class Axis:
         cut = np.clip(np.nan_to_num(values, nan=-np.inf), self.nodes[0], self.nodes[-1])
         interval = np.clip(np.searchsorted(self.nodes[self.starts], cut, side="right") - 1, 0, len(self.starts) - 1)
         left = self.starts[interval]
-        share = (cut - self.nodes[left]) / self.steps[interval]
+        share = self._rising(left, cut)
         return left, np.rint(parts * np.clip(share, 0.0, 1.0)).astype(np.int64)
+
+    def _rising(self, left: Any, values: Vector) -> Vector:
+        """Return the share of the right one of two nodes, for values between them."""
+        low, high = (self._measured(self.nodes[at]) for at in (left, left + 1))
+        return np.asarray((self._measured(values) - low) / (high - low))
+
+    def _measured(self, values: Vector) -> Vector:
+        if self.centre is None:
+            return values
+        away = values - self.centre
+        return np.sign(away) * away**2
 
     @cached_property
     def _mass(self) -> Vector:
         """The integrals of products of two hats."""
         mass = np.zeros((len(self), len(self)))
-        for start, step in zip(self.starts, self.steps, strict=True):
-            mass[start : start + 2, start : start + 2] += step * np.array([[1 / 3, 1 / 6], [1 / 6, 1 / 3]])
+        for start, step in zip(self.starts.tolist(), self.steps.tolist(), strict=True):
+            points = self.nodes[start] + 0.5 * step * (1.0 + _POINTS)
+            rising = self._rising(start, points)
+            hats = np.stack([1.0 - rising, rising])
+            mass[start : start + 2, start : start + 2] += 0.5 * step * (hats * _WEIGHTS) @ hats.T
         return mass
 
     def project(self, function: Callable[[Vector], Vector], *breaks: float) -> Vector:
         """Return the values at the nodes of the projection of a function, which may jump at ``breaks``."""
+        return np.asarray(np.linalg.solve(self._mass, self._integrals(function, *breaks)), dtype=np.float64)
+
+    def averages(self, function: Callable[[Vector], Vector]) -> Vector:
+        """Return the mean of a function over the rows that add to each node, as if they were spread evenly."""
+        return self._integrals(function) / self._integrals(np.ones_like)
+
+    def _integrals(self, function: Callable[[Vector], Vector], *breaks: float) -> Vector:
         right = np.zeros(len(self))
-        for start in self.starts:
+        for start in self.starts.tolist():
             low, high = self.nodes[start : start + 2]
             ends = np.unique(np.clip([low, high, *breaks], low, high))
             for a, b in pairwise(ends.tolist()):
                 points = 0.5 * (a + b) + 0.5 * (b - a) * _POINTS
                 values = 0.5 * (b - a) * _WEIGHTS * function(points)
-                rising = (points - low) / (high - low)
+                rising = self._rising(start, points)
                 right[start : start + 2] += (1.0 - rising) @ values, rising @ values
-        return np.asarray(np.linalg.solve(self._mass, right), dtype=np.float64)
+        return right
 
     @cached_property
     def above(self) -> Vector:
@@ -107,5 +132,6 @@ class Axis:
     def between(self, counts: Vector) -> Vector:
         """Return the sum over rows of the product of the two shares of a row, for each interval; a line at a time."""
         density = np.linalg.solve(self._mass, counts.T).T
-        found: Vector = self.steps * np.maximum(density[:, self.starts] + density[:, self.starts + 1], 0.0) / 12.0
+        both = np.diag(self._mass, 1)[self.starts]
+        found: Vector = 0.5 * both * np.maximum(density[:, self.starts] + density[:, self.starts + 1], 0.0)
         return found

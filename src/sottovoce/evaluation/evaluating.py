@@ -13,13 +13,14 @@ from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
-from sottovoce.evaluation.tables import ScoredRows, Table, axes_of, count, range_cells
+from sottovoce.evaluation.tables import PLACING, ScoredRows, Table, axes_of, count, placing_cells
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.large_delta import warn_of_large_delta
+from sottovoce.privacy.unit import unit_of
 from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["evaluate", "evaluation_plan", "released_tables"]
@@ -104,7 +105,7 @@ def evaluate(
     True
     """
     model = model_of(model)
-    person = _unit(groups, max_rows_per_group)
+    person = _unit(X, groups, max_rows_per_group)
     plan = evaluation_plan(
         model, 1 if X is None else _size(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
         label_bounds=label_bounds, adjacency=adjacency, n_public=n_public, accept_delta=accept_delta,
@@ -116,11 +117,13 @@ def evaluate(
         warn_of_large_delta(plan.delta, plan.n_samples)
     with charging(
         ledger, dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-        plan={"evaluation of": type(model).__name__, **plan.summary()},
+        plan={"evaluation of": type(model).__name__, **plan.summary()}, unit=unit_of(plan.max_rows_per_group),
     ) as charge:  # fmt: skip
         charge.looking()
         rows = score_rows(plan, model, X, y)
         if person is not None:
+            if groups is None:
+                groups = X.groups()
             codes = person_codes(groups, len(rows.labels))
             rows = _of(rows, kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
         tables, event = released_tables(plan, rows, streams)
@@ -171,13 +174,14 @@ def evaluation_plan(
 def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) -> tuple[dict[str, Table], Event]:
     """Return the noisy tables, as planned, and what they cost."""
     noise = streams.generator(Purpose.NOISE)
-    found: Vector | None = None
-    std, events, tables = 0.0, [], {}
+    placed: dict[str, tuple[Vector, float]] = {}
+    events, tables = [], {}
     for name, mechanism in plan.mechanisms.items():
-        if name == "range":
-            (found, event), std = mechanism.release(range_cells(plan, rows), noise), mechanism.noise_std
+        if name in PLACING:
+            found, event = mechanism.release(placing_cells(plan, name, rows), noise)
+            placed[name] = found, mechanism.noise_std
         else:
-            axes = axes_of(plan, name, found, std)
+            axes = axes_of(plan, name, placed)
             noisy, event = mechanism.release(count(plan, name, axes, rows), noise)
             lines = len(axes[0]) if axes[0] is not None else plan.n_classes
             tables[name] = Table(noisy[:-1].reshape(lines, -1), float(noisy[-1]), mechanism.noise_std, axes)
@@ -185,10 +189,14 @@ def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) ->
     return tables, compose(*events)
 
 
-def _unit(groups: Any, max_rows_per_group: int | None) -> int | None:
-    if (groups is None) != (max_rows_per_group is None):
-        missing, given = ("groups", "max_rows_per_group") if groups is None else ("max_rows_per_group", "groups")
+def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
+    """Return the public bound on the rows of a person, or None where the unit is a row."""
+    unnamed = groups is None and getattr(X, "groups", None) is None
+    if unnamed != (max_rows_per_group is None):
+        missing, given = ("groups", "max_rows_per_group") if unnamed else ("max_rows_per_group", "groups")
         raise ParameterError(f"{missing} is missing: {given} is given, and the unit of a person needs both.")
+    if groups is not None and _num_samples(groups) != _size(X):
+        raise ParameterError(f"groups must hold one person for each of {_size(X)} rows; got {_num_samples(groups)}.")
     return max_rows_per_group
 
 

@@ -27,6 +27,7 @@ from sottovoce.evaluation.measures import (
     roc_of,
 )
 from sottovoce.evaluation.plan import EvaluationPlan
+from sottovoce.evaluation.plot import draw
 from sottovoce.evaluation.tables import Table
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.ledger.ledger import Charge
@@ -51,10 +52,9 @@ NAMES: Final[dict[str, str]] = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R^2",
-    "bias": "mean of label less prediction",
 }
 _CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
-_NUMBERS: Final = ("mse", "rmse", "mae", "r2", "bias")
+_NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Evaluation:
 
     @property
     def mse(self) -> float | None:
-        """Mean squared error, of residuals that are cut to `residual_bounds`."""
+        """Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`."""
         return self._value("mse")
 
     @property
@@ -131,7 +131,7 @@ class Evaluation:
 
     @property
     def mae(self) -> float | None:
-        """Mean absolute error, of residuals that are cut to `residual_bounds`."""
+        """Mean absolute error; labels and predictions are cut to the label bounds."""
         return self._value("mae")
 
     @property
@@ -190,11 +190,10 @@ class Evaluation:
 
     @property
     def residual_bounds(self) -> tuple[float, float] | None:
-        """To what residuals were cut; from the first released histogram."""
-        if self.plan.task != "regression":
-            return None
+        """As what residuals beyond count: far away from nearly all of them, by the first released histogram."""
         axis = self.tables["table"].axes[1]
-        assert axis is not None
+        if self.plan.task != "regression" or axis is None:
+            return None
         return float(axis.nodes[0]), float(axis.nodes[-1])
 
     @property
@@ -280,6 +279,27 @@ class Evaluation:
         )
         return f"<table>{cells}</table>"
 
+    def plot(self) -> Any:
+        """Return a matplotlib figure: ROC curve, calibration, confusion matrix, intervals, as far as there are any.
+
+        Raises
+        ------
+        ParameterError
+            If matplotlib is not installed.
+        """
+        return draw(self)
+
+    def to_html(self, *, title: str | None = None) -> str:
+        """Return the evaluation as one self-contained HTML page to read and print, without scripts.
+
+        Parameters
+        ----------
+        title : str or None, default=None
+        """
+        from sottovoce.report.pages.evaluation_page import evaluation_page
+
+        return evaluation_page(self, title=title)
+
     # --- storing
 
     def to_dict(self) -> dict[str, Any]:
@@ -297,7 +317,7 @@ class Evaluation:
                 name: {
                     "cells": encode(table.cells),
                     "left_out": table.left_out,
-                    "axes": [None if axis is None else encode(axis.pieces) for axis in table.axes],
+                    "axes": [None if axis is None else encode([axis.pieces, axis.centre]) for axis in table.axes],
                 }
                 for name, table in self.tables.items()
             },
@@ -342,7 +362,9 @@ class Evaluation:
 
 def _table(plan: EvaluationPlan, name: str, entry: Mapping[str, Any]) -> Table:
     pieces = [decode(axis) for axis in entry["axes"]]
-    first, second = (None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one)) for one in pieces)
+    first, second = (
+        None if one is None else Axis(tuple(tuple(map(float, piece)) for piece in one[0]), one[1]) for one in pieces
+    )
     cells = np.array(decode(entry["cells"]), dtype=np.float64)
     wanted = tuple(len(axis) if axis is not None else plan.n_classes for axis in (first, second))
     if cells.shape != wanted or not np.isfinite(cells).all() or not math.isfinite(entry["left_out"]):

@@ -69,18 +69,30 @@ def of_numbers(table: Table, level: float) -> dict[str, Measure]:
     of_labels, of_residuals = table.axes
     assert of_labels is not None and of_residuals is not None
     size = np.ones(table.cells.shape)
-    squares = size * of_residuals.project(np.square)
+    squares = size * of_residuals.nodes**2  # exact: shares are linear in them
     largest = float(np.abs(of_residuals.nodes).max())
     mse = _mean(table, squares, (0.0, largest**2), level)
-    mae = _mean(table, size * of_residuals.project(np.abs, 0.0), (0.0, largest), level)
+    mae = _mean_of_sizes(table, of_residuals, level)
     n = max(float(table.cells.sum()), 1.0)
-    mean = float(np.sum(table.cells * of_labels.nodes[:, None])) / n
-    spread = size * of_labels.project(lambda y: (y - mean) ** 2)[:, None]
+    away = of_labels.nodes - (of_labels.centre or 0.0)
+    # the centre is nearly the mean of the labels: what it is off by is a small part of the spread
+    off = float(np.sum(table.cells * of_labels.project(lambda y: y - (of_labels.centre or 0.0))[:, None])) / n
+    off = float(np.clip(off, *np.array([-0.25, 0.25]) * (away[-1] - away[0]) / 16.0))
+    spread = size * (away**2 - off**2)[:, None]
     sums = float(np.sum(table.cells * squares)), float(np.sum(table.cells * spread))
     lost = ratio(table, sums, (squares, spread), (0.0, math.inf), level)
     r2 = Measure(1.0 - lost.value, 1.0 - lost.high, 1.0 - lost.low)
-    bias = _mean(table, size * of_residuals.nodes, (-largest, largest), level)
-    return {"mse": mse, "rmse": mse.map(np.sqrt), "mae": mae, "r2": r2, "bias": bias}
+    return {"mse": mse, "rmse": mse.map(np.sqrt), "mae": mae, "r2": r2}
+
+
+def _mean_of_sizes(table: Table, axis: Axis, level: float) -> Measure:
+    """Return the mean absolute residual; half of what lies between even density and the least possible is added."""
+    size, largest = np.ones(table.cells.shape), float(np.abs(axis.nodes).max())
+    even, least = (
+        _mean(table, size * sizes, (0.0, largest), level) for sizes in (axis.project(np.abs, 0.0), abs(axis.nodes))
+    )
+    unsure = 0.5 * max(even.value - least.value, 0.0)
+    return Measure(even.value, max(even.low - unsure, 0.0), min(even.high + unsure, largest))
 
 
 def roc_of(table: Table, level: float) -> Vector:
@@ -104,6 +116,7 @@ def roc_of(table: Table, level: float) -> Vector:
 def calibration_of(table: Table, level: float) -> Vector:
     """Return predicted probability, observed share, the ends of its interval, and rows, of each node of the scores."""
     axis = _axis(table)
+    chances = axis.averages(expit)
     lines = []
     for node in range(len(axis)):
         here = np.zeros(table.cells.shape)
@@ -111,7 +124,7 @@ def calibration_of(table: Table, level: float) -> Vector:
         part = here * np.array([[0.0], [1.0]])
         observed = share(table, part, here, level)
         rows = max(float(table.cells[:, node].sum()), 0.0)
-        lines.append((float(expit(axis.nodes[node])), observed.value, observed.low, observed.high, rows))
+        lines.append((float(chances[node]), observed.value, observed.low, observed.high, rows))
     return np.array(lines)
 
 

@@ -27,17 +27,18 @@ RANGE_CELLS: Final = 64
 _MOST_ROWS: Final = 2**32  # sums of as many ticks are exact in double precision
 _LEAST_EPSILON: Final = 1e-6
 
-# What is evaluated, and which tables of counts are released for it, with their shares of the budget. The first table of
-# two finds where scores (or residuals) are, so that the nodes of the second one are where rows are.
+# What is evaluated, and which tables of counts are released for it, with their shares of the budget. The first ones
+# find where scores, residuals and labels are, so that the nodes of the table are where rows are.
 TASKS: Final[dict[str, dict[str, float]]] = {
     "binary, probabilities": {"range": 0.15, "table": 0.85},
     "binary, scores": {"range": 0.15, "table": 0.85},
     "classes": {"table": 1.0},
     "classes, probabilities": {"table": 0.6, "losses": 0.4},
-    "regression": {"range": 0.15, "table": 0.85},
+    "regression": {"range": 0.1, "labels": 0.1, "table": 0.8},
 }
 _RELEASED: Final = {
     "range": "a histogram of the scores, or residuals, with noise: it places the nodes of the table",
+    "labels": "a histogram of the labels, with noise: it places the nodes of the table",
     "table": "the table of counts by label and by score, prediction or residual, with noise",
     "losses": "the table of counts by log loss and squared loss, with noise",
 }
@@ -130,7 +131,7 @@ class EvaluationPlan:
     def n_nodes(self) -> int:
         """Nodes of the axis of scores or residuals: more where noise and sampling are small."""
         rows = self.n_samples / (self.max_rows_per_group or 1)
-        return min(24, max(8, 2 * round(1.2 * math.pow(rows * min(self.epsilon, 1.0), 1 / 6))))
+        return min(24, max(8, 2 * round(1.3 * math.pow(rows * min(self.epsilon, 1.0), 1 / 6))))
 
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers."""

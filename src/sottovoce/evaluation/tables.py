@@ -1,7 +1,7 @@
 """From scored rows to tables of whole counts, in each of which a row counts as exactly one, and to where nodes are."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,15 +14,18 @@ from sottovoce._numerics import Vector
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
 
-__all__ = ["MOST_LOSS", "MOST_ODDS", "ScoredRows", "Table", "axes_of", "count", "range_cells"]
+__all__ = ["MOST_LOSS", "MOST_ODDS", "PLACING", "Placed", "ScoredRows", "Table", "axes_of", "count", "placing_cells"]
 
 MOST_ODDS: Final = 8.0  # logarithm of the odds to which probabilities are cut: those within 0.0003 and 0.9997
 MOST_LOSS: Final = 8.0  # the same for the loss of a row where there are several classes
 _LEAST_SHARE: Final = 0.02  # of the rows, on either side of the part that is looked for first
 _MOST_SHARE: Final = 0.25
-_WIDE: Final = 3.2  # standard deviations on both sides of the middle that nodes reach, were scores normal
-_WIDER: Final = 4.0  # the same for residuals, whose squares are added up
-_LABEL_NODES: Final = 5
+_WIDE: Final = 4.0  # standard deviations on both sides of the middle that nodes reach, were scores normal
+_FAR: Final = 2.0  # times as far as the other nodes, the last ones of residuals: what is beyond counts as there
+_LABEL_NODES: Final = 1  # on each side of the middle
+PLACING: Final = ("range", "labels")  # the tables that place the nodes of others
+
+Placed = Mapping[str, tuple[Vector, float]]  # their released counts, and the noise in them
 
 
 @dataclass(frozen=True)
@@ -69,27 +72,36 @@ class Table:
     axes: tuple[Axis | None, Axis | None]
 
 
-def range_cells(plan: EvaluationPlan, rows: ScoredRows) -> NDArray[np.int64]:
-    """Return the counts of the first table: where the scores, or residuals, are."""
-    there, _ = _ruler(plan)
-    at = there(_measured(plan, rows)[~rows.left_out])
+def placing_cells(plan: EvaluationPlan, name: str, rows: ScoredRows) -> NDArray[np.int64]:
+    """Return the counts of a table that places nodes: where scores or residuals are, or labels."""
+    if name == "labels":
+        assert plan.label_bounds is not None
+        low, high = plan.label_bounds
+        at = 2.0 * ((rows.labels[~rows.left_out] - low) / (high - low)) - 1.0
+    else:
+        there, _ = _ruler(plan)
+        at = there(_measured(plan, rows)[~rows.left_out])
     cell = np.clip(np.floor((at + 1.0) * (RANGE_CELLS / 2)), 0, RANGE_CELLS - 1).astype(np.int64)
     return np.bincount(cell, minlength=RANGE_CELLS).astype(np.int64) * PARTS
 
 
-def axes_of(plan: EvaluationPlan, name: str, found: Vector | None, noise_std: float) -> tuple[Axis | None, Axis | None]:
-    """Return the axes of a table, from public facts and the released counts of the first table."""
+def axes_of(plan: EvaluationPlan, name: str, placed: Placed) -> tuple[Axis | None, Axis | None]:
+    """Return the axes of a table, from public facts and the released counts of the tables that place its nodes."""
     if name == "losses":
         odd = 2.0 if plan.n_classes > 2 else 0.5  # the squared loss is at most 2
         return Axis(((0.0, 0.35, 1.0, 2.5, MOST_LOSS),)), Axis(((0.0, 0.25 * odd, 2.0),))
     if plan.task.startswith("classes"):
         return None, None
-    assert found is not None
-    low, high = _ends(plan, found, noise_std)
+    low, high = _ends(plan, *placed["range"])
     if plan.task == "regression":
         assert plan.label_bounds is not None
-        labels = Axis((tuple(np.linspace(*plan.label_bounds, _LABEL_NODES).tolist()),))
-        return labels, Axis((tuple(np.linspace(low, high, plan.n_nodes).tolist()),))
+        least, most = plan.label_bounds
+        width = most - least
+        half = plan.n_nodes  # near 0 nodes cost little: what the noise moves are the far ones
+        far = min(width, _FAR * max(-low, high))  # a noisy count so far away is multiplied by the square of it
+        return _centred(least, _mean_label(plan, placed["labels"][0]), most, _LABEL_NODES), _centred(
+            -far, 0.0, far, half, near=(max(low, -far), min(high, far))
+        )
     return None, _split_at_zero(low, high, plan.n_nodes)
 
 
@@ -162,9 +174,33 @@ def _ends(plan: EvaluationPlan, found: Vector, noise_std: float) -> tuple[float,
     growing = sums + 1e-9 * total * np.arange(RANGE_CELLS + 1)
     low, high = back(np.interp([share * total, (1.0 - share) * total], growing, edges))
     least, most = back(np.array([-1.0, 1.0]))
-    wide = _WIDER if plan.task == "regression" else _WIDE
-    beyond = 0.5 * (wide / float(norm.isf(share)) - 1.0) * max(high - low, (most - least) * 2.0**-10)
+    beyond = 0.5 * (_WIDE / float(norm.isf(share)) - 1.0) * max(high - low, (most - least) * 2.0**-10)
     return max(float(least), float(low - beyond)), min(float(most), float(high + beyond))
+
+
+def _mean_label(plan: EvaluationPlan, found: Vector) -> float:
+    """Return the mean of the labels as the released histogram has it, away from the ends of their bounds."""
+    assert plan.label_bounds is not None
+    least, most = plan.label_bounds
+    middles = least + (most - least) * (np.arange(RANGE_CELLS) + 0.5) / RANGE_CELLS
+    mean = float(found @ middles) / max(float(found.sum()), 1.0)
+    edge = (most - least) / RANGE_CELLS
+    return min(max(mean, least + edge), most - edge)
+
+
+def _centred(least: float, centre: float, most: float, half: int, *, near: tuple[float, float] | None = None) -> Axis:
+    """Return an axis of exact squares about a centre; evenly spaced nodes on both sides, up to ``near`` or the ends."""
+    width = most - least
+    low, high = (least, most) if near is None else near
+    low, high = min(low, centre - 2.0**-10 * width), max(high, centre + 2.0**-10 * width)
+    nodes = [
+        *np.linspace(low, centre, half + 1)[:-1].tolist(),
+        centre,
+        *np.linspace(centre, high, half + 1)[1:].tolist(),
+    ]
+    before = [least] if nodes[0] > least + 2.0**-12 * width else []
+    after = [most] if nodes[-1] < most - 2.0**-12 * width else []
+    return Axis(((*before, *nodes, *after),), centre)
 
 
 def _split_at_zero(low: float, high: float, n_nodes: int) -> Axis:

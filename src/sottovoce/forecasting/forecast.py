@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from sottovoce._notebook import html_table
-from sottovoce._validation import number, whole_number
+from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.estimators.base import PrivateEstimator
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.penalised import DPPenalisedEstimator
@@ -28,6 +28,7 @@ _MOST_BEST: Final = 0.9999
 # the price on a real table is within this factor of that on a made-up one, and this margin, in four cases of five
 _FACTOR: Final = 2.0
 _MARGIN: Final = 0.005
+_LEAST_ROWS, _MOST_ROWS = 10, 2**37
 _COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
 _STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
 
@@ -100,12 +101,17 @@ class Forecast:
     @cached_property
     def by_epsilon(self) -> tuple[Expected, ...]:
         """What to expect at the same n and other epsilons, from a 16th to the 16-fold."""
-        return self._curve([(self.n_samples, self.epsilon * step) for step in _STEPS])
+        return self._curve(
+            [(self.n_samples, min(MAX_EPSILON, max(MIN_EPSILON, self.epsilon * step))) for step in _STEPS]
+        )
 
     @cached_property
     def by_rows(self) -> tuple[Expected, ...]:
         """What to expect at the same epsilon and other n, from a 16th to the 16-fold."""
-        return self._curve([(max(10, round(self.n_samples * step)), self.epsilon) for step in _STEPS])
+        n = self.n_samples
+        return self._curve(
+            [(max(_LEAST_ROWS, min(round(n * step), max(n, _MOST_ROWS))), self.epsilon) for step in _STEPS]
+        )
 
     def _curve(self, places: list[tuple[int, float]]) -> tuple[Expected, ...]:
         best = self.expected.without_noise
@@ -237,7 +243,7 @@ def forecast(
         known = "DPLogisticRegression, DPLinearSVC or DPRidge"
         hint = " Its plan says what it would spend." if isinstance(estimator, PrivateEstimator) else ""
         raise ParameterError(f"estimator must be {known} for a forecast; got {what}.{hint}")
-    whole_number("n_samples", n_samples, at_least=10)
+    whole_number("n_samples", n_samples, at_least=_LEAST_ROWS)
     plan = estimator.plan_for(n_samples, n_features, estimator.planned_models())
     if not plan.is_private:
         raise ParameterError("epsilon must be finite for a forecast; got inf. Without noise there is nothing to tell.")

@@ -34,7 +34,7 @@ def picture(metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows
         "svg",
         element("style", Markup(svg_rules(f".{_CLASS}"))),
         element("rect", class_="paper", width=2 * WIDTH, height=HEIGHT),
-        *(element("g", panel, transform=f"translate({k * WIDTH} 0)") for k, panel in enumerate(panels)),
+        *(element("svg", panel, x=k * WIDTH, width=WIDTH, height=HEIGHT) for k, panel in enumerate(panels)),
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {2 * WIDTH} {HEIGHT}",
         class_=_CLASS,

@@ -7,9 +7,11 @@ import statistics
 import warnings
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce._validation import MAX_EPSILON
 from sottovoce.central.plan import Plan
-from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.forecasting.population import Population
 from sottovoce.privacy.accounting import gaussian_epsilon
@@ -81,12 +83,17 @@ class Trials:
         given = {**own.get_params(deep=False), **nobodys, **self._population.public, **bound, **size, **changed}
         return type(own)(**given)
 
+    def _groups(self, rows: int) -> NDArray[Any] | None:
+        """Return made-up people, each with as many rows as a person may have, or None where each row is one."""
+        most = self._estimator.max_rows_per_group
+        return None if most is None else np.arange(rows) // most
+
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []
-        with warnings.catch_warnings(), uncounted_fits():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nobody's data are fitted
             for run in range(_RUNS):
                 X, y = self._population.table(rows, run)
                 model = self._for(rows, random_state=run, **changed)
-                found.append(self._population.score(model.fit(X, y)))
+                found.append(self._population.score(model.fit(X, y, groups=self._groups(rows))))
         return tuple(found)

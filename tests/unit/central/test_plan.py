@@ -235,6 +235,11 @@ def noise_std_of_a_pass_of_paper(options):
 def test_a_notebook_shows_a_plan_in_plain_words_first(epsilon):
     shown = sv.plan(logistic(epsilon=epsilon), 1000, 5)._repr_html_()
     first = shown.partition("</tr>")[0]
-    assert ("no noise" if math.isinf(epsilon) else "for one row of a table of 1,000 rows and 5 columns") in first
+    assert ("no noise" if math.isinf(epsilon) else "private for one row of the table") in first
+    assert "The table has 1,000 rows and 5 columns." in first
     assert ("sottovoce.forecast" in first) == math.isfinite(epsilon)
     assert "<th" in shown.partition("alpha")[0]
+
+
+def test_a_plan_for_persons_says_so_in_a_notebook():
+    assert "private for one person" in sv.plan(logistic(max_rows_per_group=3), 1000, 5)._repr_html_()

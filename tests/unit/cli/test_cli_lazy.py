@@ -15,6 +15,7 @@ def test_all_commands_are_listed_in_their_order():
     assert group.list_commands(None) == [
         "fit",
         "predict",
+        "evaluate",
         "show",
         "plan",
         "schema",

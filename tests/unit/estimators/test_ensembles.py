@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, StackingClassifier, VotingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
@@ -94,6 +95,7 @@ def test_bagging_copies_no_rows():
         (BaggingClassifier, make_pipeline(Normalizer(), logistic()), y),
         (BaggingClassifier, search, y),
         (BaggingRegressor, lasso, X[:, 0]),
+        (BaggingClassifier, make_pipeline(sv.DPScaler(epsilon=1.0, delta=1e-4), LogisticRegression()), y),
     ):
         with pytest.raises(
             ParameterError, match=r"bootstrap=True copies rows, and a row that is there k times costs k"
@@ -102,6 +104,18 @@ def test_bagging_copies_no_rows():
     assert BaggingClassifier(sparse, 2, bootstrap=False, max_samples=0.5).fit(X, y).score(X, y) > 0.7
     without_noise = sparse.set_params(epsilon=np.inf)
     assert BaggingClassifier(without_noise, 2).fit(X, y).score(X, y) > 0.7
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_bagging_seeds_no_noise(n_jobs):
+    """Bagging sets a seed of 31 bits in its members; it counts as one only if somebody gave it."""
+    X, y = table(300)
+    member = logistic(max_sample_weight=2.0, random_state=None)
+    for given, seeded in ((None, False), (0, True)):
+        whole = BaggingClassifier(member, 2, random_state=given, n_jobs=n_jobs).fit(X, y)
+        assert [fitted.guarantee_.seeded for fitted in whole.estimators_] == [seeded, seeded]
+    again = BaggingClassifier(member, 2, random_state=0, n_jobs=n_jobs).fit(X, y)
+    np.testing.assert_array_equal(again.estimators_[0].coef_, whole.estimators_[0].coef_)
 
 
 def test_one_vs_one_and_one_vs_rest_need_their_own_classes():

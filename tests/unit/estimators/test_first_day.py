@@ -333,3 +333,10 @@ def test_the_guide_says_what_happens():
     assert line in " ".join(guide.replace("*", "").split())
     formula = room["FunctionTransformer"](lambda X: X / 100)
     room["make_pipeline"](formula, room["Normalizer"](), room["private"]).fit(fresh(), labels(X))
+
+
+def test_a_support_vector_machine_says_what_to_use_for_probabilities():
+    model = sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[0, 1])
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="Use DPLogisticRegression for probabilities"):
+        _ = model.predict_proba

@@ -76,6 +76,19 @@ def test_more_classes_and_class_weights():
     assert 1 / 3 <= found.expected.score <= 0.8
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 1e6])
+def test_the_ends_of_what_epsilon_may_be(epsilon):
+    found = sv.forecast(logistic(epsilon), 300, 3, accuracy_without_noise=0.9)
+    assert 0.5 <= found.expected.low <= found.expected.score <= found.expected.high <= 1.0
+    ElementTree.fromstring(found.picture())
+
+
+def test_persons_of_several_rows_cost_more():
+    told = {"accuracy_without_noise": 0.9}
+    rows, persons = (sv.forecast(logistic(max_rows_per_group=most), 400, 5, **told) for most in (None, 8))
+    assert persons.expected.price > rows.expected.price + 0.01
+
+
 def test_ridge_is_told_in_r2():
     model = sv.DPRidge(epsilon=1.0, delta=1e-6, data_norm=1.0, label_bounds=(0.0, 100.0))
     found = sv.forecast(model, 1000, 5, r2_without_noise=0.6, label_spread=0.2)

@@ -22,6 +22,9 @@ for ridge a quantile of the distances of the labels from a median, which also ce
 Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
 leaves the optimum where it is. A row steps as without weights, in a_i / s_i, and adds s_i zeta_i x_i, at most C long.
 
+Where the unit is a person of at most k rows, the steps of a person's rows are cut together, to C times k^(1/4): a
+person is one term of the sum. ``docs/privacy/person_unit.md``, Theorem 3.
+
 Privacy: ``docs/privacy/dp_scd.md``. Differences from the paper [1]_: the duals are secret and need no noise; full
 batches, acceleration, averaging; s' = n lambda_max in place of the batch size; the steps.
 
@@ -46,15 +49,18 @@ from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.plan import Fit
+from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["AcceleratedPlan"]
+__all__ = ["AcceleratedPlan", "persons_together"]
 
 _MIN_PASSES: Final = 20
+_TOGETHER: Final = (
+    0.25  # power of k for the clip of persons: rows that are alike go further (benchmarks/central/persons.py)
+)
 _MAX_PASSES: Final = 450
 _MANY_ROWS: Final = 50_000.0
 _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the squared loss must tend to its optimum
@@ -62,6 +68,12 @@ _FARTHEST: Final = 10.0  # residuals of the squared loss that must be within rea
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 _LITTLE: Final = 1.6  # of momentum is left out, over the root of mu n: where that is small noise would be amplified
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
+
+
+def persons_together(plan: Plan, clip: float, noise_multiplier: float) -> ClippedSum:
+    """Return the sum of a pass in which a person is one term; ``clip`` is that of a fit for rows."""
+    longer = math.pow(plan.neighbours.rows, _TOGETHER)
+    return clipped_sum(Neighbours(plan.adjacency), longer * clip, noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +200,7 @@ class AcceleratedPlan(SteppedPlan):
 
     def sums_for(self, scales: Scales) -> ClippedSum:
         """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
-        return clipped_sum(Neighbours(self.adjacency), self.clip_for(scales), self.multiplier_for(scales))
+        return persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
 
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""

@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -42,11 +42,11 @@ from sottovoce.central.plan import Fit, Solution
 from sottovoce.central.rows import Rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.score_length import length_event, release_score_length
+from sottovoce.central.solvers.accelerated import persons_together
 from sottovoce.central.without_noise import GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
-from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = ["MultinomialPlan", "NonPrivateMultinomialPlan"]
 
@@ -184,8 +184,7 @@ class MultinomialPlan(ScaledPlan):
         scales, rows = self.release_scales(fit)
         whole, fit = fit.rows, replace(fit, rows=rows)
         n_passes = self.passes_for(scales.eigenvalue)
-        # a person's steps are cut together, so a person is one term
-        sums = clipped_sum(Neighbours(self.adjacency), self.clip_for(scales), self.multiplier_for(scales))
+        sums = persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
         for step, point in enumerate(self.iterates(fit, scales, sums)):
             if step >= n_passes - averaged:

@@ -10,6 +10,7 @@ from sottovoce.privacy.accounting import GaussianAccountant, accountant_for, gau
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent, outline
+from sottovoce.privacy.unit import ROW_UNIT
 
 __all__ = ["DISTRIBUTIONS", "SearchPlan"]
 
@@ -133,7 +134,7 @@ class SearchPlan:
         }
 
     def _repr_html_(self) -> str:
-        return html_table(plan_rows("A search", self.summary(), private=True))
+        return html_table(plan_rows("A search", self.summary(), unit=ROW_UNIT, private=True))
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import row_norms
-from sottovoce.estimators._pipelines import fitted_before, refuse_copies
+from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -236,7 +236,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         AccountingError
             Before anything is released: a trial cost more than planned.
         """
-        refuse_copies()
+        self._refuse_copies()
         with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, numbers = self._read(X, y)

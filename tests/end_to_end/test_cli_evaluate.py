@@ -1,0 +1,112 @@
+"""`sottovoce evaluate`: a stored model on a private table, with noise, intervals, page, ledger and persons."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sottovoce as sv
+from sottovoce.cli import app
+from sottovoce.report import verify_receipt
+
+SCHEMA = """format = "sottovoce-schema"
+version = 1
+confirmed = true
+target = "ill"
+{unit}[columns.age]
+type = "numeric"
+bounds = [18, 90]
+[columns.ill]
+type = "categorical"
+categories = ["no", "yes"]
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def passes(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fails(message, *arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split()), result.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("evaluate")
+    rng = np.random.default_rng(0)
+    for name in ("train", "test"):
+        age = rng.integers(18, 91, 1500)
+        ill = np.where(age + rng.normal(0, 10, 1500) > 55, "yes", "no")
+        pd.DataFrame({"age": age, "ill": ill, "person": rng.integers(0, 500, 1500)}).to_csv(
+            path / f"{name}.csv", index=False
+        )
+    for name, unit in (("rows", ""), ("persons", 'unit = "person"\nmax_rows_per_unit = 2\n')):
+        (path / f"{name}.toml").write_text(SCHEMA.format(unit=unit))
+        passes(
+            "fit", path / "train.csv", "--model", "logistic", "--epsilon", 5, "--delta", "1e-6", "--schema",
+            path / f"{name}.toml", "--out", path / f"{name}.json", "--quiet",
+        )  # fmt: skip
+    return path
+
+
+def test_measures_page_and_files(folder, tmp_path):
+    page, out = tmp_path / "page.html", tmp_path / "evaluation.json"
+    shown = passes(
+        "evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 2, "--page", page, "--out", out
+    ).stdout
+    assert "area under the ROC curve" in shown
+    found = sv.Evaluation.from_json(out)
+    assert found.accuracy > 0.75
+    assert str(found.classes) in str(("no", "yes"))
+    text = page.read_text()
+    assert "are predicted rightly" in text
+    assert "<script>" not in text
+    receipt = tmp_path / "receipt.json"
+    receipt.write_text(found.guarantee_.to_json())
+    assert verify_receipt(receipt, model=folder / "rows.json").passed
+    fails("the file exists", "evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 2, "--out", out)
+
+
+def test_json(folder):
+    shown = passes("evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 2, "--delta", "1e-6", "--json")
+    assert json.loads(shown.stdout)["measures"]["auc"]["value"] > 0.8
+
+
+def test_persons(folder):
+    shown = passes("evaluate", folder / "persons.json", folder / "test.csv", "--epsilon", 2, "--json")
+    assert "one person" in json.loads(shown.stdout)["guarantee"]["unit"]
+
+
+def test_ledger(folder, tmp_path):
+    url = f"sqlite:///{tmp_path / 'budget.db'}"
+    sv.Ledger(url).create("held out", epsilon=1.5, delta=0.0)
+    command = ("evaluate", folder / "rows.json", folder / "test.csv", "--epsilon", 1, "--ledger", url)
+    passes(*command, "--dataset", "held out")
+    assert run(*command, "--dataset", "held out").exit_code == 2
+    assert [record.state for record in sv.Ledger(url).history("held out")] == ["committed"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", "0"], "epsilon must be"),
+        (["--epsilon", "1", "--delta", "2"], "delta must be"),
+        (["--epsilon", "1", "--adjacency", "near"], "adjacency must be"),
+        (["--epsilon", "1", "--adjacency", "add-remove"], "n_public is missing"),
+        (["--epsilon", "1", "--dataset", "people"], "ledger is missing"),
+        (["--epsilon", "1", "--format", "libsvm"], "the model reads named columns"),
+        ([], "--epsilon"),
+    ],
+)
+def test_wrong_options(folder, options, message):
+    fails(message, "evaluate", folder / "rows.json", folder / "test.csv", *options)
