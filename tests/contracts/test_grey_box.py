@@ -157,7 +157,7 @@ def test_a_clip_that_a_kernel_does_not_keep(monkeypatch):
 
 
 def test_a_release_that_is_skipped(monkeypatch):
-    def exact(rows, *, n_public, adjacency, mu, noise):
+    def exact(rows, *, n_public, neighbours, mu, noise):
         return min(1.0, rows.n_samples / n_public), GaussianEvent(1.0 / mu)
 
     monkeypatch.setattr(scaled_plan, "release_largest_eigenvalue", exact)

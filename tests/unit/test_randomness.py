@@ -62,7 +62,13 @@ def test_what_one_purpose_draws_does_not_move_another():
 
 def test_purposes_keep_their_numbers():
     """They are part of the derived keys: a change would change every seeded run."""
-    assert {purpose.name: purpose.value for purpose in Purpose} == {"NOISE": 1, "SAMPLING": 2, "SHUFFLING": 3}
+    assert {purpose.name: purpose.value for purpose in Purpose} == {
+        "NOISE": 1,
+        "SAMPLING": 2,
+        "SHUFFLING": 3,
+        "PERSONS": 4,
+        "HOLDING_OUT": 5,
+    }
 
 
 def test_unseeded_runs_differ():
@@ -156,7 +162,7 @@ def test_a_fork_shares_no_stream():
     with os.fdopen(read, "rb") as pipe:
         theirs = np.frombuffer(pipe.read(), dtype=np.uint64)
     assert os.waitpid(child, 0)[1] == 0
-    assert len(theirs) == len(ours) == 300
+    assert len(theirs) == len(ours) == 100 * len(Purpose)
     assert not np.intersect1d(ours, theirs).size
 
 

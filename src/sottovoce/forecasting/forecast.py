@@ -121,16 +121,18 @@ class Forecast:
     def sentence(self) -> str:
         """The forecast in plain words."""
         middle = self.expected
-        told = "" if len(self.rows) == 1 else " (an assumption: nobody said how well labels can be predicted)"
+        size, best = f"With {self.n_samples:,} rows and {self.n_features:,} columns", self._figure(middle.without_noise)
         near = (
             "even 500 million rows cost more than one point"
             if self.rows_for_a_point is None
             else f"from about {self.rows_for_a_point:,} rows on privacy costs at most one point"
         )
-        return (
-            f"With {self.n_samples:,} rows and {self.n_features:,} columns expect {self._said(middle)}, where a model "
-            f"without privacy reaches {self._figure(middle.without_noise)}{told}; {near}."
-        )
+        if len(self.rows) > 1:
+            return (
+                f"{size}, if a model without privacy reaches {best} (nobody said how well labels can be predicted), "
+                f"expect {self._said(middle)}; {near}."
+            )
+        return f"{size} expect {self._said(middle)}, where a model without privacy reaches {best}; {near}."
 
     def _said(self, one: Expected) -> str:
         name = "an accuracy of" if self.metric == "accuracy" else "R2 ="
