@@ -69,12 +69,21 @@ def ratio(
 
 
 def mean_of(measures: Sequence[Measure]) -> Measure:
-    """Return the mean of measures of different rows; of one that the noise hides, the middle of its interval counts."""
-    measures = [replace(one, value=0.5 * (one.low + one.high)) if math.isnan(one.value) else one for one in measures]
-    n, value = len(measures), sum(one.value for one in measures) / len(measures)
-    below = math.sqrt(sum((one.value - one.low) ** 2 for one in measures)) / n
-    above = math.sqrt(sum((one.high - one.value) ** 2 for one in measures)) / n
-    return Measure(value, value - below, value + above)
+    """Return the mean of shares of different rows.
+
+    Of one that the noise hides the middle counts; it may be anything, so its whole interval is added to that of the
+    others, where errors are independent and lessen each other.
+    """
+    hidden = [one.low <= 0.0 and one.high >= 1.0 for one in measures]
+    measures = [replace(one, value=0.5) if unseen else one for one, unseen in zip(measures, hidden, strict=True)]
+    value = sum(one.value for one in measures) / len(measures)
+
+    def reach(lengths: Sequence[float]) -> float:
+        seen = math.hypot(*(length for length, unseen in zip(lengths, hidden, strict=True) if not unseen))
+        return (seen + 0.5 * sum(hidden)) / len(measures)
+
+    low, high = reach([one.value - one.low for one in measures]), reach([one.high - one.value for one in measures])
+    return Measure(value, value - low, value + high)
 
 
 def _noise(table: Table, *slopes: Vector) -> Vector:

@@ -89,7 +89,7 @@ def axes_of(plan: EvaluationPlan, name: str, placed: Placed) -> tuple[Axis | Non
     """Return the axes of a table, from public facts and the released counts of the tables that place its nodes."""
     if name == "losses":
         odd = 2.0 if plan.n_classes > 2 else 0.5  # the squared loss is at most 2
-        return Axis(((0.0, 0.35, 1.0, 2.5, MOST_LOSS),)), Axis(((0.0, 0.25 * odd, 2.0),))
+        return Axis(((0.0, 0.35, 1.0, 1.75, 2.75, 4.5, MOST_LOSS),)), Axis(((0.0, 0.25 * odd, 2.0),))
     if plan.task.startswith("classes"):
         return None, None
     low, high = _ends(plan, *placed["range"])
