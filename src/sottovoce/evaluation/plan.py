@@ -131,7 +131,7 @@ class EvaluationPlan:
     def n_nodes(self) -> int:
         """Nodes of the axis of scores or residuals: more where noise and sampling are small."""
         rows = self.n_samples / (self.max_rows_per_group or 1)
-        return min(24, max(8, 2 * round(1.3 * math.pow(rows * min(self.epsilon, 1.0), 1 / 6))))
+        return min(24, max(10, 2 * round(1.6 * math.pow(rows * min(self.epsilon, 1.0), 1 / 6))))
 
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers."""
