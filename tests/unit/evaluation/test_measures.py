@@ -168,5 +168,8 @@ def test_intervals_of_a_share():
 def test_a_mean_of_two_measures():
     found = mean_of([Measure(0.5, 0.4, 0.7), Measure(0.3, 0.3, 0.3)])
     assert (found.value, found.low, found.high) == pytest.approx((0.4, 0.35, 0.5))
+    unseen = Measure(math.nan, 0.0, 1.0)
+    many = mean_of([unseen] * 4)  # each may be anything: their errors do not lessen each other
+    assert (many.value, many.low, many.high) == (0.5, 0.0, 1.0)
     hidden = mean_of([Measure(0.5, 0.5, 0.5), Measure(math.nan, 0.0, 1.0)])
     assert (hidden.value, hidden.low, hidden.high) == pytest.approx((0.5, 0.25, 0.75))
