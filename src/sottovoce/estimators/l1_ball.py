@@ -97,16 +97,12 @@ class DPBallEstimator(DPLinearEstimator):
         return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
 
     def _scaled_rows(
-        self,
-        X: Any,
-        plan: Plan,
-        names: list[str] | None,
-        threads: Team,
-        streams: Streams,
-        used: NDArray[np.int64] | None,
+        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
     ) -> tuple[Rows, ReleasedNorm | None]:
         entry = self._entry()
-        return make_bounded_rows(X, data_bound=entry, constant=plan.intercept, names=names, team=threads), None
+        return make_bounded_rows(
+            X, data_bound=entry, constant=plan.intercept, names=self._column_names, team=threads
+        ), None
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()

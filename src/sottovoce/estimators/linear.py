@@ -115,15 +115,14 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
 
     @abstractmethod
     def _scaled_rows(
-        self,
-        X: Any,
-        plan: Plan,
-        names: list[str] | None,
-        threads: Team,
-        streams: Streams,
-        used: NDArray[np.int64] | None,
+        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
     ) -> tuple[Rows, ReleasedNorm | None]:
         """Return the rows cut to their bound, and this one where it was not public: that of the ``used`` rows."""
+
+    @property
+    def _column_names(self) -> list[str] | None:
+        """The names of the columns, for messages."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     def _releases_norm(self) -> bool:
         """Return whether there is no public bound on the norm of a row."""
@@ -237,7 +236,6 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run: Run[Plan],
     ) -> Solution:
         steps = run.begin(plan)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
             plan.settle()  # refuses what no noise can meet
             plan.check_size(X.shape[0])
@@ -249,7 +247,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 if not (len(places) or plan.is_private):
                     raise DataError("groups names nobody, so no row is left to train on.")
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
-            rows, norm = self._scaled_rows(X, plan, names, threads, run.streams, places)
+            rows, norm = self._scaled_rows(X, plan, threads, run.streams, places)
             if places is not None:
                 rows, targets = rows.at(places), [y[places] for y in targets]
                 row_weights = None if row_weights is None else row_weights[places]

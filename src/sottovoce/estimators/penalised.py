@@ -204,22 +204,16 @@ class DPPenalisedEstimator(DPLinearEstimator):
         }
 
     def _scaled_rows(
-        self,
-        X: Any,
-        plan: Plan,
-        names: list[str] | None,
-        threads: Team,
-        streams: Streams,
-        used: NDArray[np.int64] | None,
+        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
     ) -> tuple[Rows, ReleasedNorm | None]:
-        norms, found = row_norms(X, names, threads), None
+        norms, found = row_norms(X, self._column_names, threads), None
         if self._releases_norm():
             found = plan.facts.release_norm(
                 norms if used is None else norms[used], lambda: streams.generator(Purpose.NOISE)
             )
         self.data_norm_ = self._given_norm() if found is None else found.value
         rows = make_rows(
-            X, data_norm=self.data_norm_, constant=plan.intercept, names=names, team=threads, norms=norms
+            X, data_norm=self.data_norm_, constant=plan.intercept, names=self._column_names, team=threads, norms=norms
         )  # fmt: skip
         return rows, found
 
