@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
@@ -80,6 +81,9 @@ class Parties(ABC):
         Of the session that this object talks in.
     """
 
+    here: Mapping[str, Answering] = MappingProxyType({})
+    """Parties that live where the coordinator runs, by name: all of them in one process, the label holder elsewhere."""
+
     def __init__(self, names: Sequence[str]) -> None:
         names = tuple(names)
         if not names:
@@ -95,9 +99,13 @@ class Parties(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self.session_name, self._process = new_session(), os.getpid()
+        self.session_name, self._process = self._new_session(), os.getpid()
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
+
+    def _new_session(self) -> bytes:
+        """Return the name of a new session; a carrier that resumes an interrupted run names them as it did before."""
+        return new_session()
 
     def _lost(self) -> None:
         """Go on in a new session where nobody knows how far the parties of this one are."""
@@ -240,11 +248,15 @@ class _Conversation(Parties):
     """
 
     def __init__(self, carrier: Parties) -> None:
-        super().__init__(carrier.names)
         self._carrier = carrier
+        super().__init__(carrier.names)
+        self.here = carrier.here
+
+    def _new_session(self) -> bytes:
+        return self._carrier._new_session()  # its other half
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._carrier._send(requests)  # its other half
+        return self._carrier._send(requests)
 
     def _lost(self) -> None:
         """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
@@ -282,7 +294,7 @@ class InProcessParties(Parties):
 
     def __init__(self, parties: Sequence[Answering]) -> None:
         super().__init__([party.name for party in parties])
-        self.parties = {party.name: party for party in parties}
+        self.here = self.parties = {party.name: party for party in parties}
 
     def __repr__(self) -> str:
         return f"InProcessParties({list(self.parties.values())!r})"

@@ -30,9 +30,7 @@ def as_parties(parties: Any) -> Parties:
 
 def owned(parties: Parties) -> dict[str, Party]:
     """Return the parties that live in this process, by name."""
-    if not isinstance(parties, InProcessParties):
-        return {}
-    return {name: party for name, party in parties.parties.items() if isinstance(party, Party)}
+    return {name: party for name, party in parties.here.items() if isinstance(party, Party)}
 
 
 def _check_order(parties: Mapping[str, Party]) -> None:

@@ -1,4 +1,4 @@
-"""``sottovoce vertical``: columns of the same people at several organisations."""
+"""``sottovoce vertical simulate``: all parties on one machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from sottovoce.cli._options import (
 )
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_number_or_auto, parse_sizes
-from sottovoce.cli._parties import (
+from sottovoce.cli._rows import SparseRows
+from sottovoce.cli.vertical._parties import (
     Gathered,
     GivenBounds,
     PartyFacts,
@@ -55,7 +56,6 @@ from sottovoce.cli._parties import (
     split_features,
     split_schema,
 )
-from sottovoce.cli._rows import SparseRows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -74,9 +74,7 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
 
-__all__ = ["vertical"]
-
-vertical = typer.Typer(no_args_is_help=True)
+__all__ = ["simulate"]
 
 _SPLIT: Final = "One table: who holds which columns"
 _SEVERAL: Final = "Several tables: who is who"
@@ -203,12 +201,6 @@ class _Given:
         refuse_fields(why, self, "nonnegative", "n_features", "classes", "label_bounds")
 
 
-@vertical.callback()
-def _group() -> None:
-    """Columns of the same people at several organisations."""
-
-
-@vertical.command()
 @with_groups
 def simulate(
     *,

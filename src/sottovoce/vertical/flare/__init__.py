@@ -1,0 +1,1 @@
+"""Parties in different organisations: the same interface over the network, on NVIDIA FLARE (extra ``[vertical]``)."""
