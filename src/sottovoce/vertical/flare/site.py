@@ -246,11 +246,14 @@ class Site:
         """
         X, ids, y, _ = self._read(purpose, labels)
         encoder = self.encoder
-        more: dict[str, Any] = {} if journal is None else {"journal": journal}
+        more: dict[str, Any] = {}
+        if journal is not None:
+            more["journal"] = journal
         if purpose == "train" and self.budget is not None:
             more["budget"] = self.account()
-        if self.caps.people is not None and ids is not None:
-            more["least_people"] = self.caps.people
+        if ids is not None:
+            more["alignments"] = Path(self.kit.state) / ("alignments" if purpose == "train" else "alignments-score")
+            more["least_people"] = self.caps.people or 1
         party = Party(
             X, ids, name=self.kit.name, y=y, data_norm=encoder.data_norm, data_bound=1.0,
             nonnegative=encoder.nonnegative, answers=self.allowed(purpose), **more,
