@@ -19,7 +19,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.engine import require_engine
 from sottovoce.vertical.flare.kit import Kit
 
-__all__ = ["check_port", "run_site"]
+__all__ = ["check_site", "run_site"]
 
 _MAIN: Final = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -57,17 +57,21 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     ParameterError
         If the kit is not closed, or used by another process, or if the coordinator's port is taken.
     """
-    require_engine()
-    kit.settle()
-    kit.check_closed()
     with _alone(kit):
-        if kit.kind == "coordinator":
-            check_port(kit)
+        check_site(kit)
         return _run(kit, say)
 
 
-def check_port(kit: Kit) -> None:
-    """Refuse to start a coordinator whose port is taken on this machine."""
+def check_site(kit: Kit) -> None:
+    """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
+    require_engine()
+    kit.settle()
+    kit.check_closed()
+    if kit.kind == "coordinator":
+        _check_port(kit)
+
+
+def _check_port(kit: Kit) -> None:
     host, port = _listens_at(kit), kit.federation.port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: connections that just ended
@@ -207,6 +211,7 @@ def _alone(kit: Kit) -> Iterator[None]:
     """Hold the kit for this process."""
     import fcntl
 
+    kit.settle()
     lock = kit.state / "site.lock"
     lock.touch(mode=0o600)
     with lock.open("r+") as file:
