@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Final
 
 from sottovoce._validation import number
 from sottovoce.exceptions import PartyError
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, Parties
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.frames import FRAME_BYTES
@@ -65,12 +66,12 @@ class FlareParties(Parties):
         call: Call,
         *,
         timeout: float = 120.0,
-        checkpoint: Any = None,
+        checkpoint: Checkpoint | None = None,
         stopped: Callable[[], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.timeout = number("timeout", timeout, above=0.0)
-        self.checkpoint = checkpoint
+        self.checkpoint = checkpoint  # before the first session gets its name
         self._home, self._call = home, call
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
@@ -81,18 +82,6 @@ class FlareParties(Parties):
 
     def __repr__(self) -> str:
         return f"FlareParties({self.names!r})"
-
-    def _new_session(self) -> bytes:
-        return super()._new_session() if self.checkpoint is None else bytes(self.checkpoint.new_session())
-
-    @contextmanager
-    def patient(self, seconds: float) -> Iterator[None]:
-        """Give parties at least so many seconds for an answer inside the ``with`` block."""
-        before, self.timeout = self.timeout, max(self.timeout, seconds)
-        try:
-            yield
-        finally:
-            self.timeout = before
 
     @contextmanager
     def inside(self, name: str) -> Iterator[Parties]:
@@ -106,12 +95,7 @@ class FlareParties(Parties):
         self._check_running()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
         self._progress.asked(what, {name: len(raw) for name, raw in requests.items()})
-        if self.checkpoint is None:
-            return self._deliver(requests)
-        return dict(self.checkpoint.answered(requests, self._deliver, self.here))
-
-    def _deliver(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Ask the parties that are elsewhere, and the one here while they work."""
+        # the one here works while the others do
         own = {name: self._pool.submit(self._here, name, raw) for name, raw in requests.items() if name in self.here}
         away = {name: raw for name, raw in requests.items() if name not in self.here}
         answers = self._fetch(away) if away else {}
@@ -181,6 +165,10 @@ class FlareParties(Parties):
             f"party {name!r} gave no answer to {_asked(raw)} within {self.timeout:g} s: it hangs, is cut off or needs "
             f"longer. See to it there, or give more time, {_RESUME}"
         )
+
+    def end(self) -> None:
+        """Let the threads go; one that hangs in a call ends with it."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _check_running(self) -> None:
         if self._stopped():
