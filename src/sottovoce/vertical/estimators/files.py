@@ -78,9 +78,7 @@ def scorer_from(content: Mapping[str, Any]) -> Scorer:
 
 
 def _sum_of_scores(content: Mapping[str, Any]) -> Scorer:
-    terms = {
-        name: Term(float(term["weight"]), float(term["centre"])) for name, term in content["terms"].items()
-    }
+    terms = {name: Term(float(term["weight"]), float(term["centre"])) for name, term in content["terms"].items()}
     return SumOfScores(terms, frozenset(content["optional"]), float(content["constant"]))
 
 

@@ -113,7 +113,7 @@ class FlareParties(Parties):
     def _fetch(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Ask parties at other places, all at the same time, and wait for all of them, but not for ever."""
         until = monotonic() + self.timeout
-        futures = {name: self._pool.submit(self._ask, name, raw, until) for name, raw in requests.items()}
+        futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
         pending: set[Future[bytes]] = set(futures.values())
         while pending:
             done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
@@ -125,7 +125,7 @@ class FlareParties(Parties):
                 raise self._silent(late, requests[late])
         return {name: future.result() for name, future in futures.items()}
 
-    def _ask(self, name: str, raw: bytes, until: float) -> bytes:
+    def _ask_one(self, name: str, raw: bytes, until: float) -> bytes:
         answer = self._carried(name, raw, until)
         if not isinstance(answer, bytes):
             raise PartyError(

@@ -72,9 +72,7 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> s
     made: list[FlareParties] = []
 
     def parties_of(home: Party, **more: Any) -> Parties:
-        made.append(
-            FlareParties(home, kit.federation.parties, call, stopped=stopped, progress=progress, **more)
-        )
+        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, progress=progress, **more))
         return made[-1]
 
     try:
@@ -152,8 +150,8 @@ def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
     if isinstance(kind, VerticalClassifier):
         if schema.classes is None or len(schema.classes) != 2:
             raise ParameterError(
-                f"{site.schema_file}: a model of kind {spec.model!r} predicts one of two classes: the target must be of "
-                'type = "categorical" with categories = [negative, positive]. For a number use ridge or lasso.'
+                f"{site.schema_file}: a model of kind {spec.model!r} predicts one of two classes: the target must be "
+                'of type = "categorical" with categories = [negative, positive]. For a number use ridge or lasso.'
             )
         more["classes"] = list(schema.classes)
     else:
@@ -165,7 +163,8 @@ def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
         more["label_bounds"] = schema.label_bounds
     if site.budget is not None:
         more |= {"ledger": site.budget.ledger, "dataset": site.budget.dataset}
-    return kind.set_params(label_holder=site.kit.name, **more)
+    kind.set_params(label_holder=site.kit.name, **more)
+    return kind
 
 
 def _told(estimator: VerticalEstimator) -> dict[str, Any]:

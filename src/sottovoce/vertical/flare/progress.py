@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 
-__all__ = ["PHASES", "Progress", "read_progress"]
+__all__ = ["PHASES", "STATUS", "Progress", "read_progress"]
 
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
-_FILE: Final = "status.json"
+STATUS: Final = "status.json"
 
 
 class Progress:
@@ -97,13 +97,13 @@ class Progress:
             return
         self._written = now
         with suppress(OSError):  # a full disk must not end the training; its results will tell
-            write_whole(self._folder / _FILE, json.dumps(self._state))
+            write_whole(self._folder / STATUS, json.dumps(self._state))
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
     """Return what the file of a run says, or None where there is none."""
     try:
-        content = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        content = json.loads((folder / STATUS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None

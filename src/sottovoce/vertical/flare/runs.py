@@ -17,26 +17,11 @@ from sottovoce._files import write_whole
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import choice, number
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical import (
-    VerticalLasso,
-    VerticalLinearSVC,
-    VerticalLogisticRegression,
-    VerticalRidge,
-    VerticalSparseLogisticRegression,
-)
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.flare.progress import read_progress
+from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.flare.progress import STATUS, read_progress
 
-__all__ = ["ALIGNMENTS", "ESTIMATORS", "RunSpec", "find_run", "list_runs", "new_run_name", "write_private"]
-
-ESTIMATORS: Final[Mapping[str, type[VerticalEstimator]]] = {
-    "logistic": VerticalLogisticRegression,
-    "svm": VerticalLinearSVC,
-    "ridge": VerticalRidge,
-    "lasso": VerticalLasso,
-    "sparse-logistic": VerticalSparseLogisticRegression,
-}
-"""By the names of the command line."""
+__all__ = ["ALIGNMENTS", "RunSpec", "find_run", "list_runs", "new_run_name", "run_state", "write_private"]
 
 ALIGNMENTS: Final = ("auto", "psi", "none")
 _PURPOSES: Final = ("train", "score")
@@ -105,9 +90,17 @@ class RunSpec:
         folder = runs / self.run
         runs.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
+        self._write(folder)
+        return folder
+
+    def begin_again(self, folder: Path) -> None:
+        """Write it into its folder once more; the run has not begun, whatever it came to before."""
+        self._write(folder)
+        (folder / STATUS).unlink(missing_ok=True)
+
+    def _write(self, folder: Path) -> None:
         content = {**vars(self), "parameters": encode(dict(self.parameters)), "version": 1}
         write_private(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
-        return folder
 
     @classmethod
     def read(cls, folder: Path) -> "RunSpec":
