@@ -72,7 +72,7 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> s
     made: list[FlareParties] = []
 
     def parties_of(home: Party, **more: Any) -> Parties:
-        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, progress=progress, **more))
+        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, **more))
         return made[-1]
 
     try:
