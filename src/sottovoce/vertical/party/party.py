@@ -229,6 +229,11 @@ class Party:
         """Return this party's part of a model that it keeps; this is not a request, it does not leave the party."""
         return self._models[model]
 
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The parts of all models that this party keeps, by name; they do not leave the party."""
+        return dict(self._models)
+
     def adopt(self, model: str, part: Part) -> None:
         """Take back a part of a model that this organisation trained before, with other rows."""
         if len(part.coef) != self.n_features:
