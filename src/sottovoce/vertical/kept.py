@@ -170,6 +170,11 @@ class RecordFile:
         self.size = at + _HEAD.size + length
         return at
 
+    def empty(self) -> None:
+        """Drop all records."""
+        self._file.truncate(0)
+        self.size = 0
+
     def sync(self) -> None:
         """Bring it to the disk: what is there now survives a power cut."""
         os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
