@@ -80,7 +80,7 @@ def guard() -> None:
             return _refused_message()
         return dispatch(self, request, *args, **kwargs)
 
-    FedAdminAgent._dispatch_request = from_known_origin
+    FedAdminAgent._dispatch_request = from_the_coordinator
 
 
 def _origin_header() -> str:
