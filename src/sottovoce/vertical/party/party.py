@@ -454,7 +454,10 @@ class Party:
     @property
     def _open_journal(self) -> Journal | None:
         """The journal, in the process that has it."""
-        return self._journal if self._journal is not None and self._journal.is_held else None
+        if self._journal is None or not self._journal.is_of_this_process:
+            return None
+        self._journal.check_open()
+        return self._journal
 
     @property
     def _digest(self) -> bytes:

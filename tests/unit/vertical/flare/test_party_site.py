@@ -7,8 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from support.party import Line, decode
-from support.site import make_site, people
 
 from sottovoce.vertical.flare.gate import Gate, fault_of_job
 from sottovoce.vertical.flare.register import Register
@@ -18,6 +16,8 @@ from sottovoce.vertical.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFeatures
 from sottovoce.vertical.wire import Done, Refused
+from support.party import Line, decode
+from support.site import make_site, people
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 

@@ -10,9 +10,10 @@ from sottovoce.vertical.flare.register import Register, Usage
 from sottovoce.vertical.flare.site import Caps
 
 FACTS = {"run": "job1", "coordinator": "insurer", "purpose": "train", "caller": "server"}
+NONE = Caps()
 
 
-def enter(register, *, caps=Caps(), n_bytes=100, answer=50, step=1, reason="", **facts):
+def enter(register, *, caps=NONE, n_bytes=100, answer=50, step=1, reason="", **facts):
     """Write one request down as a site does; return the cap that does not allow it."""
     with register.entered(
         caps=caps, session="ab", step=step, kind="Describe", n_bytes=n_bytes, **{**FACTS, **facts}

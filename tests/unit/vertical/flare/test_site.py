@@ -196,7 +196,7 @@ def test_caps(tmp_path):
         (DATA + "[caps]\nepsilon = -1", r"\[caps\] epsilon must be"),
         (DATA + "[caps]\nepsilon = 1", r"\[caps\] epsilon is a share of the budget, and there is none"),
         (DATA.replace('id = "person"\n', "") + "[caps]\npeople = 3", r"\[caps\] people limits alignments"),
-        (DATA + '[allow]\nanswers = ["local-modles"]', r"'local-modles', which is none of .* Did you mean 'local-model"),
+        (DATA + '[allow]\nanswers = ["local-modles"]', r"'local-modles', which is none of .* Did you mean 'local-mod"),
         (DATA + '[allow]\nanswers = "score"', r"\[allow\] answers must be a list of names"),
         (DATA + "[trial]\nrandom_state = true", r"\[trial\] random_state must be a whole number >= 0; got True"),
         (DATA.replace("people.csv", "poeple.csv"), r"\[data\] table: cannot read .*poeple\.csv: No such file"),
