@@ -5,11 +5,17 @@ of the operating system. A user's ``random_state`` replaces the key by one that 
 then be repeated, and whoever knows the seed can subtract the noise. The receipt of such a run says so.
 
 Sampling and noise never share a stream, so that a change of the one (another batch size, say) cannot shift the other.
+A run that must survive the end of its process has a `StoredKey` in the place of the operating system's: 256 secret bits
+on disk, from which the key of each stream is derived, with what the stream is for. It is as private as whoever can read
+the disk.
+
 A `Streams` object is made inside one fit and never outlives it. A process that forks in the middle of one still shares
 no stream with its child: there every stream gets a new key at once, and a copy of one is refused. Seeded streams go on
 as they are, in both.
 """
 
+import hashlib
+import hmac
 import os
 import secrets
 import weakref
@@ -21,7 +27,7 @@ from randomgen import AESCounter
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Purpose", "Streams"]
+__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams"]
 
 _MAX_SEED: Final = 2**63
 _KEY_BITS: Final = 128
@@ -37,16 +43,55 @@ class Purpose(Enum):
     HOLDING_OUT = 5
 
 
+class StoredKey:
+    """A secret of 256 bits that outlives the process, for what must be drawn again as it was drawn.
+
+    Keys for different purposes are derived from it (HMAC-SHA256): whoever sees what is drawn under some of them learns
+    nothing about the others.
+
+    Parameters
+    ----------
+    secret : bytes
+        32 of them, of the operating system.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, bytes) or len(secret) != 32:
+            raise ParameterError("a stored key is 32 bytes of the operating system's generator.")
+        self._secret = secret
+
+    def within(self, *context: bytes) -> "StoredKey":
+        """Return the key of a purpose; another one for every other context."""
+        parts = b"".join(len(part).to_bytes(8, "little") + part for part in context)
+        return StoredKey(hmac.digest(self._secret, b"within" + parts, hashlib.sha256))
+
+    def name(self, n_bytes: int) -> bytes:
+        """Return a name that nobody can guess, at most 32 bytes of it; it tells nothing about the key."""
+        return hmac.digest(self._secret, b"name", hashlib.sha256)[:n_bytes]
+
+    def bits(self, purpose: Purpose) -> int:
+        """Return the key of a stream."""
+        drawn = hmac.digest(self._secret, b"bits" + purpose.value.to_bytes(8, "little"), hashlib.sha256)
+        return int.from_bytes(drawn, "little") % (1 << _KEY_BITS)
+
+    def __repr__(self) -> str:
+        return "StoredKey(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a stored key cannot be copied or pickled: two holders would draw the same noise.")
+
+
 class _PrivateBits(AESCounter):  # type: ignore[misc]
     """Bits under a key that nobody knows, and that no two holders have."""
 
-    def __init__(self) -> None:
-        super().__init__(key=secrets.randbits(_KEY_BITS))
+    def __init__(self, key: int | None = None) -> None:
+        super().__init__(key=secrets.randbits(_KEY_BITS) if key is None else key)
         _LIVE.add(self)
 
-    def change_key(self) -> None:
-        """Start again under a key of the operating system; whatever was buffered is dropped."""
-        self.state = {**AESCounter(key=secrets.randbits(_KEY_BITS)).state, "bit_generator": type(self).__name__}
+    def change_key(self, key: int | None = None) -> None:
+        """Start again under a key of the operating system, or the given one; whatever was buffered is dropped."""
+        fresh = AESCounter(key=secrets.randbits(_KEY_BITS) if key is None else key)
+        self.state = {**fresh.state, "bit_generator": type(self).__name__}
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a private random stream cannot be copied or pickled: two holders would draw the same noise.")
@@ -69,9 +114,9 @@ class Streams:
 
     Parameters
     ----------
-    random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-        None (the only choice that is private) draws the keys from the operating system. An int in [0, 2**63) fixes
-        them. A generator is asked for one such int, and so moves on.
+    random_state : None, int, numpy.random.Generator, numpy.random.RandomState or StoredKey
+        None (the private choice) draws the keys from the operating system. An int in [0, 2**63) fixes them. A generator
+        is asked for one such int, and so moves on. A stored key is private too: the streams are derived from it.
 
     Attributes
     ----------
@@ -80,8 +125,9 @@ class Streams:
     """
 
     def __init__(self, random_state: object = None) -> None:
-        self.seeded: bool = random_state is not None
-        self._seed: int | None = None if random_state is None else _seed_of(random_state)
+        self._key: StoredKey | None = random_state if isinstance(random_state, StoredKey) else None
+        self.seeded: bool = random_state is not None and self._key is None
+        self._seed: int | None = _seed_of(random_state) if self.seeded else None
         self._streams: dict[Purpose, np.random.Generator] = {}
 
     @property
@@ -96,9 +142,57 @@ class Streams:
         return self._streams[purpose]
 
     def _bits(self, purpose: Purpose) -> AESCounter:
+        if self._key is not None:
+            return _PrivateBits(self._key.bits(purpose))
         if self._seed is None:
             return _PrivateBits()
         return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))
+
+
+class TurningStreams:
+    """The streams of a conversation that can be held again: all of them get a new key at each step of it.
+
+    What a step draws depends on the key of that step and on nothing that was drawn before.
+
+    Parameters
+    ----------
+    key : StoredKey
+        Of the first step.
+    """
+
+    def __init__(self, key: StoredKey) -> None:
+        self._key = key
+        self._opened = 0
+        self._live: weakref.WeakValueDictionary[tuple[int, Purpose], _PrivateBits] = weakref.WeakValueDictionary()
+
+    def turn(self, key: StoredKey) -> None:
+        """Go on under the key of the next step."""
+        self._key = key
+        for (place, purpose), bits in self._live.items():
+            bits.change_key(_numbered(key, place).bits(purpose))
+
+    def open(self) -> Streams:
+        """Return streams that share nothing with those that were opened before, in this step or another."""
+        self._opened += 1
+        return _Turning(_numbered(self._key, self._opened), self._opened, self._live)
+
+
+class _Turning(Streams):
+    """Streams whose bits are known to the conversation."""
+
+    def __init__(
+        self, key: StoredKey, place: int, live: "weakref.WeakValueDictionary[tuple[int, Purpose], _PrivateBits]"
+    ) -> None:
+        super().__init__(key)
+        self._place, self._live = place, live
+
+    def _bits(self, purpose: Purpose) -> AESCounter:
+        self._live[self._place, purpose] = bits = super()._bits(purpose)
+        return bits
+
+
+def _numbered(key: StoredKey, place: int) -> StoredKey:
+    return key.within(b"stream", place.to_bytes(8, "little"))
 
 
 def _seed_of(random_state: object) -> int:

@@ -174,8 +174,8 @@ class Desk:
     models : dict of Part
         What the party keeps, by name.
     feature_names : tuple of str or None
-    seed : object
-        Of the session's noise; None for the private choice.
+    streams : callable
+        Opens random streams of the session, others at each call.
     shortage : callable
         Tells why the budget does not cover an event; empty if it does.
     people : People
@@ -191,7 +191,7 @@ class Desk:
     training: Training
     models: dict[str, Part]
     feature_names: tuple[str, ...] | None
-    seed: object
+    streams: Callable[[], Streams]
     shortage: Callable[[Event], str]
     people: Any
     ended: bool = False
@@ -199,7 +199,7 @@ class Desk:
 
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""
-        return Streams(self.seed).generator(Purpose.NOISE)
+        return self.streams().generator(Purpose.NOISE)
 
     def columns(self, *, intercept: bool = False) -> Columns:
         """Return the table as columns, with one of ones behind them where asked for."""
@@ -242,6 +242,9 @@ class Handler(ABC, Generic[Request]):
     """How one kind of request is answered; a new object for each, so `plan` may leave for `run` what it made."""
 
     request: ClassVar[type[Message]]
+    changes: ClassVar[bool] = True
+    """Whether answering may change what the session has reached; a question whose answer may differ tomorrow does not,
+    and is not asked again where a session is taken up after a restart."""
 
     def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
         """Return what the owner must allow beside the protocol, for a request like this one."""

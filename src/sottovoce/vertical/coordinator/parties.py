@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
+from sottovoce.vertical.coordinator.run import Run
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
@@ -24,7 +26,7 @@ from sottovoce.vertical.wire import Done, Message, Refused, decode
 __all__ = ["Answering", "Crossing", "InProcessParties", "Parties"]
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
-_OWN: Final = frozenset({"session_name", "_process", "_steps", "_holding"})  # of a session; not for copies
+_OWN: Final = frozenset({"checkpoint", "session_name", "_process", "_steps", "_holding"})  # not for copies
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -71,7 +73,8 @@ class Parties(ABC):
 
     An object talks to each party in one session of its own, one request after the other; `session` opens another one,
     for a training that may run beside others. A carrier implements `_send` alone, and may send the same bytes again
-    when it does not know whether they arrived: the party answers them once.
+    when it does not know whether they arrived: the party answers them once. One that was given a `checkpoint` before
+    its ``__init__`` runs is asked through it; a training with it that fails leaves its sessions open, to be resumed.
 
     Attributes
     ----------
@@ -83,6 +86,9 @@ class Parties(ABC):
 
     here: Mapping[str, Answering] = MappingProxyType({})
     """Parties that live where the coordinator runs, by name: all of them in one process, the label holder elsewhere."""
+
+    checkpoint: Checkpoint | None = None
+    """Where the run is kept, if it can be resumed."""
 
     def __init__(self, names: Sequence[str]) -> None:
         names = tuple(names)
@@ -104,15 +110,19 @@ class Parties(ABC):
         self._holding: set[str] = set()  # parties that hold something for the session
 
     def _new_session(self) -> bytes:
-        """Return the name of a new session; a carrier that resumes an interrupted run names them as it did before."""
-        return new_session()
+        """Return the name of a new session; a run that is resumed names them as it did before."""
+        return new_session() if self.checkpoint is None else self.checkpoint.new_session()
+
+    def new_run(self) -> Run:
+        """Return what the next fit over these parties draws; a run that is resumed draws as it did before."""
+        return Run() if self.checkpoint is None else self.checkpoint.new_run()
 
     def _lost(self) -> None:
         """Go on in a new session where nobody knows how far the parties of this one are."""
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the session out: a copy talks in one of its own."""
+        """Leave the session and the checkpoint out: a copy talks in sessions of its own."""
         kept = {name: value for name, value in vars(self).items() if name not in _OWN}
         return {**kept, "_talking": OwnLock(), "_counting": OwnLock()}
 
@@ -123,6 +133,12 @@ class Parties(ABC):
     @abstractmethod
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Carry one framed request to each named party and return its answers; one that fails is a `PartyError`."""
+
+    def _ask(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the answers, from the checkpoint where it has them."""
+        if self.checkpoint is None:
+            return self._send(requests)
+        return self.checkpoint.answered(requests, self._send, self.here)
 
     def exchange(self, request: Message | Mapping[str, Message], expected: type[Reply]) -> dict[str, Reply]:
         """Send one request to all parties, or to each the one of its name, and return their replies, by name.
@@ -158,7 +174,7 @@ class Parties(ABC):
                 seen = decode(Frame.read(sent[name]).body, (type(request),)) if self._is_recorded else request
                 self._count(Crossing(name, False, seen, len(sent[name])))
             try:
-                answers = self._send(sent)
+                answers = self._ask(sent)
             except BaseException:
                 self._lost()
                 raise
@@ -204,8 +220,15 @@ class Parties(ABC):
         talk = _Conversation(self)
         try:
             yield talk
-        finally:
-            talk.close()
+        except BaseException:
+            if not self._is_resumable:
+                talk.close()
+            raise
+        talk.close()
+
+    @property
+    def _is_resumable(self) -> bool:
+        return self.checkpoint is not None
 
     def close(self) -> None:
         """End the session at every party that holds something for it, so that it is forgotten."""
@@ -255,8 +278,16 @@ class _Conversation(Parties):
     def _new_session(self) -> bytes:
         return self._carrier._new_session()  # its other half
 
+    def new_run(self) -> Run:
+        """Return what the carrier's next fit draws."""
+        return self._carrier.new_run()
+
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        return self._carrier._send(requests)
+        return self._carrier._ask(requests)
+
+    @property
+    def _is_resumable(self) -> bool:
+        return self._carrier._is_resumable
 
     def _lost(self) -> None:
         """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
