@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
-from sottovoce.vertical.alignment import AskedParty, align_over
+from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
 from sottovoce.vertical.alignment.psi import announce
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.journal import Journal
@@ -207,6 +207,32 @@ def test_a_person_who_is_gone_ends_what_was_kept(tmp_path):
         align_over(Elsewhere([bank, party("clinic", CLINIC)]), digest=bank.alignment)
     with pytest.raises(ParameterError, match="'bank' keeps no alignment '00"):
         align_over(Elsewhere([bank, gone]), digest="00" * 32)
+
+
+def test_all_rows_again(tmp_path):
+    bank, clinic = party("bank", BANK, y=np.arange(8)), kept(tmp_path)
+    plain = Party(np.ones((3, 1)), name="plain")
+    align_over(Elsewhere([bank, clinic]))
+    all_rows_over(Elsewhere([bank, clinic, plain]))
+    assert [each.alignment for each in (bank, clinic, plain, kept(tmp_path))] == [None] * 4
+    assert rows(bank) == bank.y.tolist() == list(range(8))
+    assert rows(clinic) == list(range(6))
+    assert clinic.ids.tolist() == CLINIC
+    align_over(Elsewhere([bank, clinic]))
+    assert kept(tmp_path).n_rows == 4
+    assert kept(tmp_path, answers={"exact"}).n_rows == 6  # its owner does not allow it any more
+
+
+def test_the_owner_aligns_in_the_order_of_the_texts():
+    clinic = party("clinic", CLINIC)
+    clinic.align(["f", "b"])
+    assert clinic.ids.tolist() == ["b", "f"]
+    with pytest.raises(DataError, match="has no row of some of these people"):
+        clinic.align(["f", "z"])
+    with pytest.raises(DataError, match="at least 1 people; these are 0"):
+        clinic.align([])
+    with pytest.raises(ParameterError, match="has no identifiers"):
+        Party(np.ones((3, 1)), name="plain").align(["b"])
 
 
 def test_a_higher_least_number_holds_for_what_was_kept(tmp_path):

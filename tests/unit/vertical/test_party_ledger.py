@@ -55,7 +55,7 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert isinstance(request(party, SEND), Features)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
-    assert charge.plan == {"party": "clinic"}
+    assert charge.plan == {"party": "clinic", "session": charge.plan["session"], "step": 1}
     assert ledger.history("clinic columns")[0].state == "committed"
     assert party.spent == EVENT
     assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in request(party, SEND).reason

@@ -2,7 +2,8 @@
 
 FLARE leaves it to its *server* whether a client checks a request against the client's own authorization. A coordinator
 that runs changed code, or a party that sends through the coordinator's server, could have files below the kit printed,
-the site restarted, or the logging of a job replaced by objects of its choice, which runs code. So a party's processes
+the site restarted, the logging of a job replaced by objects of its choice, which runs code, or the folder ``state``
+deleted by a job of that name. So a party's processes
 are started through this module: ``python -m sottovoce.vertical.flare.guard MODULE ARGUMENTS`` takes all requests away
 but those that start, follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
 """
@@ -10,6 +11,7 @@ but those that start, follow and end runs, and then runs FLARE's module. What is
 from __future__ import annotations
 
 import logging
+import re
 import runpy
 import sys
 from typing import Any, Final
@@ -29,6 +31,28 @@ _JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeComman
 """Commands to a run's process."""
 
 _COORDINATOR: Final = "server"
+_OF_JOB: Final = "train.notify_job_status"
+_JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def why_refused(topic: object, origin: object, job: object, site: str) -> str:
+    """Return why a request to a site's process is refused before FLARE sees it; empty if it is not.
+
+    Parameters
+    ----------
+    topic : str
+    origin : str
+        Who sent it: ``server``, or a run's process of this site, which tells how its job goes.
+    job : str or None
+        The job that it names: FLARE deletes the folder of that name before it unpacks a job.
+    site : str
+        Name of this site.
+    """
+    if job not in (None, "") and not (isinstance(job, str) and _JOB.fullmatch(job)):
+        return "it names a job by what is no name of a job"
+    if origin == _COORDINATOR or (topic == _OF_JOB and origin == f"{site}.{job}"):
+        return ""
+    return "only the coordinator's server may ask"
 
 
 def guard() -> None:
@@ -47,9 +71,12 @@ def guard() -> None:
     dispatch = FedAdminAgent._dispatch_request
 
     def from_the_coordinator(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        origin = request.get_header(_origin_header())
-        if origin != _COORDINATOR:
-            _LOGGER.error("refused: a request of %r; only the coordinator's server may ask", origin)
+        origin, asked = request.get_header(_origin_header()), request.payload
+        topic = getattr(asked, "topic", None)
+        job = None if topic is None else asked.get_header("job_id")
+        reason = why_refused(topic, origin, job, self.app_ctx.get_client_name())
+        if reason:
+            _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
             return _refused_message()
         return dispatch(self, request, *args, **kwargs)
 

@@ -12,6 +12,7 @@ one that is not on record never left. The proof: ``docs/privacy/parties.md``.
 
 import hashlib
 import struct
+import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class Journal:
         self.asked_again = truth("asked_again", asked_again)
         self.most_bytes = whole_number("most_bytes", most_bytes, at_least=1)
         self._folder = PrivateFolder(folder, "the journal")
+        self._logs: weakref.WeakSet[SessionLog] = weakref.WeakSet()
         try:
             self.key: StoredKey = self._folder.key()
             (self._folder.path / "sessions").mkdir(mode=0o700, exist_ok=True)
@@ -103,9 +105,19 @@ class Journal:
             raise
 
     @property
-    def is_held(self) -> bool:
-        """False in a child of a fork and after `close`."""
-        return self._folder.is_held
+    def is_of_this_process(self) -> bool:
+        """False in a child of a fork, whose sessions are others and are not kept."""
+        return self._folder.is_of_this_process
+
+    def check_open(self) -> None:
+        """Refuse to go on with a journal that was closed: another process may have it.
+
+        Raises
+        ------
+        StorageError
+        """
+        if not self._folder.is_held:
+            raise StorageError("the journal is closed, and another process may go on with its sessions.")
 
     @property
     def names(self) -> Collection[bytes]:
@@ -123,6 +135,7 @@ class Journal:
         while self.asked_again and len(self._sizes) >= _MOST_FILES:
             self._remove(next(iter(self._sizes)))
         log = SessionLog(self, name, RecordFile(self._path(name)))
+        self._logs.add(log)
         log.write(_BEGUN, [self._mark(table)])
         return log
 
@@ -143,6 +156,7 @@ class Journal:
             del self._sizes[name]
             return None
         log = SessionLog(self, name, file)
+        self._logs.add(log)
         try:
             if first[0] != _BEGUN or first[1] != self._mark(table):
                 raise StorageError(
@@ -158,15 +172,17 @@ class Journal:
 
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was; one that is asked again is kept."""
-        if self.asked_again or not self.is_held:
+        if self.asked_again or not self._folder.is_held:
             return
         with (self._folder.path / "ended").open("ab") as file:
             file.write(name)
         self._remove(name)
 
     def close(self) -> None:
-        """Let another process have it; what is kept stays."""
+        """Let another process have it; what is kept stays, and the party that has it answers nothing more."""
         self._folder.close()
+        for log in list(self._logs):
+            log.close()
 
     def _grown(self, name: bytes, size: int) -> bool:
         """Count what a file has; tell whether all of it may be kept."""

@@ -79,13 +79,13 @@ class Party:
         What the owner allows a coordinator to ask, by the names of ``docs/messages.md``. None allows the
         private mechanisms where there is a budget, and everything where there is none. For scoring alone:
         ``answers={"score"}``.
+    journal : Journal or None
+        Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
     least_people : int
         An alignment over messages to fewer people is refused.
     alignments : str, Path or None
         Folder in which alignments over messages are kept, with the identifiers of their people. A party that is made
         with the same folder anew is aligned as it was, where its table still has these people.
-    journal : Journal or None
-        Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
 
     Raises
     ------
@@ -116,9 +116,9 @@ class Party:
         ledger: Any = None,
         dataset: str | None = None,
         answers: Collection[str] | None = None,
+        journal: Journal | None = None,
         least_people: int = 1,
         alignments: str | Path | None = None,
-        journal: Journal | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
@@ -162,7 +162,7 @@ class Party:
         self.least_people = whole_number("least_people", least_people, at_least=1)
         self._whole = (self._table, self.ids, self.y)
         self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
-        last = None if self.people is None else self.people.last()
+        last = None if self.people is None or "alignment" not in self.answers else self.people.last()
         if last is not None and len(last[0]) >= self.least_people:
             self._select(*last)
 
@@ -211,8 +211,10 @@ class Party:
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
         return other
 
-    def align(self, people: Sequence[str]) -> None:
-        """Become these people, of all its rows, in this order, as after `AlignTo`; not a request, the owner's own.
+    def align(self, people: Sequence[str] | None) -> None:
+        """Become these people, of all its rows, in the order of their texts; None: all rows as they are.
+
+        It is what `AlignTo` does, but no request: the owner's own.
 
         Raises
         ------
@@ -221,17 +223,22 @@ class Party:
         ParameterError
             If the party has no identifiers.
         """
+        if people is None:
+            with self._lock.lock:
+                self._become(None, None)
+            return
         if self.people is None:
             raise ParameterError(f"party {self.name!r} has no identifiers to be aligned by: Party(..., ids=...).")
         if len(people) < self.least_people:
             raise DataError(
                 f"party {self.name!r} is aligned to at least {self.least_people:,} people; these are {len(people):,}."
             )
+        people = sorted(people)
         rows = self.people.identifiers.rows_of(people)
         if rows is None:
             raise DataError(f"party {self.name!r} has no row of some of these people.")
         with self._lock.lock:
-            self._become(list(people), rows)
+            self._become(people, rows)
 
     @contextmanager
     def at_home(self) -> Iterator[None]:
@@ -440,18 +447,20 @@ class Party:
             self._sessions.end(session.name)
         return reply
 
-    def _become(self, people: list[str], rows: NDArray[np.int64]) -> None:
-        """Have these rows of the whole table from now on; trainings on others are over."""
-        assert self.people is not None
+    def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
+        """Have these rows of the whole table from now on, None for all; trainings on others are over."""
+        if self.people is None:
+            return
         self.people.keep(people)  # before it is told that it is done
-        if alignment_digest(people) != self.people.digest:
+        if self.people.digest != (None if people is None else alignment_digest(people)):
             self._select(people, rows)
             self._sessions.end_trainings()
 
-    def _select(self, people: list[str], rows: NDArray[np.int64]) -> None:
+    def _select(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
         assert self.people is not None
-        table, ids, y = (None if each is None else each[rows] for each in self._whole)
-        self._table, self.ids, self.y, self.people.digest = table, ids, y, alignment_digest(people)
+        table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
+        self._table, self.ids, self.y = table, ids, y
+        self.people.digest = None if people is None else alignment_digest(people)
 
     def _drawing(self, session: Session, seed: object, *, again: bool) -> tuple[Place, Callable[[], Streams]]:
         """Return where a release has its place, and what opens the streams that it is drawn from."""
@@ -467,7 +476,10 @@ class Party:
     @property
     def _open_journal(self) -> Journal | None:
         """The journal, in the process that has it."""
-        return self._journal if self._journal is not None and self._journal.is_held else None
+        if self._journal is None or not self._journal.is_of_this_process:
+            return None
+        self._journal.check_open()
+        return self._journal
 
     @property
     def _digest(self) -> bytes:
