@@ -74,7 +74,7 @@ class Session:
         if frame.step == self.step + 1:
             return None
         if frame.step == self.step:
-            if _digest(frame) == self._asked:
+            if frame.digest == self._asked:
                 return self._answer
             raise SessionError(f"step {frame.step} of this session was another request, which has been answered")
         if frame.step < self.step:
@@ -83,12 +83,12 @@ class Session:
 
     def after(self, frame: Frame) -> bytes:
         """Return what the history is with the next request."""
-        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + _digest(frame)).digest()
+        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
 
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
         self.history = self.after(frame)
-        self.step, self._asked, self._answer, self.ran = frame.step, _digest(frame), answer, False
+        self.step, self._asked, self._answer, self.ran = frame.step, frame.digest, answer, False
 
     def turn(self, key: StoredKey) -> None:
         """Draw from this key in this step: also what goes on with a stream that was opened before."""
@@ -188,7 +188,3 @@ class Sessions:
         self._ended[name] = None
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
-
-
-def _digest(frame: Frame) -> bytes:
-    return hashlib.sha256(frame.body).digest()
