@@ -49,7 +49,7 @@ class PrivateFolder:
         except OSError as error:
             raise StorageError(f"{what} {self.path} cannot be used: {error.strerror}.") from None
         if not _lock(self._lock):
-            os.close(self._lock)
+            self.close()
             raise StorageError(
                 f"{what} {self.path} is held by another process, and two could not know what the other does. Wait "
                 "until that one has ended, or end it."

@@ -177,6 +177,16 @@ class Sessions:
         self._open[session.name] = session
         return session
 
+    def leave(self, session: Session) -> None:
+        """Forget a session whose journal knows better than memory what it has reached; the next request takes it up."""
+        self._open.pop(session.name, None)
+        if session.log is not None:
+            session.log.close()
+
+    def has_ended(self, name: bytes) -> bool:
+        """Tell whether a session is over here."""
+        return name in self._ended
+
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was."""
         session = self._open.pop(name, None)
