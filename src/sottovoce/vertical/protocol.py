@@ -8,7 +8,7 @@ charge nor refuse over what the data are.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Message, Vector
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "Answer",
@@ -89,6 +92,10 @@ class PartyFacts:
     data_norm, data_bound : float or None
         Declared bounds on the norm of a row and on the size of an entry.
     nonnegative : bool
+    has_ids : bool
+        Whether it can be aligned.
+    least_people : int
+        The fewest people that it is aligned to.
     """
 
     n_rows: int
@@ -96,6 +103,8 @@ class PartyFacts:
     data_norm: float | None
     data_bound: float | None
     nonnegative: bool
+    has_ids: bool = False
+    least_people: int = 1
 
     @property
     def row_bound(self) -> float:
@@ -169,8 +178,12 @@ class Desk:
         Opens random streams of the session, others at each call.
     shortage : callable
         Tells why the budget does not cover an event; empty if it does.
+    people : People
+        Who the rows are; only of a party with identifiers.
     ended : bool
         Set it to forget the session.
+    aligned : (list of str, ndarray of int64) or None
+        Set it to people and their rows: the party's table has them, in this order, from the next request on.
     """
 
     table: Any
@@ -180,7 +193,9 @@ class Desk:
     feature_names: tuple[str, ...] | None
     streams: Callable[[], Streams]
     shortage: Callable[[Event], str]
+    people: Any
     ended: bool = False
+    aligned: "tuple[list[str], npt.NDArray[np.int64]] | None" = None
 
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""
@@ -210,6 +225,9 @@ class Answer:
         A budget can be charged for it.
     beyond : str
         Why no budget covers it.
+    public : bool
+        What it gives away is public in every statement: no budget is charged for it, and a party with one allows it
+        unless told otherwise.
     """
 
     name: str
@@ -217,6 +235,7 @@ class Answer:
     private: bool = False
     charged: bool = False
     beyond: str = ""
+    public: bool = False
 
 
 class Handler(ABC, Generic[Request]):

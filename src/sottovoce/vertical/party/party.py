@@ -13,8 +13,9 @@ import hashlib
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from sottovoce._validation import magnitude, refuse_masked
+from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
@@ -32,6 +33,7 @@ from sottovoce.vertical.mechanisms import ANSWERS_TO, HANDLERS
 from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, Kept
+from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import Session, SessionError, Sessions
 from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError
 from sottovoce.vertical.wire import Message, Refused, decode
@@ -79,6 +81,11 @@ class Party:
         ``answers={"score"}``.
     journal : Journal or None
         Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
+    least_people : int
+        An alignment over messages to fewer people is refused.
+    alignments : str, Path or None
+        Folder in which alignments over messages are kept, with the identifiers of their people. A party that is made
+        with the same folder anew is aligned as it was, where its table still has these people.
 
     Raises
     ------
@@ -110,6 +117,8 @@ class Party:
         dataset: str | None = None,
         answers: Collection[str] | None = None,
         journal: Journal | None = None,
+        least_people: int = 1,
+        alignments: str | Path | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
@@ -150,6 +159,12 @@ class Party:
         self._sessions = Sessions(journal)
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
+        self.least_people = whole_number("least_people", least_people, at_least=1)
+        self._whole = (self._table, self.ids, self.y)
+        self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
+        last = None if self.people is None else self.people.last()
+        if last is not None and len(last[0]) >= self.least_people:
+            self._select(*last)
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
@@ -170,6 +185,11 @@ class Party:
         return int(self._table.shape[1])
 
     @property
+    def alignment(self) -> str | None:
+        """Digest of the people whom this party was aligned to over messages; None for all its rows."""
+        return None if self.people is None else self.people.digest
+
+    @property
     def spent(self) -> Event:
         """What trainings with this party have released about its columns; no request asks for it."""
         return self.budget.spent
@@ -185,10 +205,33 @@ class Party:
             data_norm=self.data_norm,
             data_bound=self.data_bound,
             nonnegative=self.nonnegative,
+            least_people=self.least_people,
         )
         other.feature_names = self.feature_names
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
         return other
+
+    def align(self, people: Sequence[str]) -> None:
+        """Become these people, of all its rows, in this order, as after `AlignTo`; not a request, the owner's own.
+
+        Raises
+        ------
+        DataError
+            If one of them has no row, or they are fewer than ``least_people``.
+        ParameterError
+            If the party has no identifiers.
+        """
+        if self.people is None:
+            raise ParameterError(f"party {self.name!r} has no identifiers to be aligned by: Party(..., ids=...).")
+        if len(people) < self.least_people:
+            raise DataError(
+                f"party {self.name!r} is aligned to at least {self.least_people:,} people; these are {len(people):,}."
+            )
+        rows = self.people.identifiers.rows_of(people)
+        if rows is None:
+            raise DataError(f"party {self.name!r} has no row of some of these people.")
+        with self._lock.lock:
+            self._become(list(people), rows)
 
     @contextmanager
     def at_home(self) -> Iterator[None]:
@@ -239,6 +282,11 @@ class Party:
     def part(self, model: str) -> Part:
         """Return this party's part of a model that it keeps; this is not a request, it does not leave the party."""
         return self._models[model]
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The parts of all models that this party keeps, by name; they do not leave the party."""
+        return dict(self._models)
 
     def adopt(self, model: str, part: Part) -> None:
         """Take back a part of a model that this organisation trained before, with other rows."""
@@ -382,10 +430,14 @@ class Party:
             if session.log is not None and self.budget.is_limited:
                 session.log.sync()
             _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
-        desk = Desk(self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage)
+        desk = Desk(
+            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
+        )  # fmt: skip
         session.ran = handler.changes
         reply = handler.run(desk, request)
         session.training = desk.training
+        if desk.aligned is not None:
+            self._become(*desk.aligned)
         if desk.ended:
             self._sessions.end(session.name)
         return reply
@@ -422,6 +474,19 @@ class Party:
             self._digested = table, sha.digest()
         return self._digested[1]
 
+    def _become(self, people: list[str], rows: NDArray[np.int64]) -> None:
+        """Have these rows of the whole table from now on; trainings on others are over."""
+        assert self.people is not None
+        self.people.keep(people)  # before it is told that it is done
+        if alignment_digest(people) != self.people.digest:
+            self._select(people, rows)
+            self._sessions.end_trainings()
+
+    def _select(self, people: list[str], rows: NDArray[np.int64]) -> None:
+        assert self.people is not None
+        table, ids, y = (None if each is None else each[rows] for each in self._whole)
+        self._table, self.ids, self.y, self.people.digest = table, ids, y, alignment_digest(people)
+
     def _check_allowed(self, session: Session, request: Message, names: tuple[Answer, ...]) -> None:
         if not session.at_home:  # within its walls an organisation allows itself everything
             limit = self.budget.limit if self.budget.is_limited else None
@@ -429,7 +494,10 @@ class Party:
 
     @property
     def _facts(self) -> PartyFacts:
-        return PartyFacts(self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative)
+        return PartyFacts(
+            self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
+            has_ids=self.people is not None, least_people=self.least_people,
+        )  # fmt: skip
 
     def _seed(self, session: Session) -> object:
         return self._session_seeds.get(session.name, self._random_state)

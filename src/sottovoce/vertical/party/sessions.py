@@ -198,3 +198,8 @@ class Sessions:
         self._ended[name] = None
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
+
+    def end_trainings(self) -> None:
+        """Forget the sessions that hold a training: the rows that it was on are others now."""
+        for name in [name for name, session in self._open.items() if session.training.worker is not None]:
+            self.end(name)

@@ -1,0 +1,310 @@
+"""What stands between a run and a party: who may ask, how much, one run at a time, and what is written down of it.
+
+It knows nothing of FLARE; `sottovoce.vertical.flare.party` hands it what arrives. A job chooses nothing but its
+purpose: tables, budget, ledger, caps and answers are read from the kit of the site.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.exceptions import MessageError, SottovoceError
+from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.flare.site import PURPOSES, Site
+from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.party import Party
+from sottovoce.vertical.protocol import Part
+from sottovoce.vertical.wire import Refused, decode
+
+__all__ = ["Gate", "fault_of_job"]
+
+_LOG: Final = logging.getLogger(__name__)
+_SERVER: Final = "server"  # what FLARE calls the coordinator, whatever its name
+_KINDS: Final = {kind.code: kind.__name__ for kind in HANDLERS}
+_FAILED: Final = "it failed there; the party's own log says more"
+_NOT_OPEN: Final = "its site could not be opened; the party's own log says why"
+_BUSY: Final = "another run is under way there, and a party is in one at a time. Wait until it has ended"
+_MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its log
+
+
+class Gate:
+    """What stands between a run and a party; it answers every request, and never raises.
+
+    Parameters
+    ----------
+    purpose : str
+        "train" or "score".
+    forbidden : sequence of str
+        Further arguments that the job gave: with one of them nothing is answered.
+    """
+
+    def __init__(self, purpose: object = "train", forbidden: Any = ()) -> None:
+        self._purpose = purpose
+        self._forbidden = tuple(forbidden)
+        self._closed = "the run has not begun there"  # why nothing is answered
+        self._site: Site | None = None
+        self._party: Party | None = None
+        self._register: Register | None = None
+        self._stored: dict[str, Part] = {}
+        self._run = self._coordinator = ""
+        self._busy = -1
+        self._logged = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests reach the party."""
+        return not self._closed
+
+    def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:
+        """Open the site for one run; whatever is wrong with the site or the job is written down, and said when asked.
+
+        Parameters
+        ----------
+        kit : Kit, str or Path
+        run : str
+            Name of the job, for the register.
+        app : Path or None
+            Folder of the job at this site, which is looked at as a whole.
+        wait : float
+            Seconds to wait for the end of another run, which may be under way.
+        """
+        self._run = str(run)
+        try:
+            self._open(kit, app, wait)
+        except _ClosedError as reason:
+            self._closed = str(reason)
+            self._turn_away(self._closed)
+        except Exception as error:  # its message could quote a row
+            self._closed = _NOT_OPEN
+            if isinstance(error, SottovoceError):
+                _LOG.error("this site cannot take part: %s", error)
+            else:
+                _LOG.error("this site cannot take part:\n%s", _places(error))
+            self._turn_away(self._closed)
+
+    def _open(self, kit: Any, app: Path | None, wait: float) -> None:
+        if isinstance(kit, (str, Path)):
+            from sottovoce.vertical.flare.kit import Kit
+
+            kit = Kit.open(kit)
+        state = Path(kit.state)
+        self._coordinator = kit.federation.coordinator
+        self._register = Register(state / "register.db")
+        if self._forbidden:
+            raise _ClosedError(
+                f"a job chooses its purpose and nothing else; this one gives {', '.join(map(_quoted, self._forbidden))}"
+            )
+        if not isinstance(self._purpose, str) or self._purpose not in PURPOSES:
+            raise _ClosedError(f"a job is to {' or to '.join(PURPOSES)}; this one is to {_quoted(self._purpose)}")
+        fault = "" if app is None else fault_of_job(app)
+        if fault:
+            raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
+        self._take_turn(state, wait)
+        site = Site.read(kit)
+        self._party = site.open_party(self._purpose)
+        self._site, self._closed = site, ""
+        self._stored = dict(self._party.parts)
+        _LOG.info("open for run %s, to %s: %r", self._run, self._purpose, self._party)
+
+    def _take_turn(self, state: Path, wait: float) -> None:
+        """Hold the lock of the site until the run ends, or the process does."""
+        self._busy = os.open(state / "run.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        end = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(self._busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < end:
+                    time.sleep(0.1)
+                    continue
+                os.close(self._busy)
+                self._busy = -1
+                raise _ClosedError(_BUSY) from None
+            return
+
+    def close(self) -> None:
+        """End the run here; what is needed to go on with it is on disk."""
+        self._closed = "the run has ended there"
+        if self._busy >= 0:
+            os.close(self._busy)
+            self._busy = -1
+
+    # ------------------------------------------------------------------ requests
+
+    def answer(self, raw: object, *, caller: object) -> bytes:
+        """Answer one request of the coordinator; a refusal for everything else."""
+        try:
+            return self._answer(raw, caller)
+        except Exception as error:  # FLARE would send its text and traceback to the coordinator
+            _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
+            return Refused(_FAILED).encode()
+
+    def _answer(self, raw: object, caller: object) -> bytes:
+        if caller != _SERVER:
+            return self._refused(f"it answers the coordinator alone; {_quoted(caller)} is somebody else", caller, raw)
+        if self._closed:
+            return self._refused(self._closed, caller, raw)
+        if not isinstance(raw, bytes):
+            return self._refused(f"a request is bytes; this is {type(raw).__name__}", caller, raw)
+        assert self._register is not None and self._party is not None and self._site is not None
+        session, step, kind = _seen(raw)
+        with self._register.entered(
+            caps=self._site.caps, run=self._run, coordinator=self._coordinator, purpose=str(self._purpose),
+            caller=_SERVER, session=session, step=step, kind=kind, n_bytes=len(raw),
+        ) as line:  # fmt: skip
+            if line.shortage:
+                self._log(line.shortage)
+                return Refused(line.shortage).encode()
+            try:
+                answer = self._party.handle(raw)
+                self._keep_parts()
+            except Exception as error:
+                _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
+                answer = Refused(_FAILED).encode()
+            line.bytes_out, line.reason = len(answer), _reason(answer)
+            if line.reason:
+                self._log(f"{kind}: {line.reason}")
+            return answer
+
+    def _keep_parts(self) -> None:
+        """Write down the parts of models that are new or another one, before anybody is told that they are kept."""
+        assert self._party is not None and self._site is not None
+        with self._lock:
+            for model, part in self._party.parts.items():
+                if self._stored.get(model) is not part:
+                    self._site.keep(model, part)
+                    self._stored[model] = part
+
+    # ------------------------------------------------------------------ refusals
+
+    def _refused(self, reason: str, caller: object, raw: object) -> bytes:
+        self._turn_away(reason, caller=caller, raw=raw)
+        return Refused(reason).encode()
+
+    def _turn_away(self, reason: str, *, caller: object = "", raw: object = b"") -> None:
+        self._log(reason)
+        if self._register is not None:
+            size = len(raw) if isinstance(raw, (bytes, bytearray, memoryview)) else 0
+            self._register.turn_away(
+                reason, run=self._run, coordinator=self._coordinator, purpose=_plain(self._purpose),
+                caller=_plain(caller), n_bytes=size,
+            )  # fmt: skip
+
+    def _log(self, reason: str) -> None:
+        self._logged += 1
+        if self._logged <= _MOST_LOGGED:
+            _LOG.warning("refused in run %s: %s", self._run, reason)
+        elif self._logged == _MOST_LOGGED + 1:
+            _LOG.warning("more is refused in run %s; the register counts it", self._run)
+
+
+class _ClosedError(Exception):
+    """Why a run is not begun here; the text may cross."""
+
+
+def _seen(raw: bytes) -> tuple[str, int, str]:
+    """Return session, step and kind of a request, as far as it has them; nothing of it is decoded."""
+    try:
+        frame = Frame.read(raw[:64])
+    except MessageError:
+        return "", 0, "malformed"
+    return (
+        frame.session.hex(),
+        min(frame.step, 2**63 - 1),
+        _KINDS.get(int.from_bytes(frame.body[4:6], "little"), "unknown"),
+    )
+
+
+def _reason(answer: bytes) -> str:
+    """Return why a request was refused, empty where it was answered."""
+    if int.from_bytes(answer[4:6], "little") != Refused.code:
+        return ""
+    refused = decode(answer, (Refused,))
+    assert isinstance(refused, Refused)
+    return refused.reason
+
+
+def _plain(value: object) -> str:
+    return value[:100] if isinstance(value, str) else type(value).__name__
+
+
+def _quoted(value: object) -> str:
+    return repr(_plain(value))
+
+
+def _places(error: BaseException) -> str:
+    """Return where an error came from, without its message, which could quote a row."""
+    return "".join(traceback.format_tb(error.__traceback__))
+
+
+# ------------------------------------------------------------------ the job as a whole
+
+_EXECUTOR: Final = "nvflare.collab.runtime.executor.CollabExecutor"
+_COMPONENT: Final = "sottovoce.vertical.flare.party.PartySite"
+_THREADS: Final = ("max_call_threads", "max_inbound_call_threads", "max_outbound_call_threads")
+_CONFIG: Final = "config_fed_client.json"
+
+
+def fault_of_job(app: Path) -> str:
+    """Return what a job has that no job of ours has, empty if nothing.
+
+    FLARE's own list of classes has refused most of it before; this looks at the job once more, as a whole.
+
+    Parameters
+    ----------
+    app : Path
+        Its folder at this site.
+    """
+    folders = sorted(path.name for path in app.iterdir() if path.is_dir() and path.name != "config")
+    if folders:
+        return f"it has the folder {_quoted(folders[0])}; a job ships no code and no files"
+    others = sorted(
+        path.name for path in (app / "config").iterdir()
+        if path.name not in (_CONFIG, "config_fed_server.json") and not path.name.startswith(".__nvfl_")
+    )  # fmt: skip
+    if others:
+        return f"it has the file {_quoted(others[0])}"
+    try:
+        config = json.loads((app / "config" / _CONFIG).read_bytes())
+    except (OSError, ValueError):
+        return f"{_CONFIG} cannot be read"
+    return _fault_of_config(config)
+
+
+def _fault_of_config(config: Any) -> str:
+    known = {"format_version", "executors", "components", "task_data_filters", "task_result_filters"}
+    if not isinstance(config, Mapping) or set(config) - known:
+        return "its configuration has entries beside executors and components"
+    if config.get("task_data_filters") or config.get("task_result_filters"):
+        return "it has filters"
+    executors, components = config.get("executors"), config.get("components")
+    match executors:
+        case [{"tasks": ["*"], "executor": {"path": path, **rest}, **more}] if not more and not set(rest) - {"args"}:
+            served: Any = rest.get("args", {})
+        case _:
+            return "it has not exactly one executor of all tasks"
+    if path != _EXECUTOR:
+        return f"it has the executor {_quoted(path)}"
+    if not isinstance(served, Mapping) or served.get("collab_obj_ids"):
+        return "its executor serves further objects"
+    if set(served) - {"collab_obj_ids", "client_obj_id", *_THREADS}:
+        return "its executor has arguments of its own"
+    match components:
+        case [{"id": name, "path": path, **rest}] if name == served.get("client_obj_id") and not set(rest) - {"args"}:
+            arguments: Any = rest.get("args", {})
+        case _:
+            return "it has not exactly one component"
+    if path != _COMPONENT:
+        return f"it has the component {_quoted(path)}"
+    if not isinstance(arguments, Mapping) or set(arguments) - {"purpose"}:
+        return "its component has arguments beside its purpose"
+    return ""

@@ -1,0 +1,280 @@
+"""Kit: the folder that a site is started from, and the check that what is unsafe in it is still closed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce._files import write_whole
+from sottovoce.exceptions import ParameterError, SottovoceWarning
+from sottovoce.vertical.flare.closed import AUTHORIZATION, LOGGING, resources
+from sottovoce.vertical.flare.federation import Federation
+
+__all__ = ["Kit", "org_of"]
+
+_STARTUP: Final = {
+    "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
+    "party": ("fed_client.json", "client.crt", "client.key", "rootCA.pem"),
+}
+_LEAD: Final = ("fed_admin.json", "client.crt", "client.key", "rootCA.pem")
+_WARN_DAYS: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kit:
+    """The start-up kit of one site.
+
+    Attributes
+    ----------
+    folder : Path
+        Absolute; the root of FLARE's workspace.
+    kind : {"coordinator", "party"}
+    name : str
+        Of the site.
+    federation : Federation
+    """
+
+    folder: Path
+    kind: str
+    name: str
+    federation: Federation
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Kit:
+        """Return the kit of a folder that ``sottovoce vertical provision`` made.
+
+        Raises
+        ------
+        ParameterError
+            If the folder is no kit.
+        """
+        path = Path(folder).resolve()
+        kind = next((kind for kind, files in _STARTUP.items() if (path / "startup" / files[0]).is_file()), None)
+        if kind is None:
+            raise ParameterError(
+                f"{folder}: this is not a start-up kit. Give a site's folder that `sottovoce vertical provision` made."
+            )
+        federation = Federation.read(path / "federation.toml")
+        name = federation.coordinator if kind == "coordinator" else _party_name(path, federation)
+        return cls(folder=path, kind=kind, name=name, federation=federation)
+
+    @property
+    def org(self) -> str:
+        """The site's name as FLARE writes organisations."""
+        return org_of(self.name)
+
+    @property
+    def site_file(self) -> Path:
+        """What the site has filled in about its table, budget and caps; never sent."""
+        return self.folder / "site.toml"
+
+    @property
+    def state(self) -> Path:
+        """Where the site keeps what happened: register, journals, parts of models, log."""
+        return self.folder / "state"
+
+    @property
+    def lead(self) -> Path:
+        """The coordinator's kit to submit jobs with."""
+        return self.folder / "lead"
+
+    @property
+    def runs(self) -> Path:
+        """The coordinator's results, one folder a run."""
+        return self.folder / "runs"
+
+    @property
+    def expires(self) -> datetime.datetime:
+        """When the first of the kit's certificates ends."""
+        from cryptography.x509 import load_pem_x509_certificate
+
+        found = [*self.folder.glob("startup/*.crt"), *self.folder.glob("lead/startup/*.crt")]
+        certificates = [load_pem_x509_certificate(path.read_bytes()) for path in found]
+        authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
+        return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
+
+    def refuse_kind(self, wanted: str) -> None:
+        """Refuse a kit of another kind than ``wanted``."""
+        if self.kind != wanted:
+            raise ParameterError(
+                f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Run: sottovoce vertical {self.kind}"
+            )
+
+    def check_closed(self) -> None:
+        """Refuse a kit that could do more than it was made for, or whose certificates have ended.
+
+        Raises
+        ------
+        ParameterError
+            It names the file, the entry and the remedy.
+
+        Warns
+        -----
+        SottovoceWarning
+            If a certificate ends within 30 days.
+        """
+        self._check_files()
+        for name, expected in _settings(self.kind, self._stores()).items():
+            _check_same(self.folder / "local" / name, expected)
+        self._check_connection()
+        self._check_expiry()
+
+    def settle(self) -> None:
+        """Take the folder where the kit is now as its home: FLARE wants absolute paths of the coordinator's stores."""
+        for folder in (self.state, self.state / "transfer", *([self.runs] if self.kind == "coordinator" else [])):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        if self.kind == "coordinator" and self._stores() != self.state:
+            _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))
+
+    def write_settings(self) -> None:
+        """Write FLARE's settings, closed."""
+        local = self.folder / "local"
+        local.mkdir(mode=0o700, exist_ok=True)
+        for name, content in _settings(self.kind, self.state).items():
+            _write_private(local / name, content)
+
+    # ------------------------------------------------------------------ what check_closed looks at
+
+    def _check_files(self) -> None:
+        """Refuse files that FLARE would read too, and files that others on the machine can read."""
+        allowed = {"startup": _STARTUP[self.kind], "local": tuple(_settings(self.kind, self.state))}
+        if self.kind == "coordinator":
+            allowed["lead/startup"] = _LEAD
+        for place, names in allowed.items():
+            found = {path.name for path in (self.folder / place).glob("*")}
+            for name in sorted(found.difference(names)):
+                raise ParameterError(
+                    f"{self.folder / place / name}: not a file of the kit, and FLARE might read or run it. Remove it."
+                )
+            for name in sorted(set(names) - found):
+                raise ParameterError(
+                    f"{self.folder / place / name}: missing. Take it from the kit that you were given."
+                )
+        for path in (self.folder, *_below(self.folder, [*allowed, "state"])):
+            if path.stat().st_mode & 0o077:
+                raise ParameterError(
+                    f"{path}: others on this machine can get at it (mode {path.stat().st_mode & 0o777:o}). Run: "
+                    f"chmod -R go= {self.folder}"
+                )
+
+    def _stores(self) -> Path:
+        """Return where the coordinator's stores were put when the kit was made or last started."""
+        if self.kind != "coordinator":
+            return self.state
+        content = _read_json(self.folder / "local" / "resources.json")
+        try:
+            found = Path(next(one for one in content["components"] if one["id"] == "job_manager")["args"]["uri_root"])
+        except (LookupError, TypeError, StopIteration):
+            return self.state  # the comparison says what is wrong
+        return found.parent if found.is_absolute() and found.parent.name == "state" else self.state
+
+    def _check_connection(self) -> None:
+        """Refuse a connection without certificates on both sides."""
+        name = _STARTUP[self.kind][0]
+        path = self.folder / "startup" / name
+        content = _read_json(path)
+        try:
+            section = content["servers"][0] if self.kind == "coordinator" else content["client"]
+            security = section["connection_security"]
+        except (LookupError, TypeError):
+            security = None
+        if security != "mtls":
+            raise ParameterError(
+                f'{path}: connection_security is {security!r} and must be "mtls": certificates on both sides. '
+                "Take the file from the kit that you were given."
+            )
+
+    def _check_expiry(self) -> None:
+        left = self.expires - datetime.datetime.now(datetime.UTC)
+        remedy = "Whoever keeps the federation's authority makes new kits: sottovoce vertical provision."
+        if left.total_seconds() <= 0:
+            raise ParameterError(f"{self.folder}: a certificate ended on {self.expires:%Y-%m-%d}. {remedy}")
+        if left.days < _WARN_DAYS:
+            warnings.warn(
+                f"{self.folder}: a certificate ends on {self.expires:%Y-%m-%d}. {remedy}",
+                SottovoceWarning,
+                stacklevel=3,
+            )
+
+
+def org_of(name: str) -> str:
+    """Return the name of a site as FLARE writes organisations: each site is one."""
+    return name.replace("-", "_")
+
+
+def _settings(kind: str, state: Path) -> dict[str, dict[str, Any]]:
+    """Return the files of ``local/``."""
+    return {"authorization.json": AUTHORIZATION, "log_config.json": LOGGING, "resources.json": resources(kind, state)}
+
+
+def _party_name(folder: Path, federation: Federation) -> str:
+    path = folder / "startup" / "fed_client.json"
+    content = _read_json(path)
+    client = content.get("client")
+    name = client.get("fqsn") if isinstance(client, dict) else None
+    if name not in federation.parties:
+        raise ParameterError(
+            f"{path}: fqsn is {name!r}, no party of {folder / 'federation.toml'}. Take both from your kit."
+        )
+    return str(name)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ParameterError(
+            f"{path}: cannot be read as JSON ({error}). Take it from the kit you were given."
+        ) from None
+    if not isinstance(content, dict):
+        raise ParameterError(f"{path}: not a JSON object. Take it from the kit that you were given.")
+    return content
+
+
+def _write_private(path: Path, content: Mapping[str, Any]) -> None:
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    write_whole(path, json.dumps(content, indent=2) + "\n")
+
+
+def _below(folder: Path, places: list[str]) -> Iterator[Path]:
+    for place in places:
+        yield folder / place
+        yield from (path for path in (folder / place).rglob("*") if not path.is_symlink())
+
+
+def _check_same(path: Path, expected: object) -> None:
+    entry = _first_difference(_read_json(path), expected)
+    if entry is not None:
+        name, found, closed = entry
+        raise ParameterError(
+            f"{path}: {name} is {_shown(found)} and must be {_shown(closed)}: it closes what is unsafe. Take the file "
+            "from the kit that you were given."
+        )
+
+
+_ABSENT: Final = object()
+
+
+def _first_difference(found: object, expected: object, entry: str = "") -> tuple[str, object, object] | None:
+    """Return the first entry that differs, with what it is and what it must be."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        pairs = [(f"{entry}.{key}" if entry else key, key) for key in [*expected, *(found.keys() - expected.keys())]]
+        parts = ((name, found.get(key, _ABSENT), expected.get(key, _ABSENT)) for name, key in pairs)
+        return next(filter(None, (_first_difference(one, other, name) for name, one, other in parts)), None)
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        both = enumerate(zip(found, expected, strict=True))
+        return next(filter(None, (_first_difference(one, other, f"{entry}[{i}]") for i, (one, other) in both)), None)
+    return None if found == expected and type(found) is type(expected) else (entry, found, expected)
+
+
+def _shown(value: object) -> str:
+    if value is _ABSENT:
+        return "absent"
+    text = json.dumps(value)
+    return text if len(text) <= 100 else text[:97] + "..."

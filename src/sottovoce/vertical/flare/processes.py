@@ -1,0 +1,222 @@
+"""run_site: one site as a process: FLARE's server or client, watched, with its log, and nothing left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import sottovoce
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.engine import require_engine
+from sottovoce.vertical.flare.kit import Kit
+
+__all__ = ["check_site", "run_site"]
+
+_MAIN: Final = {
+    "coordinator": (["nvflare.private.fed.app.server.server_train"], "fed_server.json"),
+    "party": (["sottovoce.vertical.flare.guard", "nvflare.private.fed.app.client.client_train"], "fed_client.json"),
+}
+_UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
+_GRACE_SECONDS: Final = 5.0
+_LOG_BYTES: Final = 20_000_000
+_KEPT_VARIABLES: Final = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+)  # fmt: skip
+_KEPT_PREFIXES: Final = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "SOTTOVOCE_")
+
+
+def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
+    """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
+
+    The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
+
+    Parameters
+    ----------
+    kit : Kit
+        Checked here: it is not started if something unsafe in it was opened.
+    say : callable
+        Gets a line when the site is started, and when it is connected (a party) or listening (the coordinator).
+
+    Returns
+    -------
+    int
+        0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone on.
+
+    Raises
+    ------
+    ParameterError
+        If the kit is not closed, or used by another process, or if the coordinator's port is taken.
+    """
+    with _alone(kit):
+        check_site(kit)
+        return _run(kit, say)
+
+
+def check_site(kit: Kit) -> None:
+    """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
+    require_engine()
+    kit.settle()
+    kit.check_closed()
+    if kit.kind == "coordinator":
+        _check_port(kit)
+
+
+def _check_port(kit: Kit) -> None:
+    host, port = _listens_at(kit), kit.federation.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: connections that just ended
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ParameterError(
+                f"port = {port}: cannot listen on {host}, port {port}: {error.strerror}. Stop what uses the port, or "
+                "make kits of a federation with another one."
+            ) from None
+
+
+def _listens_at(kit: Kit) -> str:
+    return kit.federation.host if kit.federation.on_one_machine else "0.0.0.0"
+
+
+def _run(kit: Kit, say: Callable[[str], object]) -> int:
+    log = kit.state / "log.txt"
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_name("log.old.txt"))
+    stopped: list[int] = []
+    log.touch(mode=0o600)
+    with log.open("ab") as file:
+        begin = file.tell()
+        with _handled(lambda number: stopped.append(number)):
+            child = subprocess.Popen(
+                _command(kit), cwd=kit.folder, env=_environment(kit), stdin=subprocess.DEVNULL, stdout=file,
+                stderr=subprocess.STDOUT, umask=0o077, start_new_session=True, preexec_fn=_end_with_parent,
+            )  # fmt: skip
+            try:
+                say(f"{kit.name}: started, process {child.pid}; log: {log}")
+                _watch(kit, child, log, begin, stopped, say)
+            finally:
+                _end(child)
+    if stopped:
+        say(f"{kit.name}: stopped")
+        return 0
+    say(f"{kit.name}: ended by itself, status {child.returncode}; see {log}")
+    return child.returncode if child.returncode > 0 else 1
+
+
+def _watch(
+    kit: Kit, child: subprocess.Popen[bytes], log: Path, begin: int, stopped: list[int], say: Callable[[str], object]
+) -> None:
+    """Wait for the end; tell once when the site is up."""
+    tail = b""
+    with log.open("rb") as lines:
+        lines.seek(begin)
+        up = False
+        while not stopped and child.poll() is None:
+            if not up:
+                tail = tail[-100:] + lines.read(1 << 20)
+                if _UP_LINE[kit.kind] in tail:
+                    up = True
+                    say(_up(kit))
+            time.sleep(0.1)
+
+
+def _up(kit: Kit) -> str:
+    facts = kit.federation
+    if kit.kind == "coordinator":
+        return f"{kit.name}: listening on {_listens_at(kit)}, port {facts.port}, for {', '.join(facts.parties)}"
+    return f"{kit.name}: connected to {facts.coordinator} at {facts.host}, port {facts.port}"
+
+
+def _command(kit: Kit) -> list[str]:
+    modules, startup = _MAIN[kit.kind]
+    name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
+    return [
+        sys.executable, "-u", "-m", *modules, "-m", str(kit.folder), "-s", startup,
+        "--set", "secure_train=true", *name, f"org={kit.org}", "config_folder=config",
+    ]  # fmt: skip
+
+
+def _environment(kit: Kit) -> dict[str, str]:
+    """Return the environment of the site's processes.
+
+    Only what is needed: FLARE puts variables of the environment into a job's configuration where the job names them, so
+    what is not here cannot be asked for. The folder of the kit is not on Python's path, and TLS trusts the federation's
+    authority alone (FLARE would add those of the system).
+    """
+    kept = {
+        name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
+    }
+    return kept | {
+        "PYTHONPATH": str(Path(sottovoce.__file__).resolve().parents[1]),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
+        "MALLOC_ARENA_MAX": "4",
+        "SSL_CERT_FILE": str(kit.folder / "startup" / "rootCA.pem"),
+        "SSL_CERT_DIR": str(kit.state / "no-certificates"),
+    }
+
+
+# ------------------------------------------------------------------ processes and signals
+
+
+def _end_with_parent() -> None:
+    """Let the child be killed if this process is (Linux), so that no site goes on unwatched."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@contextmanager
+def _handled(handler: Callable[[int], object]) -> Iterator[None]:
+    before: dict[int, Any] = {}
+    for number in map(int, (signal.SIGTERM, signal.SIGINT)):
+        before[number] = signal.signal(number, lambda got, _: handler(got))
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End FLARE's process and those of its jobs, which it puts in sessions of their own."""
+    import psutil
+
+    family: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        parent = psutil.Process(child.pid)
+        family = [parent, *parent.children(recursive=True)]
+    for process in family:
+        with suppress(psutil.Error):
+            process.terminate()
+    _, left = psutil.wait_procs(family, timeout=_GRACE_SECONDS)
+    for process in left:
+        with suppress(psutil.Error):
+            process.kill()
+    child.wait()
+
+
+@contextmanager
+def _alone(kit: Kit) -> Iterator[None]:
+    """Hold the kit for this process."""
+    import fcntl
+
+    kit.settle()
+    lock = kit.state / "site.lock"
+    lock.touch(mode=0o600)
+    with lock.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ParameterError(f"{kit.folder}: this site is running already. Stop it first.") from None
+        yield
