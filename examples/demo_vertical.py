@@ -10,7 +10,6 @@ a row for each person and year, so *a "person" of this demo is a year of one*: t
 identifiers and who is unknown to whom are made up.
 """
 
-import json
 import shutil
 import signal
 import socket

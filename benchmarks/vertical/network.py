@@ -10,27 +10,22 @@ organisations, from the command to the result, beside the same training in this 
 """
 
 import contextlib
-import json
-import os
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.common import DOCS, NO_DATA, ROOT, data_folder, keep, make_parser, show, write_tables
-from benchmarks.vertical.echo import echoing
+from benchmarks.common import DOCS, ROOT
 
 PAGE = DOCS / "guide" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
