@@ -1,16 +1,16 @@
 """Four organisations, four processes, one model: from the list of parties to predictions, in ``demo-vertical/``.
 
-Run with ``make demo-vertical``. An insurer knows who saw a doctor more than twice in a year, and which plan they are insured by. Two hospitals and a
-bank know other things about the same people. Each runs a process of its own, with its own keys, table, budget and ledger; they find the people whom
-all of them know, train one model, and score people who took no part. All processes are on this machine; nothing else is simulated. Each
-command is printed before it runs, so that it can be repeated from the root of the checkout.
+Run with ``make demo-vertical``. An insurer knows who saw a doctor more than twice in a year, and how they are insured.
+Two hospitals and a bank know other things about the same people. Each runs a process of its own, with its own keys,
+table, budget and ledger; they find the people whom all of them know, train one model, and score people who took no part.
+All processes are on this machine; nothing else is simulated. Each command is printed before it runs, so that it can be
+repeated from the root of the checkout.
 
-The table is that of the RAND health insurance experiment (Manning et al., 1987; Deb and Trivedi, 2002) and comes with the package statsmodels. It has
-a row for each person and year, so *a "person" of this demo is a year of one*: the receipt protects a row. The columns are real; who holds which, the
-identifiers and who is unknown to whom are made up.
+The table is that of the RAND health insurance experiment, as it comes with the package statsmodels: a row for each
+person and year. *A "person" of this demo is a year of one*, and a row is what the receipt protects. The columns are real;
+who holds which, the identifiers, and who is unknown to whom are made up.
 """
 
-import json
 import shutil
 import signal
 import socket
@@ -42,8 +42,7 @@ class Organisation(NamedTuple):
     facts: dict[str, str]
 
 
-# Facts from the report on the experiment and from common knowledge, none from the table: coinsurance is 0 to 95 %, and the bounds on amounts are those
-# of the plans, as logarithms.
+# From the rules of the experiment's plans and common knowledge, nothing from the table: amounts are logarithms of dollars.
 ORGANISATIONS = (
     Organisation(
         "insurer",
@@ -64,7 +63,9 @@ ORGANISATIONS = (
         },
     ),
     Organisation(
-        "south", "South Hospital", {"health": 'type = "categorical"\ncategories = ["excellent", "good", "fair", "poor"]'}
+        "south",
+        "South Hospital",
+        {"health": 'type = "categorical"\ncategories = ["excellent", "good", "fair", "poor"]'},
     ),
     Organisation(
         "bank", "Bank", {"incentive_paid": 'type = "numeric"\nbounds = [0, 8]\nbins = [1, 6]  # log(dollars) a year'}
@@ -145,7 +146,14 @@ people = 1000
 
 def federation(port: int) -> str:
     """Return the list of parties, which is public."""
-    lines = ['name = "doctor-visits"', "", "[coordinator]", f'name = "{INSURER.name}"', 'host = "localhost"', f"port = {port}"]
+    lines = [
+        'name = "doctor-visits"',
+        "",
+        "[coordinator]",
+        f'name = "{INSURER.name}"',
+        'host = "localhost"',
+        f"port = {port}",
+    ]
     for party in PARTIES:
         lines += ["", "[[party]]", f'name = "{party.name}"', f'organisation = "{party.full_name}"']
     return "\n".join(lines) + "\n"
@@ -227,7 +235,19 @@ def main() -> None:
 
         CONSOLE.rule("4. The insurer trains: private set intersection first, then one message from each")
         tick = time.perf_counter()
-        run("vertical", "train", KITS / INSURER.name, "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--wait", 120)
+        run(
+            "vertical",
+            "train",
+            KITS / INSURER.name,
+            "--model",
+            "logistic",
+            "--epsilon",
+            EPSILON,
+            "--delta",
+            DELTA,
+            "--wait",
+            120,
+        )
         trained = time.perf_counter() - tick
         name = newest_run()
 
