@@ -26,6 +26,7 @@ dash is always answered, because all that it gives away is public.
 | name | what is given away | with a budget |
 | --- | --- | --- |
 """
+PUBLIC = "allowed unless said otherwise; nothing is charged"
 BUDGET = {(True, False): "allowed unless said otherwise, and charged", (False, True): "charged where it is allowed"}
 
 
@@ -42,7 +43,8 @@ def listed(kind: type[Message]) -> str:
 def lines() -> Iterator[str]:
     """Yield the rows of the page."""
     for name, answer in ANSWERS.items():
-        yield f"| `{name}` | {answer.about} | {BUDGET.get((answer.private, answer.charged), 'never')} |"
+        budget = PUBLIC if answer.public else BUDGET.get((answer.private, answer.charged), "never")
+        yield f"| `{name}` | {answer.about} | {budget} |"
     replies: set[type[Message]] = {Refused}
     homes: dict[str, list[type[Handler[Any]]]] = {}
     for handler in HANDLERS.values():

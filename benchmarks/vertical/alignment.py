@@ -1,9 +1,10 @@
-"""Alignment of the rows of several organisations: seconds and bytes of both methods.
+"""Alignment of the rows of several organisations: seconds and bytes of both methods, and of the messages between sites.
 
     python -m benchmarks.vertical.alignment [--quick]
 
 Each party holds n identifiers of 12 characters, in random order; half of each party's are held by all parties, the rest
-by nobody else. All parties run in this process, one after the other; the steps of private set intersection are also
+by nobody else. All parties run in this process, one after the other; "messages" is private set intersection as parties
+in different places have it, through `Party.handle`, with the answer of each request and its frame. The steps are also
 timed one by one. Wall seconds count what else the machine does, processor seconds do not.
 """
 
@@ -14,10 +15,13 @@ import time
 import numpy as np
 
 from benchmarks.common import keep, make_parser, show
+from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment.matching import common_rows
 from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+from sottovoce.vertical.alignment.sites import align_over
 
 PSI_SIZES = ((2, 20_000), (3, 20_000))
+MESSAGE_SIZES = ((2, 10_000), (3, 10_000), (2, 20_000), (3, 20_000))
 EXACT_SIZES = ((2, 20_000), (3, 20_000), (2, 1_000_000))
 
 
@@ -33,16 +37,21 @@ def identifiers(n_parties: int, n: int) -> dict[str, np.ndarray]:
 
 def row(method: str, n_parties: int, n: int) -> dict[str, object]:
     parties = identifiers(n_parties, n)
+    sites = [Party(np.zeros((n, 1)), ids, name=name) for name, ids in parties.items()] if method == "messages" else []
     start, busy = time.perf_counter(), time.process_time()
-    alignment = common_rows(parties, method=method)
+    if sites:
+        report = align_over(InProcessParties(sites))
+    else:
+        alignment = common_rows(parties, method=method)
+        report = alignment.report
     seconds, busy = time.perf_counter() - start, time.process_time() - busy
-    aligned = [parties[name][rows] for name, rows in alignment.rows.items()]
-    assert alignment.report.n_common == n // 2
+    aligned = [site.ids for site in sites] or [parties[name][rows] for name, rows in alignment.rows.items()]
+    assert report.n_common == n // 2
     assert all((ids == aligned[0]).all() for ids in aligned)
     return {
-        "method": method, "parties": n_parties, "identifiers": n, "common": alignment.report.n_common,
-        "seconds": seconds, "processor seconds": busy, "bytes": alignment.report.total_bytes,
-        "bytes sent": {f"{a} to {b}": size for (a, b), size in alignment.report.bytes_sent.items()},
+        "method": method, "parties": n_parties, "identifiers": n, "common": report.n_common,
+        "seconds": seconds, "processor seconds": busy, "bytes": report.total_bytes,
+        "bytes sent": {f"{a} to {b}": size for (a, b), size in report.bytes_sent.items()},
     }  # fmt: skip
 
 
@@ -73,8 +82,9 @@ def main() -> None:
     quick = parser.parse_args().quick
     small = 2_000
     jobs = [("exact", *size) for size in EXACT_SIZES] + [("psi", *size) for size in PSI_SIZES]
+    jobs += [("messages", *size) for size in MESSAGE_SIZES]
     if quick:
-        jobs = [("exact", 2, small), ("psi", 2, small), ("psi", 3, small)]
+        jobs = [("exact", 2, small), ("psi", 2, small), ("psi", 3, small), ("messages", 2, small)]
     n = small if quick else PSI_SIZES[0][1]
     if importlib.util.find_spec("private_set_intersection") is None:
         print("openmined-psi is not installed (extra [vertical]): the exact method only")

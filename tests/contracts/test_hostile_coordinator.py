@@ -4,6 +4,7 @@ Every case here was open once: a refusal that answered a question about the rows
 choices than were charged. What is promised: docs/privacy/parties.md.
 """
 
+import importlib.util
 import json
 import logging
 import math
@@ -26,11 +27,21 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.published.vertical_admm.messages import PublishedStart
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
+from sottovoce.vertical.alignment.psi import PsiClient, announce
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
 from sottovoce.vertical.party.party import Part
 from sottovoce.vertical.party.sessions import MOST_OPEN
+from sottovoce.vertical.protocols.alignment import party as alignment_party
+from sottovoce.vertical.protocols.alignment.messages import (
+    AlignAgain,
+    AlignRespond,
+    AlignResponse,
+    AlignSet,
+    AlignSetup,
+    AlignTo,
+)
 from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart, Spectrum
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,
@@ -351,6 +362,7 @@ def test_nobody_goes_on_with_what_was_begun_at_home():
 # --- what an owner allows ---------------------------------------------------------------------------------------------
 
 EACH = {
+    "alignment": AlignTo(announce(["17", "4"])),
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
     "noisy-features": SendFeatures(0.05),
     "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
@@ -367,7 +379,7 @@ EACH = {
 def test_a_party_answers_what_its_owner_allows(allowed):
     answers = set() if allowed is None else {allowed}
     for name, message in EACH.items():
-        party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, answers=answers)
+        party = Party(SECRET, range(200), name="clinic", data_norm=1.0, data_bound=1.0, answers=answers)
         party.adopt("m", Part(np.ones(1), 0.0))
         line = Line(party)
         line.ask(PREPARE)
@@ -387,7 +399,7 @@ def test_every_request_has_a_name_or_is_public():
 
 def test_defaults_and_wrong_names():
     assert Party(SECRET, name="clinic").answers == set(ANSWERS)
-    assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE
+    assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE | PUBLIC
     assert Party(SECRET, name="clinic", answers={"score"}).take([1, 0]).answers == {"score"}
     with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'scores' among them"):
         Party(SECRET, name="clinic", answers={"scores"})
@@ -612,3 +624,95 @@ def test_a_farewell_that_is_not_answered_hides_no_error():
     with pytest.raises(ZeroDivisionError), parties.session() as session:
         session.exchange(PREPARE, Done)
         _ = 1 / 0
+
+
+# --- alignment --------------------------------------------------------------------------------------------------------
+
+with_psi = pytest.mark.skipif(
+    importlib.util.find_spec("private_set_intersection") is None, reason="openmined-psi (extra [vertical]) is missing"
+)
+
+
+def aligned_party(**options):
+    return Party(SECRET, range(200), name="clinic", data_norm=1.0, **options)
+
+
+def test_a_wrong_announcement_tells_nothing_but_that_it_is_wrong():
+    """Whether one person is not there or all of them, where it stands, and how many: the same bytes."""
+    party = aligned_party(budget=BUDGET)
+    wrong = [["0", "x"], ["x"], ["x", "y"], sorted([*map(str, range(200)), "x"]), ["", "0"], ["0" * 100_000]]
+    replies = {Line(party).ask(AlignTo(announce(people))).encode() for people in wrong}
+    assert replies == {Refused("the announcement holds people whom it lacks. Run the alignment again").encode()}
+    for raw, fault in ((b'["2","1"]', "not sorted"), (b"[1]", "not a list"), (b"[]", "at least 1 people; these are 0")):
+        assert fault in Line(party).ask(AlignTo(raw)).reason
+    assert "keeps no alignment" in Line(party).ask(AlignAgain(b"\0" * 32)).reason
+    assert "keeps no alignment" in Line(party).ask(AlignAgain(b"/etc/passwd")).reason
+    assert (party.alignment, party.n_rows, party.spent) == (None, 200, NothingReleased())
+
+
+def test_repeated_and_missing_identifiers_are_those_of_nobody():
+    party = Party(SECRET[:5], ["a", "a", "b", None, ""], name="clinic")
+    for people in (["a"], [""], ["a", "b"]):
+        assert "people whom it lacks" in Line(party).ask(AlignTo(announce(people))).reason
+    assert isinstance(Line(party).ask(AlignTo(announce(["b"]))), Done)
+
+
+def test_a_budget_is_one_for_all_alignments():
+    """Aligned to all people and then to all but one, a party is charged twice; what differs is covered by both."""
+    party = aligned_party(budget=(1.0, 1e-6))
+    people = sorted(map(str, range(200)))
+    for chosen in (people, people[1:]):
+        assert isinstance(request(party, AlignTo(announce(chosen))), Done)
+        assert isinstance(request(party, SendFeatures(0.1)), Features)
+    assert party.n_rows == 199
+    assert party.spent == compose(GaussianEvent(10.0), GaussianEvent(10.0))
+
+
+def test_a_party_without_identifiers_or_leave_is_not_aligned():
+    messages = (AlignSetup(), AlignRespond(b""), AlignTo(b"[]"), AlignAgain(b""))
+    for message in messages:
+        assert "it was given no identifiers" in Line(Party(SECRET, name="clinic")).ask(message).reason
+        asked = Line(aligned_party(answers={"score"})).ask(message)
+        assert "its owner allows 'score'" in asked.reason
+
+
+@with_psi
+def test_a_key_answers_once(monkeypatch):
+    party = aligned_party(budget=BUDGET)
+    line, client = Line(party), PsiClient(["17", "x"])
+    assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
+    setups = [line.ask(AlignSetup()) for _ in range(3)]
+    assert len({each.points for each in setups}) == 3  # a new key each
+    reply = line.ask(AlignRespond(client.request()))
+    assert client.intersect(setups[-1].points, reply.points).tolist() == [0]
+    assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
+    line.ask(AlignSetup())
+    assert "the request message cannot be read" in line.ask(AlignRespond(b"\xff" * 9)).reason
+    line.ask(AlignSetup())
+    assert "the request is damaged" in line.ask(AlignRespond(b"\x0a\x02\x02\xff")).reason
+    monkeypatch.setattr(alignment_party, "MOST_ASKED", 1)
+    line.ask(AlignSetup())
+    assert "at most 1 people at once" in line.ask(AlignRespond(client.request())).reason
+    assert party.spent == NothingReleased()
+
+
+@with_psi
+def test_open_intersections_are_bounded_like_trainings():
+    party = aligned_party()
+    for _ in range(MOST_OPEN + 8):
+        assert isinstance(Line(party).ask(AlignSetup()), AlignSet)
+    assert len(party._sessions) == MOST_OPEN
+
+
+@with_psi
+def test_an_intersection_goes_on_beside_a_training():
+    party = aligned_party(budget=(1.0, 1e-6))
+    training, asking = Line(party), Line(party)
+    training.ask(PREPARE)
+    assert isinstance(training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05)), Done)
+    asking.ask(AlignSetup())
+    assert isinstance(asking.ask(AlignRespond(PsiClient(["4"]).request())), AlignResponse)
+    assert isinstance(training.ask(NoisyStep(np.zeros(200), 1)), NoisyScores)
+    assert isinstance(asking.ask(AlignTo(announce(["4"]))), Done)
+    assert "this session has ended" in training.ask(NoisyStep(np.zeros(200), 1)).reason
+    assert party.spent == GaussianEvent(20.0)  # and not what the second step would have cost

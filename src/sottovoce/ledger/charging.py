@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError, ParameterError, PrivacyWarning
+from sottovoce.ledger.book import ChargeRecord
 from sottovoce.ledger.ledger import Charge, Ledger
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event
@@ -39,11 +40,18 @@ class OpenCharge:
         Whether any value of the data may have been looked at.
     """
 
-    def __init__(self, ledger: Ledger | None = None, charge: Charge | None = None, event: Event | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger | None = None,
+        charge: Charge | None = None,
+        event: Event | None = None,
+        before: ChargeRecord | None = None,
+    ) -> None:
         self._ledger = ledger
         self.charge = charge
-        self.looked = False
+        self.looked = before is not None
         self._event = event
+        self._is_committed = before is not None and before.state == "committed"
 
     def looking(self) -> None:
         """Say that values of the data are looked at from now on: the charge stays, however the run ends."""
@@ -71,7 +79,7 @@ class OpenCharge:
             If it costs more than was reserved, or if somebody cancelled the charge meanwhile: the result must not be
             used.
         """
-        if self._ledger is None or self.charge is None:
+        if self._ledger is None or self.charge is None or self._is_committed:
             return
         try:
             self.charge = self._ledger.commit(self.charge, event)
@@ -117,6 +125,7 @@ def charging(
     seeded: bool,
     plan: Mapping[str, object],
     unit: str = ROW_UNIT,
+    run: str | None = None,
 ) -> Iterator[OpenCharge]:
     """Hold a reservation while a fit runs.
 
@@ -126,6 +135,8 @@ def charging(
     dataset : str or None
     event, delta, adjacency, seeded, plan, unit
         As for `Ledger.reserve`.
+    run : str or None
+        A secret name of this run: executed again after its process ended, it goes on with the charge that it made.
 
     Yields
     ------
@@ -138,8 +149,15 @@ def charging(
         return
     assert ledger is not None and dataset is not None
     book = Ledger(ledger) if isinstance(ledger, str) else ledger
-    charge = book.reserve(dataset, event, delta=delta, adjacency=adjacency, seeded=seeded, plan=plan, unit=unit)
-    held = OpenCharge(book, charge, event)
+    found = None if run is None else book.find(dataset, run)
+    if found is None:
+        named = plan if run is None else {**plan, "run": run}
+        charge = book.reserve(dataset, event, delta=delta, adjacency=adjacency, seeded=seeded, plan=named, unit=unit)
+        held = OpenCharge(book, charge, event)
+    else:  # its process ended; what it looked at nobody knows
+        charge, record = found
+        held = OpenCharge(book, charge, record.event, record)
+        held.check_plan(event)
     try:
         yield held
     except BaseException as error:

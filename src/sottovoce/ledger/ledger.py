@@ -396,6 +396,25 @@ class Ledger:
         """Return all charges of a data set, the oldest first, cancelled ones included."""
         return self._now().charges(dataset)
 
+    def find(self, dataset: str, run: str) -> tuple[Charge, ChargeRecord] | None:
+        """Return the charge whose plan names this run, unless it was cancelled; None if there is none.
+
+        Parameters
+        ----------
+        dataset : str
+        run : str
+            ``plan["run"]`` of the reservation.
+        """
+        named = [each for each in self.history(dataset) if each.counts and each.plan.get("run") == run]
+        if not named:
+            return None
+        record = named[0]
+        about = [
+            entry for entry in map(read_row, self._store.read(record.seq)) if entry.body.get("charge") == record.charge
+        ]
+        last = about[-1]
+        return Charge(record.charge, dataset, str(self._now().ledger), last.seq, last.hash), record
+
     def head(self) -> str:
         """Return the hash of the last entry: kept elsewhere, `verify` proves with it that nothing was cut off."""
         return self._now().head

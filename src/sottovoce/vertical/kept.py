@@ -7,6 +7,7 @@ to. A process that is killed in the middle of it leaves whole records and at mos
 import os
 import secrets
 import struct
+import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,20 +54,26 @@ class PrivateFolder:
                 f"{what} {self.path} is held by another process, and two could not know what the other does. Wait "
                 "until that one has ended, or end it."
             )
+        _LIVE.add(self)
 
     @property
     def is_held(self) -> bool:
         """False in a child of a fork, and after `close`: it must leave the folder alone."""
-        return self._lock >= 0 and self._process == os.getpid()
+        return self._lock >= 0 and self.is_of_this_process
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """False in a child of a fork."""
+        return self._process == os.getpid()
 
     def close(self) -> None:
-        """Let another process have it."""
-        if self.is_held:
-            os.close(self._lock)
-        self._lock = -1
+        """Let another process have it; in a child of a fork that is the parent's to do."""
+        if self._lock >= 0:
+            os.close(self._lock)  # of one's own handle: the parent's stays
+            self._lock = -1
 
     def __del__(self) -> None:
-        if getattr(self, "_lock", -1) >= 0:
+        if hasattr(self, "_lock"):
             self.close()
 
     def key(self) -> StoredKey:
@@ -170,6 +177,11 @@ class RecordFile:
         self.size = at + _HEAD.size + length
         return at
 
+    def empty(self) -> None:
+        """Drop all records."""
+        self._file.truncate(0)
+        self.size = 0
+
     def sync(self) -> None:
         """Bring it to the disk: what is there now survives a power cut."""
         os.fdatasync(self._file.fileno()) if hasattr(os, "fdatasync") else os.fsync(self._file.fileno())
@@ -182,6 +194,10 @@ class RecordFile:
         """Close it, and remove it."""
         self.close()
         self.path.unlink(missing_ok=True)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
 
     def _heads(self) -> Iterator[tuple[int, int]]:
         """Return place and length of the whole records, and count their bytes."""
@@ -206,6 +222,18 @@ class RecordFile:
         if magic != _MAGIC or view or zlib.crc32(body) != check:
             raise StorageError(f"{self.path} was damaged after byte {at}: what it is about cannot be taken up again.")
         return kind, bytes(body), at + _HEAD.size + length
+
+
+_LIVE: Final[weakref.WeakSet[PrivateFolder]] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for folder in list(_LIVE):
+        folder.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)  # or a child that lives on would hold what its parent has let go
 
 
 def _lock(handle: int) -> bool:

@@ -10,6 +10,7 @@ from sottovoce.published import vertical_admm, vertical_frank_wolfe
 from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.protocol import Answer, Handler, Protocol
 from sottovoce.vertical.protocols import (
+    alignment,
     exact,
     frank_wolfe,
     general,
@@ -24,6 +25,7 @@ __all__ = ["ANSWERS", "ANSWERS_TO", "HANDLERS", "MECHANISMS", "PROTOCOLS"]
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = (
     general.PROTOCOL,
+    alignment.PROTOCOL,
     exact.PROTOCOL,
     local_models.PROTOCOL,
     noisy_features.PROTOCOL,

@@ -8,7 +8,7 @@ charge nor refuse over what the data are.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Message, Vector
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "Answer",
@@ -89,6 +92,10 @@ class PartyFacts:
     data_norm, data_bound : float or None
         Declared bounds on the norm of a row and on the size of an entry.
     nonnegative : bool
+    has_ids : bool
+        Whether it can be aligned.
+    least_people : int
+        The fewest people that it is aligned to.
     """
 
     n_rows: int
@@ -96,6 +103,8 @@ class PartyFacts:
     data_norm: float | None
     data_bound: float | None
     nonnegative: bool
+    has_ids: bool = False
+    least_people: int = 1
 
     @property
     def row_bound(self) -> float:
@@ -165,12 +174,16 @@ class Desk:
     models : dict of Part
         What the party keeps, by name.
     feature_names : tuple of str or None
-    seed : object
-        Of the session's noise; None for the private choice.
+    streams : callable
+        Opens random streams of the session, others at each call.
     shortage : callable
         Tells why the budget does not cover an event; empty if it does.
+    people : People
+        Who the rows are; only of a party with identifiers.
     ended : bool
         Set it to forget the session.
+    aligned : (list of str, ndarray of int64) or None
+        Set it to people and their rows: the party's table has them, in this order, from the next request on.
     """
 
     table: Any
@@ -178,13 +191,15 @@ class Desk:
     training: Training
     models: dict[str, Part]
     feature_names: tuple[str, ...] | None
-    seed: object
+    streams: Callable[[], Streams]
     shortage: Callable[[Event], str]
+    people: Any
     ended: bool = False
+    aligned: "tuple[list[str], npt.NDArray[np.int64]] | None" = None
 
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""
-        return Streams(self.seed).generator(Purpose.NOISE)
+        return self.streams().generator(Purpose.NOISE)
 
     def columns(self, *, intercept: bool = False) -> Columns:
         """Return the table as columns, with one of ones behind them where asked for."""
@@ -210,6 +225,9 @@ class Answer:
         A budget can be charged for it.
     beyond : str
         Why no budget covers it.
+    public : bool
+        What it gives away is public in every statement: no budget is charged for it, and a party with one allows it
+        unless told otherwise.
     """
 
     name: str
@@ -217,12 +235,16 @@ class Answer:
     private: bool = False
     charged: bool = False
     beyond: str = ""
+    public: bool = False
 
 
 class Handler(ABC, Generic[Request]):
     """How one kind of request is answered; a new object for each, so `plan` may leave for `run` what it made."""
 
     request: ClassVar[type[Message]]
+    changes: ClassVar[bool] = True
+    """Whether answering may change what the session has reached; a question whose answer may differ tomorrow does not,
+    and is not asked again where a session is taken up after a restart."""
 
     def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
         """Return what the owner must allow beside the protocol, for a request like this one."""

@@ -32,7 +32,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError
 
-__all__ = ["Count", "Done", "Message", "Refused", "Vector", "decode"]
+__all__ = ["Count", "Done", "Message", "Refused", "Vector", "code_of", "decode"]
 
 Count = Annotated[int, "a whole number >= 0"]
 
@@ -133,6 +133,11 @@ def decode(raw: bytes, kinds: Iterable[type[Message]]) -> Message:
     if length > _MOST_BYTES or length != len(raw) - _HEAD.size:
         raise MessageError(f"a message says {length} bytes of content and has {len(raw) - _HEAD.size}.")
     return kind.read(memoryview(raw)[_HEAD.size :])
+
+
+def code_of(raw: bytes) -> int:
+    """Return the number of the kind that bytes say they are, or 0; nothing of them is checked."""
+    return int(_HEAD.unpack_from(raw)[1]) if len(raw) >= _HEAD.size else 0
 
 
 # ------------------------------------------------------------------ kinds of fields

@@ -15,7 +15,7 @@ from sottovoce.ledger import Ledger
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingReleased, compose
 from sottovoce.vertical import Party, VerticalLogisticRegression
-from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.exact.messages import Spectrum
 from sottovoce.vertical.protocols.general.messages import Afford
@@ -43,7 +43,7 @@ def clinic(ledger, **options):
 def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypatch):
     party = clinic(ledger.url)
     assert party.budget.is_limited
-    assert party.answers == PRIVATE
+    assert party.answers == PRIVATE | PUBLIC
     assert party.spent == NothingReleased() or party.spent == compose()
     seen = []
     from sottovoce.vertical.protocols.noisy_features.party import FeatureRelease
@@ -55,7 +55,7 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert isinstance(request(party, SEND), Features)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
-    assert charge.plan == {"party": "clinic"}
+    assert charge.plan == {"party": "clinic", "session": charge.plan["session"], "step": 1}
     assert ledger.history("clinic columns")[0].state == "committed"
     assert party.spent == EVENT
     assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in request(party, SEND).reason

@@ -113,11 +113,12 @@ def test_messages_that_do_not_fit():
 @pytest.mark.parametrize(
     ("announcement", "fault"),
     [
-        (json.dumps(["geheim-1", "geheim-2"]), "holds 1 identifier.s. that this party lacks"),
+        (json.dumps(["geheim-1", "geheim-2"]), "holds people whom this party lacks"),
         (json.dumps(["geheim-3", "geheim-1"]), "is not sorted"),
         (json.dumps(["geheim-1", "geheim-1"]), "repeats an identifier"),
         (json.dumps(["geheim-1", 3]), "is not a list of texts"),
         (json.dumps({"geheim-1": 1}), "is not a list of texts"),
+        (json.dumps(["geheim-1", "\ud800"]), "is not a list of texts"),
         ("[" * 100_000, "is not a list of texts"),
     ],
 )

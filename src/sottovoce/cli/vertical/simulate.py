@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +15,13 @@ import typer
 from sklearn.base import clone
 
 from sottovoce._files import check_writable
-from sottovoce._plain_data import plain
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.cli._options import (
     ACCEPT_DELTA,
-    ALPHA,
     DELTA,
     EPSILON,
-    INTERCEPT,
     MODEL,
-    N_STEPS,
-    RADIUS,
-    RANDOM_STATE,
     TARGET,
-    TRAINING,
     ForceOption,
     ModelKind,
     Reading,
@@ -43,7 +33,7 @@ from sottovoce.cli._options import (
     with_groups,
 )
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
-from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_number_or_auto, parse_sizes
+from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_sizes
 from sottovoce.cli._rows import SparseRows
 from sottovoce.cli.vertical._parties import (
     Gathered,
@@ -56,6 +46,7 @@ from sottovoce.cli.vertical._parties import (
     split_features,
     split_schema,
 )
+from sottovoce.cli.vertical._training import REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -63,16 +54,12 @@ from sottovoce.vertical import (
     Comparison,
     Party,
     VerticalLasso,
-    VerticalLinearSVC,
-    VerticalLogisticRegression,
-    VerticalRidge,
     VerticalSparseLogisticRegression,
 )
 from sottovoce.vertical.alignment.matching import DUPLICATES, METHODS, AlignmentReport
-from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.mechanisms import MECHANISMS
-from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
+from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
+from sottovoce.vertical.estimators.kinds import ESTIMATORS
 
 __all__ = ["simulate"]
 
@@ -82,41 +69,8 @@ _FACTS: Final = "Public facts"
 _HELD_OUT: Final = "People to compare on"
 _HOLDOUT: Final = 0.2
 
-_ESTIMATORS: Final[dict[ModelKind, type[VerticalEstimator]]] = {
-    ModelKind.LOGISTIC: VerticalLogisticRegression,
-    ModelKind.SVM: VerticalLinearSVC,
-    ModelKind.RIDGE: VerticalRidge,
-    ModelKind.LASSO: VerticalLasso,
-    ModelKind.SPARSE_LOGISTIC: VerticalSparseLogisticRegression,
-}
-_SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
-_REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
-
 
 # ------------------------------------------------------------------ options
-
-
-@dataclass(frozen=True)
-class _Training:
-    """How to train."""
-
-    mechanism: str | None = option(
-        "--mechanism",
-        f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
-        "sparse-logistic have --aggregation instead.",
-        TRAINING,
-    )
-    aggregation: str | None = option(
-        "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
-    )
-    radius: float | None = RADIUS
-    n_steps: int | None = N_STEPS
-    alpha: str | None = ALPHA
-    fit_intercept: bool = INTERCEPT
-    solver: str | None = option("--solver", "With epsilon inf: lbfgs or admm. Default: auto.", TRAINING)
-    max_iter: int | None = option("--max-iter", "With epsilon inf, or a mechanism in rounds: rounds at most.", TRAINING)
-    tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
-    random_state: int | None = RANDOM_STATE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +134,7 @@ class _Given:
         "--label-bounds", "LIBSVM: bounds of the labels of ridge and lasso, such as 0,100.", _FACTS
     )
 
-    training: _Training
+    training: HowToTrain
     test: list[str] = option(
         "--test",
         "Other people, in tables like those of the training; NAME=FILE for several.",
@@ -339,7 +293,7 @@ def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: 
     """Refuse a private training without the bound that its noise is scaled by."""
     if epsilon == math.inf:
         return
-    if kind in _SPARSE:
+    if kind in SPARSE:
         missing = [party.name for party in facts if party.data_bound is None]
         option, what = "--data-bound", "the absolute value of its entries"
         clipped = "larger entries are clipped to it"
@@ -358,10 +312,10 @@ def _make_estimator(
     kind: ModelKind, source: PartySource, given: _Given, *, epsilon: float, **budget: float | None
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
-    own = {**_parameters(kind, epsilon, given.training), **budget, "labels_public": given.labels_public}
+    own = {**estimator_parameters(kind, epsilon, given.training), **budget, "labels_public": given.labels_public}
     own = {name: value for name, value in own.items() if value is not None}
     labels: dict[str, Any]
-    if kind in _REGRESSIONS:
+    if kind in REGRESSIONS:
         if source.label_bounds is None:
             raise ParameterError(
                 f"--model {kind} predicts a number, and needs its public bounds: with a schema, a target of type = "
@@ -379,38 +333,11 @@ def _make_estimator(
             )
         labels = {"classes": list(source.classes)}
     _require_bounds(kind, source.facts, source.label_holder, epsilon)
-    estimator = _ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
+    estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
         estimator.plan([party.stand_in() for party in source.facts])
     return estimator
-
-
-def _parameters(kind: ModelKind, epsilon: float, training: _Training) -> dict[str, Any]:
-    """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
-    chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
-    if kind in _SPARSE:
-        why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
-        refuse_fields(why, training, "alpha", "solver", "mechanism")
-        require("--radius", training.radius, (
-            f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
-            "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
-        ))  # fmt: skip
-    else:
-        why = f"is for --model lasso and sparse-logistic, not for {kind}"
-        refuse_fields(why, training, "aggregation", "radius", "n_steps")
-    if epsilon == math.inf:
-        why = "is for a private training, with a finite --epsilon"
-        refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")
-        refuse_fields(why, training, "mechanism")
-        return chosen
-    mechanism = MECHANISMS.get(training.mechanism or next(iter(MECHANISMS)))
-    in_rounds = kind not in _SPARSE and mechanism is not None and "max_iter" in mechanism.options
-    if in_rounds and chosen["max_iter"] is not None:
-        chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
-    without_noise = ("solver", "tol") if in_rounds else ("solver", "max_iter", "tol")
-    refuse_fields("is for a training without noise, --epsilon inf", training, *without_noise)
-    return chosen
 
 
 def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Party]) -> Comparison:
@@ -441,11 +368,6 @@ def _hold_out(gathered: Gathered, share: float, draw: np.random.Generator) -> tu
 # ------------------------------------------------------------------ files
 
 
-def _file_names(facts: Sequence[PartyFacts]) -> list[str]:
-    by_party = [f"{party.name}.{what}.json" for party in facts for what in ("receipt", "part")]
-    return ["guarantee.json", "coordinator.json", "history.csv", *by_party]
-
-
 def _check_folder(out: Path, facts: Sequence[PartyFacts], *, inputs: Sequence[Path], overwrite: bool) -> None:
     """Refuse before training what could not be written after it."""
     if out.exists() and not out.is_dir():
@@ -453,7 +375,7 @@ def _check_folder(out: Path, facts: Sequence[PartyFacts], *, inputs: Sequence[Pa
     if not out.exists():
         check_writable("--out", out, overwrite=False)
         return
-    for name in _file_names(facts):
+    for name in result_names([party.name for party in facts]):
         if any(source.resolve() == (out / name).resolve() for source in inputs):
             raise ParameterError(f"--out {out}: {name} in it is a file to read from. Choose another folder.")
         check_writable("--out", out / name, overwrite=overwrite)
@@ -462,44 +384,10 @@ def _check_folder(out: Path, facts: Sequence[PartyFacts], *, inputs: Sequence[Pa
 def _write(out: Path, estimator: VerticalEstimator, facts: Sequence[PartyFacts]) -> None:
     with suppress(OSError):  # the first file will tell
         out.mkdir(exist_ok=True)
-    holder = estimator.plan_.facts.label_holder
-    common = {"version": 1, "model": estimator.model_, "estimator": type(estimator).__name__}
-    texts = {"guarantee.json": estimator.guarantee_.to_json()}
-    for name, receipt in estimator.party_guarantees_.items():
-        texts[f"{name}.receipt.json"] = receipt.to_json()
-    features = {party.name: party.feature_names for party in facts}
-    for name, part in estimator.parts_.items():
-        texts[f"{name}.part.json"] = _json({
-            "format": "sottovoce-vertical-part", **common, "party": name, "intercept": part.intercept,
-            "coefficients": dict(zip(features[name], part.coef.tolist(), strict=True)),
-        })  # fmt: skip
-    labels = {"label_holder": holder} | {
-        name: plain(getattr(estimator, name)) for name in ("classes", "label_bounds") if hasattr(estimator, name)
-    }
-    scorer: Any = estimator.scorer_
-    texts["coordinator.json"] = _json({
-        "format": "sottovoce-vertical-coordinator", **common, **labels, "scorer": type(scorer).__name__,
-        **plain(scorer),
-    })  # fmt: skip
-    if estimator.history_ is not None:
-        texts["history.csv"] = _history_text(estimator.history_)
+    texts = result_texts(estimator, {party.name: party.feature_names for party in facts})
     write_or_keep({out / name: text for name, text in texts.items()})
-    if estimator.history_ is None:
-        (out / "history.csv").unlink(missing_ok=True)  # that of an older run, with --force
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _history_text(history: History) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    columns = ("objective", "stationarity", "uplink_bytes", "downlink_bytes")
-    writer.writerow(("round", *columns))
-    lines = zip(*(getattr(history, name) for name in columns), strict=True)
-    writer.writerows((round_, *line) for round_, line in enumerate(lines, start=1))
-    return buffer.getvalue()
+    if HISTORY not in texts:
+        (out / HISTORY).unlink(missing_ok=True)  # that of an older run, with --force
 
 
 # ------------------------------------------------------------------ what is printed

@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.matching import Alignment, AlignmentReport, PartyCounts, common_rows
+    from sottovoce.vertical.alignment.matching import (
+        Alignment,
+        AlignmentReport,
+        AskedParty,
+        PartyCounts,
+        common_rows,
+    )
+    from sottovoce.vertical.alignment.sites import align_over
 
-__all__ = ["Alignment", "AlignmentReport", "PartyCounts", "common_rows"]
+__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "align_over", "common_rows"]
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "matching"))
+__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "matching"), "align_over": "sites"})

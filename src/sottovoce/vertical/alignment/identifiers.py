@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from pyarrow import types
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["canonical_identifiers"]
+__all__ = ["UsableIdentifiers", "canonical_identifiers", "usable_identifiers"]
 
 _TEXT: Final = pa.large_string()
 _ARROW_READS_WHOLE: Final = {"string", "bytes", "integer"}  # object arrays of one kind, as pandas names them
@@ -63,6 +64,56 @@ def canonical_identifiers(name: str, identifiers: object) -> Any:
     """
     texts = _texts(name, _column(name, identifiers))
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, _TEXT), texts)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class UsableIdentifiers:
+    """The identifiers that one party can be aligned by: present and not repeated.
+
+    Attributes
+    ----------
+    texts : pyarrow.LargeStringArray
+        In canonical form. Private.
+    rows : ndarray of int64
+        The row of each. Private.
+    n_rows, missing, repeated : int
+        All rows, those without an identifier, and those whose identifier stands in another row too: for the eyes of
+        the party.
+    shared : int
+        Identifiers that repeat.
+    """
+
+    texts: Any
+    rows: npt.NDArray[np.int64]
+    n_rows: int
+    missing: int
+    repeated: int
+    shared: int
+
+    def rows_of(self, people: Sequence[str]) -> npt.NDArray[np.int64] | None:
+        """Return the row of each of these people, None if one of them is not there."""
+        places = pc.index_in(pa.array(people, _TEXT), value_set=self.texts)
+        return None if places.null_count else self.rows[places.to_numpy(zero_copy_only=False)]
+
+    def remarks(self) -> list[str]:
+        """Return, in words for the owner, which rows no alignment can take; empty if it can take all."""
+        found = [f"{self.missing:,} of {self.n_rows:,} rows have no identifier"] if self.missing else []
+        if self.repeated:
+            found.append(
+                f"{self.repeated:,} of {self.n_rows:,} rows share {self.shared:,} identifier(s); a person has one row"
+            )
+        return [f"{each}: every alignment leaves them out." for each in found]
+
+
+def usable_identifiers(name: str, identifiers: object) -> UsableIdentifiers:
+    """Return those identifiers of one party that stand in one row; see `canonical_identifiers`."""
+    texts = canonical_identifiers(name, identifiers)
+    coded = texts.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    uses = np.append(np.bincount(codes[codes >= 0], minlength=len(coded.dictionary)), 0)  # the last is for -1
+    rows = np.flatnonzero(uses[codes] == 1)
+    repeated, shared = int((uses[codes] > 1).sum()), int((uses > 1).sum())
+    return UsableIdentifiers(texts.take(rows), rows, len(texts), int(texts.null_count), repeated, shared)
 
 
 # The errors of other libraries quote the data: they are suppressed before our own is raised, or it would show them as

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.identifiers import canonical_identifiers
-from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+from sottovoce.vertical.alignment.asking import held_by_all
+from sottovoce.vertical.alignment.identifiers import UsableIdentifiers, usable_identifiers
+from sottovoce.vertical.alignment.psi import PsiServer, announce
 
-__all__ = ["Alignment", "AlignmentReport", "PartyCounts", "common_rows"]
+__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "common_rows"]
 
 METHODS: Final = ("exact", "psi")
 DUPLICATES: Final = ("error", "drop")
@@ -50,24 +51,47 @@ class PartyCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedParty:
+    """What an intersection tells of a party in another place, whose rows are not known here.
+
+    Parameters
+    ----------
+    name : str
+        The party.
+    identifiers : int
+        Size of its set: rows with an identifier that does not repeat.
+    left : int
+        People who are still in common after it was asked.
+    """
+
+    name: str
+    identifiers: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
 class AlignmentReport:
     """An alignment in numbers; it holds no identifier.
 
     Parameters
     ----------
-    method : {"exact", "psi"}
+    method : {"exact", "psi", "kept"}
+        "kept": the people of an earlier alignment.
     n_common : int
         People that all parties hold.
     parties : tuple of PartyCounts
-        In the order of the parties.
+        In the order of the parties; only those whose rows are known where the alignment ran.
     bytes_sent : dict of (str, str) to int
         Bytes of all messages from the first party to the second; empty for "exact", which sends none.
+    asked : tuple of AskedParty
+        Those in other places, in the order in which they were asked.
     """
 
     method: str
     n_common: int
     parties: tuple[PartyCounts, ...]
     bytes_sent: dict[tuple[str, str], int]
+    asked: tuple[AskedParty, ...] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -76,11 +100,16 @@ class AlignmentReport:
 
     def summary(self) -> str:
         """Return the numbers as lines of text."""
-        lines = [f"{self.n_common:,} people in common of {len(self.parties)} parties (method {self.method!r})"]
+        names = {each.name for each in self.parties} | {name for pair in self.bytes_sent for name in pair}
+        lines = [f"{self.n_common:,} people in common of {len(names)} parties (method {self.method!r})"]
         lines += [
             f"{party.name}: {party.rows:,} rows, {party.missing:,} without an identifier, {party.repeated:,} with a "
             f"repeated one, {party.not_in_common:,} not in common"
             for party in self.parties
+        ]
+        lines += [
+            f"{party.name}: {party.identifiers:,} identifiers, {party.left:,} people in common after it"
+            for party in self.asked
         ]
         lines += [f"{sender} to {receiver}: {size:,} bytes" for (sender, receiver), size in self.bytes_sent.items()]
         return "\n".join(lines)
@@ -145,8 +174,8 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
 
     This holds for parties that follow the protocol; `sottovoce.vertical.alignment.psi` has the assumptions and what is
     not covered. **This function plays all parties in one process, which sees everything**: it is for simulation and for
-    one owner of several tables. Between organisations, `PsiClient` and `PsiServer` run where the data are and exchange
-    the same bytes.
+    one owner of several tables. Between organisations, `sottovoce.vertical.alignment.align_over` exchanges the same
+    bytes with the parties where they are.
 
     Examples
     --------
@@ -163,30 +192,18 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     choice("method", method, METHODS)
     choice("duplicates", duplicates, DUPLICATES)
     _check_parties(identifiers)
-    held = [_hold(name, given, duplicates) for name, given in identifiers.items()]
+    held = {name: _hold(name, given, duplicates) for name, given in identifiers.items()}
     bytes_sent: dict[tuple[str, str], int] = {}
-    places = _places(held) if method == "exact" else _places_by_psi(held, bytes_sent)
+    places = _places([*held.values()]) if method == "exact" else _places_by_psi(held, bytes_sent)
     n_common = len(places[0])
     if n_common == 0:
         raise _nobody(held)
     counts = tuple(
-        PartyCounts(party.name, party.n_rows, party.missing, party.repeated, len(party.rows) - n_common)
-        for party in held
+        PartyCounts(name, party.n_rows, party.missing, party.repeated, len(party.rows) - n_common)
+        for name, party in held.items()
     )
-    rows = {party.name: party.rows[place] for party, place in zip(held, places, strict=True)}
+    rows = {name: party.rows[place] for (name, party), place in zip(held.items(), places, strict=True)}
     return Alignment(rows, AlignmentReport(method, n_common, counts, bytes_sent))
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Held:
-    """The identifiers that one party can align by: present and not repeated."""
-
-    name: str
-    n_rows: int
-    missing: int
-    repeated: int
-    texts: Any  # Arrow array of large strings
-    rows: npt.NDArray[np.int64]  # of the same length
 
 
 def _check_parties(identifiers: object) -> None:
@@ -202,22 +219,17 @@ def _check_parties(identifiers: object) -> None:
         raise ParameterError(f"identifiers must be those of at least two parties; got {len(identifiers)}.")
 
 
-def _hold(name: str, given: object, duplicates: str) -> _Held:
-    texts = canonical_identifiers(f"identifiers[{name!r}]", given)
-    coded = texts.dictionary_encode()
-    codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
-    uses = np.append(np.bincount(codes[codes >= 0], minlength=len(coded.dictionary)), 0)  # the last is for -1
-    rows = np.flatnonzero(uses[codes] == 1)
-    repeated = int((uses[codes] > 1).sum())
-    if repeated and duplicates == "error":
+def _hold(name: str, given: object, duplicates: str) -> UsableIdentifiers:
+    held = usable_identifiers(f"identifiers[{name!r}]", given)
+    if held.repeated and duplicates == "error":
         raise DataError(
-            f"identifiers[{name!r}]: {repeated:,} rows share {int((uses > 1).sum()):,} identifier(s), and a person has "
-            'one row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
+            f"identifiers[{name!r}]: {held.repeated:,} rows share {held.shared:,} identifier(s), and a person has one "
+            'row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
         )
-    return _Held(name, len(texts), int(texts.null_count), repeated, texts.take(rows), rows)
+    return held
 
 
-def _places(held: list[_Held]) -> list[npt.NDArray[np.int64]]:
+def _places(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
     """Return for each party where the common identifiers, sorted, stand in ``texts``."""
     common = held[0].texts
     for party in held[1:]:
@@ -226,33 +238,52 @@ def _places(held: list[_Held]) -> list[npt.NDArray[np.int64]]:
     return [pc.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
 
 
-def _places_by_psi(held: list[_Held], bytes_sent: dict[tuple[str, str], int]) -> list[npt.NDArray[np.int64]]:
-    """Return the same by private set intersection, the first party being the client; add up the bytes of messages."""
-    first = held[0]
+class _Played:
+    """A server that is played here; counts the bytes between it and the client."""
 
-    def sent(sender: _Held, receiver: _Held, message: bytes) -> bytes:
-        pair = (sender.name, receiver.name)
-        bytes_sent[pair] = bytes_sent.get(pair, 0) + len(message)
+    def __init__(self, party: UsableIdentifiers) -> None:
+        self._party = party
+        self.down = self.up = 0
+
+    def setup(self) -> bytes:
+        """Return its set; only now it is made."""
+        self._server = PsiServer(self._party.texts.to_pylist())
+        return self._sent(self._server.setup())
+
+    def respond(self, request: bytes) -> bytes:
+        """Answer the request."""
+        self.down += len(request)
+        return self._sent(self._server.respond(request))
+
+    def receive(self, announcement: bytes) -> npt.NDArray[np.int64]:
+        """Return the places of the people in common."""
+        self.down += len(announcement)
+        return self._server.receive(announcement)
+
+    def _sent(self, message: bytes) -> bytes:
+        self.up += len(message)
         return message
 
-    texts = first.texts.to_pylist()
-    common = np.arange(len(texts))
-    servers = []
-    for party in held[1:]:
-        client, server = PsiClient([texts[place] for place in common]), PsiServer(party.texts.to_pylist())
-        setup = sent(party, first, server.setup())
-        response = sent(party, first, server.respond(sent(first, party, client.request())))
-        common = common[client.intersect(setup, response)]
-        servers.append((party, server))
-        if common.size == 0:  # the other parties need not be asked
-            break
-    common = np.array(sorted(common, key=lambda place: texts[place]), np.int64)
+
+def _places_by_psi(
+    held: dict[str, UsableIdentifiers], bytes_sent: dict[tuple[str, str], int]
+) -> list[npt.NDArray[np.int64]]:
+    """Return the same by private set intersection, the first party being the client; add up the bytes of messages."""
+    client, *others = held
+    texts = held[client].texts.to_pylist()
+    servers = {name: _Played(held[name]) for name in others}
+    common, _ = held_by_all(texts, servers.values())
+    if common.size == 0:
+        return [common]
     announcement = announce([texts[place] for place in common])
-    return [common, *(server.receive(sent(first, party, announcement)) for party, server in servers)]
+    places = [common, *(server.receive(announcement) for server in servers.values())]
+    for name, server in servers.items():
+        bytes_sent[name, client], bytes_sent[client, name] = server.up, server.down
+    return places
 
 
-def _nobody(held: list[_Held]) -> DataError:
-    usable = ", ".join(f"{party.name!r} {len(party.rows):,} of {party.n_rows:,} rows" for party in held)
+def _nobody(held: dict[str, UsableIdentifiers]) -> DataError:
+    usable = ", ".join(f"{name!r} {len(party.rows):,} of {party.n_rows:,} rows" for name, party in held.items())
     return DataError(
         f"nobody is in common: no identifier is held by all {len(held)} parties (usable: {usable}). Check that the "
         "parties write identifiers alike: leading zeros, case and spaces count."

@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["PsiClient", "PsiServer", "announce"]
+__all__ = ["PsiClient", "PsiServer", "announce", "library", "read_announcement"]
 
 _REMEDY: Final = "Run the alignment again; both sides need the same version of sottovoce."
 
@@ -51,10 +51,17 @@ class PsiClient:
     ----------
     identifiers : sequence of str
         Private. The client's set in canonical form, without repetitions.
+
+    Attributes
+    ----------
+    n_server : int
+        Size of the server's set, once `intersect` has read its setup.
     """
 
+    n_server: int = 0
+
     def __init__(self, identifiers: Sequence[str]) -> None:
-        self._psi = _library()
+        self._psi = library()
         self._identifiers = _texts(identifiers)
         self._order = list(range(len(self._identifiers)))
         secrets.SystemRandom().shuffle(self._order)  # or the order of the request would tell the order of the rows
@@ -88,6 +95,7 @@ class PsiClient:
         server_set = _read("setup", setup, self._psi.ServerSetup)
         if server_set.WhichOneof("data_structure") != "raw":
             raise DataError(f"the setup message holds no full points, so it would admit false positives. {_REMEDY}")
+        self.n_server = len(server_set.raw.encrypted_elements)
         answer = _read("response", response, self._psi.Response)
         if len(answer.encrypted_elements) != len(self._order):
             raise DataError(
@@ -111,7 +119,7 @@ class PsiServer:
     """
 
     def __init__(self, identifiers: Sequence[str]) -> None:
-        self._psi = _library()
+        self._psi = library()
         self._identifiers = _texts(identifiers)
         self._cipher = self._psi.server.CreateWithNewKey(True)
 
@@ -153,12 +161,10 @@ class PsiServer:
         DataError
             If the announcement cannot be read, is not sorted, or holds an identifier that the server does not hold.
         """
-        common = _read_announcement(announcement)
         places = {text: place for place, text in enumerate(self._identifiers)}
-        found = np.array([places.get(text, -1) for text in common], np.int64)
+        found = np.array([places.get(text, -1) for text in read_announcement(announcement)], np.int64)
         if (found < 0).any():
-            lacking = int((found < 0).sum())
-            raise DataError(f"the announcement holds {lacking} identifier(s) that this party lacks. {_REMEDY}")
+            raise DataError(f"the announcement holds people whom this party lacks. {_REMEDY}")
         return found
 
 
@@ -167,12 +173,19 @@ def announce(identifiers: Sequence[str]) -> bytes:
     return json.dumps(sorted(_texts(identifiers)), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _read_announcement(message: bytes) -> list[str]:
+def read_announcement(announcement: bytes) -> list[str]:
+    """Return the identifiers that `announce` wrote.
+
+    Raises
+    ------
+    DataError
+        If it is no list of texts, or one that is not sorted; it follows from the message alone.
+    """
     try:
-        common = json.loads(message)
+        common = json.loads(announcement)
     except (ValueError, TypeError, RecursionError):
         common = None
-    if not isinstance(common, list) or not all(isinstance(text, str) for text in common):
+    if not isinstance(common, list) or not all(isinstance(text, str) for text in common) or not _has_bytes(common):
         raise DataError(f"the announcement is not a list of texts. {_REMEDY}")
     if not all(first < second for first, second in pairwise(common)):
         raise DataError(f"the announcement is not sorted, or repeats an identifier. {_REMEDY}")
@@ -182,16 +195,16 @@ def _read_announcement(message: bytes) -> list[str]:
 def _texts(identifiers: Sequence[str]) -> list[str]:
     """Return the identifiers as a list of distinct texts; the library below would print what it cannot take."""
     texts = list(identifiers)
-    if not all(isinstance(text, str) for text in texts) or not _has_bytes("".join(texts)):
+    if not all(isinstance(text, str) for text in texts) or not _has_bytes(texts):
         raise ParameterError("identifiers must be valid Unicode texts. Bring them into canonical form before.")
     if len(set(texts)) < len(texts):
         raise ParameterError(f"identifiers must not repeat; {len(texts) - len(set(texts))} of them do.")
     return texts
 
 
-def _has_bytes(text: str) -> bool:
+def _has_bytes(texts: Sequence[str]) -> bool:
     try:
-        text.encode()
+        "".join(texts).encode()
     except UnicodeEncodeError:  # a lone surrogate
         return False
     return True
@@ -206,8 +219,8 @@ def _read(name: str, message: bytes, kind: Any) -> Any:
         raise DataError(f"the {name} message cannot be read. {_REMEDY}") from None
 
 
-def _library() -> Any:
-    """Return the package behind the roles; it is optional."""
+def library() -> Any:
+    """Return the package behind the roles; it is optional, and where it is missing this is a `ParameterError`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # protobuf's remarks about its own age are nothing a caller can act on

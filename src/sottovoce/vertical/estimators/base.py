@@ -1,7 +1,6 @@
 """What the vertical estimators share: parameters, the plan, the fit."""
 
 import math
-import secrets
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -197,11 +196,12 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         check_length(own if y is None else y, plan.facts.n_samples)
         if plan.is_private:
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
-        model = secrets.token_hex(8)
+        run = parties.new_run().of((type(self).__name__, plan), own if y is None else y)
+        streams, model = run.streams(streams), run.model
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
             seeded=streams.seeded or any(party.is_seeded for party in owned(parties).values()),
-            plan=self._public_summary(plan),
+            plan=self._public_summary(plan), run=run.charge,
         ) as charge:  # fmt: skip
             charge.looking()
             targets, learnt = self._targets(labels_of(parties, holder, y))

@@ -26,7 +26,13 @@ AUTHORIZATION: Final[dict[str, Any]] = {
     "format_version": "1.0",
     "permissions": {
         **dict.fromkeys(("project_admin", "org_admin", "member"), _NOTHING),
-        "lead": {**_NOTHING, "submit_job": "any", "manage_job": "n:submitter", "view": "any"},
+        # one right at a time: among FLARE's rights to manage and view jobs are such as run code at a party and tell
+        # its errors
+        "lead": {
+            **_NOTHING,
+            **dict.fromkeys(("submit_job", "check_status", "get_job_meta", "list_jobs"), "any"),
+            **dict.fromkeys(("abort", "abort_job", "delete_job"), "n:submitter"),
+        },
     },
 }
 
@@ -93,7 +99,7 @@ def _of_party() -> dict[str, Any]:
             _component("resource_consumer",
                        "nvflare.app_common.resource_consumers.gpu_resource_consumer.GPUResourceConsumer"),
             _component("process_launcher",
-                       "nvflare.app_common.job_launcher.client_process_launcher.ClientProcessJobLauncher"),
+                       "sottovoce.vertical.flare.launcher.GuardedLauncher"),
         ],
     }  # fmt: skip
 

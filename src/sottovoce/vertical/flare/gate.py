@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import threading
+import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +64,7 @@ class Gate:
         """Whether requests reach the party."""
         return not self._closed
 
-    def open(self, kit: Any, *, run: str, app: Path | None = None) -> None:
+    def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:
         """Open the site for one run; whatever is wrong with the site or the job is written down, and said when asked.
 
         Parameters
@@ -73,10 +74,12 @@ class Gate:
             Name of the job, for the register.
         app : Path or None
             Folder of the job at this site, which is looked at as a whole.
+        wait : float
+            Seconds to wait for the end of another run, which may be under way.
         """
         self._run = str(run)
         try:
-            self._open(kit, app)
+            self._open(kit, app, wait)
         except _ClosedError as reason:
             self._closed = str(reason)
             self._turn_away(self._closed)
@@ -88,7 +91,7 @@ class Gate:
                 _LOG.error("this site cannot take part:\n%s", _places(error))
             self._turn_away(self._closed)
 
-    def _open(self, kit: Any, app: Path | None) -> None:
+    def _open(self, kit: Any, app: Path | None, wait: float) -> None:
         if isinstance(kit, (str, Path)):
             from sottovoce.vertical.flare.kit import Kit
 
@@ -105,22 +108,28 @@ class Gate:
         fault = "" if app is None else fault_of_job(app)
         if fault:
             raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
-        self._take_turn(state)
+        self._take_turn(state, wait)
         site = Site.read(kit)
         self._party = site.open_party(self._purpose)
         self._site, self._closed = site, ""
         self._stored = dict(self._party.parts)
         _LOG.info("open for run %s, to %s: %r", self._run, self._purpose, self._party)
 
-    def _take_turn(self, state: Path) -> None:
-        """Hold the lock of the site until the process ends, however it does."""
+    def _take_turn(self, state: Path, wait: float) -> None:
+        """Hold the lock of the site until the run ends, or the process does."""
         self._busy = os.open(state / "run.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._busy)
-            self._busy = -1
-            raise _ClosedError(_BUSY) from None
+        end = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(self._busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < end:
+                    time.sleep(0.1)
+                    continue
+                os.close(self._busy)
+                self._busy = -1
+                raise _ClosedError(_BUSY) from None
+            return
 
     def close(self) -> None:
         """End the run here; what is needed to go on with it is on disk."""
@@ -142,10 +151,10 @@ class Gate:
     def _answer(self, raw: object, caller: object) -> bytes:
         if caller != _SERVER:
             return self._refused(f"it answers the coordinator alone; {_quoted(caller)} is somebody else", caller, raw)
-        if not isinstance(raw, bytes):
-            return self._refused(f"a request is bytes; this is {type(raw).__name__}", caller, raw)
         if self._closed:
             return self._refused(self._closed, caller, raw)
+        if not isinstance(raw, bytes):
+            return self._refused(f"a request is bytes; this is {type(raw).__name__}", caller, raw)
         assert self._register is not None and self._party is not None and self._site is not None
         session, step, kind = _seen(raw)
         with self._register.entered(

@@ -98,6 +98,13 @@ class Kit:
         authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
         return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
 
+    def refuse_kind(self, wanted: str) -> None:
+        """Refuse a kit of another kind than ``wanted``."""
+        if self.kind != wanted:
+            raise ParameterError(
+                f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Run: sottovoce vertical {self.kind}"
+            )
+
     def check_closed(self) -> None:
         """Refuse a kit that could do more than it was made for, or whose certificates have ended.
 

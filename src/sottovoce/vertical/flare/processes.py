@@ -19,11 +19,11 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.engine import require_engine
 from sottovoce.vertical.flare.kit import Kit
 
-__all__ = ["check_port", "run_site"]
+__all__ = ["check_site", "run_site"]
 
 _MAIN: Final = {
-    "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
-    "party": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
+    "coordinator": (["nvflare.private.fed.app.server.server_train"], "fed_server.json"),
+    "party": (["sottovoce.vertical.flare.guard", "nvflare.private.fed.app.client.client_train"], "fed_client.json"),
 }
 _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
 _GRACE_SECONDS: Final = 5.0
@@ -57,17 +57,21 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     ParameterError
         If the kit is not closed, or used by another process, or if the coordinator's port is taken.
     """
-    require_engine()
-    kit.settle()
-    kit.check_closed()
     with _alone(kit):
-        if kit.kind == "coordinator":
-            check_port(kit)
+        check_site(kit)
         return _run(kit, say)
 
 
-def check_port(kit: Kit) -> None:
-    """Refuse to start a coordinator whose port is taken on this machine."""
+def check_site(kit: Kit) -> None:
+    """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
+    require_engine()
+    kit.settle()
+    kit.check_closed()
+    if kit.kind == "coordinator":
+        _check_port(kit)
+
+
+def _check_port(kit: Kit) -> None:
     host, port = _listens_at(kit), kit.federation.port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: connections that just ended
@@ -135,10 +139,10 @@ def _up(kit: Kit) -> str:
 
 
 def _command(kit: Kit) -> list[str]:
-    module, startup = _MAIN[kit.kind]
+    modules, startup = _MAIN[kit.kind]
     name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
     return [
-        sys.executable, "-u", "-m", module, "-m", str(kit.folder), "-s", startup,
+        sys.executable, "-u", "-m", *modules, "-m", str(kit.folder), "-s", startup,
         "--set", "secure_train=true", *name, f"org={kit.org}", "config_folder=config",
     ]  # fmt: skip
 
@@ -207,6 +211,7 @@ def _alone(kit: Kit) -> Iterator[None]:
     """Hold the kit for this process."""
     import fcntl
 
+    kit.settle()
     lock = kit.state / "site.lock"
     lock.touch(mode=0o600)
     with lock.open("r+") as file:

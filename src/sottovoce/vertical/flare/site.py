@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, Schema, Table, read_table
 from sottovoce.tables._entries import nearest
-from sottovoce.vertical.alignment.identifiers import canonical_identifiers
+from sottovoce.vertical.alignment.identifiers import usable_identifiers
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.party import Part, Party
 from sottovoce.vertical.party.answers import PRIVATE
+from sottovoce.vertical.party.budget import LedgerBudget
 
 __all__ = ["PURPOSES", "BudgetEntry", "Caps", "Site", "TableFacts"]
 
@@ -98,23 +98,20 @@ class TableFacts:
     Attributes
     ----------
     rows, columns, features : int
-    missing, repeated : int
-        Rows without an identifier, and rows whose identifier stands in another row too: neither takes part.
     has_ids, has_labels : bool
+    usable : int
+        Rows that an alignment can take.
+    remarks : tuple of str
+        Why it cannot take the others.
     """
 
     rows: int
     columns: int
     features: int
-    missing: int
-    repeated: int
     has_ids: bool
     has_labels: bool
-
-    @property
-    def usable(self) -> int:
-        """Rows that can take part."""
-        return self.rows - self.missing - self.repeated
+    usable: int
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -246,11 +243,14 @@ class Site:
         """
         X, ids, y, _ = self._read(purpose, labels)
         encoder = self.encoder
-        more: dict[str, Any] = {} if journal is None else {"journal": journal}
+        more: dict[str, Any] = {}
+        if journal is not None:
+            more["journal"] = journal
         if purpose == "train" and self.budget is not None:
             more["budget"] = self.account()
-        if self.caps.people is not None and ids is not None:
-            more["least_people"] = self.caps.people
+        if ids is not None:
+            more["alignments"] = Path(self.kit.state) / ("alignments" if purpose == "train" else "alignments-score")
+            more["least_people"] = self.caps.people or 1
         party = Party(
             X, ids, name=self.kit.name, y=y, data_norm=encoder.data_norm, data_bound=1.0,
             nonnegative=encoder.nonnegative, answers=self.allowed(purpose), **more,
@@ -264,7 +264,7 @@ class Site:
                     party.adopt(model, part)  # one of an older schema is of no use for these columns
         return party
 
-    def account(self) -> Any:
+    def account(self) -> LedgerBudget:
         """Return the account in the ledger, capped for this coordinator.
 
         Raises
@@ -272,26 +272,21 @@ class Site:
         ParameterError, LedgerError
             If the ledger or the data set is not there, or cannot be used for this.
         """
-        from sottovoce.vertical.party.budget import LedgerBudget
-
         assert self.budget is not None
-        if self.caps.epsilon is None:
-            return LedgerBudget(self.budget.ledger, self.budget.dataset, name=self.kit.name)
         return LedgerBudget(
-            self.budget.ledger, self.budget.dataset, name=self.kit.name,
-            coordinator=self.kit.federation.coordinator, cap=self.caps.epsilon,
+            self.budget.ledger, self.budget.dataset, name=self.kit.name, coordinator=self.kit.federation.coordinator,
+            cap=self.caps.epsilon,
         )  # fmt: skip
 
     def table_facts(self, purpose: str = "train") -> TableFacts:
         """Read the table and count; for the eyes of its owner."""
         X, ids, y, columns = self._read(purpose, labels=False)
-        missing = repeated = 0
+        remarks: list[str] = []
+        usable = X.shape[0]
         if ids is not None:
-            texts = canonical_identifiers("id", ids)
-            missing = texts.null_count
-            counts = np.asarray(pc.value_counts(texts.drop_null()).field("counts"))
-            repeated = int(counts[counts > 1].sum())
-        return TableFacts(X.shape[0], columns, X.shape[1], missing, repeated, ids is not None, y is not None)
+            found = usable_identifiers("id", ids)
+            remarks, usable = found.remarks(), len(found.rows)
+        return TableFacts(X.shape[0], columns, X.shape[1], ids is not None, y is not None, usable, tuple(remarks))
 
     def _read(self, purpose: str, labels: bool) -> tuple[Any, Any, Any, int]:
         path, id_column = self._source(purpose)
@@ -467,7 +462,7 @@ def _whole(section: str, entries: Mapping[str, Any], key: str, *, least: int) ->
 def _caps(entries: Mapping[str, Any]) -> Caps:
     epsilon = entries.get("epsilon")
     return Caps(
-        epsilon=None if epsilon is None else number("[caps] epsilon", epsilon, at_least=0.0),
+        epsilon=None if epsilon is None else number("[caps] epsilon", epsilon, above=0.0),
         rounds=_whole("caps", entries, "rounds", least=1),
         bytes=_whole("caps", entries, "bytes", least=1),
         people=_whole("caps", entries, "people", least=1),

@@ -13,9 +13,10 @@ from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocol import Answer
 from sottovoce.vertical.wire import Message
 
-__all__ = ["PRIVATE", "allowed_answers", "why_unanswered"]
+__all__ = ["PRIVATE", "PUBLIC", "allowed_answers", "why_unanswered"]
 
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)
+PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.public)
 
 
 def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
@@ -27,14 +28,14 @@ def allowed_answers(answers: Any, *, limited: bool) -> frozenset[str]:
         If a name is none, or is one that no budget can be charged for.
     """
     if answers is None:
-        return PRIVATE if limited else frozenset(ANSWERS)
+        return PRIVATE | PUBLIC if limited else frozenset(ANSWERS)
     listed = ", ".join(map(repr, sorted(ANSWERS)))
     if isinstance(answers, (str, bytes)) or not isinstance(answers, (AnySet, Sequence)):
         raise ParameterError(f"answers must be a set of names out of {listed}; got {answers!r}.")
     for name in answers:
         if not isinstance(name, str) or name not in ANSWERS:
             raise ParameterError(f"answers must be a set of names out of {listed}; got {name!r} among them.")
-    beyond = sorted(name for name in answers if not _charged(ANSWERS[name]))
+    beyond = sorted(name for name in answers if not _covered(ANSWERS[name]))
     if limited and beyond:
         raise ParameterError(
             f"answers has {beyond[0]!r}, which has no noise, so that no budget can be charged for it. Leave it out, or "
@@ -55,11 +56,11 @@ def why_unanswered(request: type[Message], names: Sequence[Answer], answers: Col
         return names[0].beyond
     allowed = ", ".join(map(repr, sorted(answers))) or "nothing"
     what = f"{request.__name__}, which is part of {' and '.join(repr(each.name) for each in names)}"
-    if limit is not None and not _charged(names[0]):
+    if limit is not None and not _covered(names[0]):
         return f"its budget is {limit}, and none covers {what}; its owner allows {allowed}"
     return f"it does not answer {what}; its owner allows {allowed}: see Party(..., answers=...)"
 
 
-def _charged(answer: Answer) -> bool:
-    """Tell whether a budget can be charged for it."""
-    return answer.private or answer.charged
+def _covered(answer: Answer) -> bool:
+    """Tell whether a budget can be charged for it, or need not be."""
+    return answer.private or answer.charged or answer.public

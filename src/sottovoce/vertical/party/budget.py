@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import threading
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 from sottovoce._validation import MAX_EPSILON, number
@@ -20,11 +21,32 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
 
-__all__ = ["Account", "LedgerBudget", "PartyBudget"]
+__all__ = ["Account", "LedgerBudget", "PartyBudget", "Place"]
 
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a release has its place, so that it is charged once.
+
+    Attributes
+    ----------
+    session : str
+    step : int
+    release : str
+        A name that no other release has: of another table, other requests or other noise. Empty where the noise could
+        not be drawn again.
+    again : bool
+        The request is on record, so that its charge may have been made before the process ended.
+    """
+
+    session: str
+    step: int
+    release: str = ""
+    again: bool = False
 
 
 class Account(Protocol):
@@ -49,8 +71,11 @@ class Account(Protocol):
         """Return why ``event`` is not covered on top of what was spent; empty if it is."""
         ...
 
-    def charge(self, event: Event, *, seeded: bool = False) -> str:
-        """Add ``event`` before anything is computed, or return why not; ``seeded`` where the noise can be repeated."""
+    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
+        """Add ``event`` before anything is computed, or return why not.
+
+        ``seeded`` where the noise can be repeated. A release that is made again at its ``place`` is charged once.
+        """
         ...
 
 
@@ -77,6 +102,7 @@ class PartyBudget:
             self.epsilon = number("budget[0]", epsilon, at_least=0.0)
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
         self._events: list[Event] = []
+        self._releases: set[str] = set()
         self._process: int | None = os.getpid()
         self._lock = threading.Lock()
 
@@ -113,18 +139,25 @@ class PartyBudget:
             return ""
         return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
 
-    def charge(self, event: Event, *, seeded: bool = False) -> str:
+    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         """Add ``event``, or return why not (see `shortage`); of two requests at once one is first."""
         if not self.is_limited:
-            self._events.append(event)
+            self._add(event, place)
             return ""
         if not self._is_original:  # a fork may have left the lock held
             return self.shortage(event)
         with self._lock:
+            if place is not None and place.again and place.release in self._releases:
+                return ""
             shortage = self.shortage(event)
             if not shortage:
-                self._events.append(event)
+                self._add(event, place)
         return shortage
+
+    def _add(self, event: Event, place: Place | None) -> None:
+        self._events.append(event)
+        if place is not None and place.release:
+            self._releases.add(place.release)
 
     def _cost(self, event: Event) -> float:
         """Return the epsilon that a budget would have to have to cover ``event`` on top of what was spent.
@@ -168,6 +201,10 @@ class LedgerBudget:
         A data set that was created with ``adjacency="replace-one"``.
     name : str
         Of the party, for the record.
+    coordinator : str or None
+        For whom releases are made, for the record.
+    cap : float or None
+        What this coordinator may be told in all, over all runs: an epsilon at the delta of the data set, by its rule.
 
     Raises
     ------
@@ -177,7 +214,9 @@ class LedgerBudget:
         If the data set was made for other neighbours, or a parameter is of the wrong kind.
     """
 
-    def __init__(self, ledger: Any, dataset: Any, *, name: str) -> None:
+    def __init__(
+        self, ledger: Any, dataset: Any, *, name: str, coordinator: str | None = None, cap: float | None = None
+    ) -> None:
         is_charged(ledger, dataset)
         self._ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
         self._process = os.getpid()
@@ -195,6 +234,13 @@ class LedgerBudget:
                 "charged for 'replace-one': create a data set with adjacency='replace-one'."
             )
         self.epsilon, self.delta = known[dataset].epsilon, known[dataset].delta
+        if cap is not None and coordinator is None:
+            raise ParameterError(f"cap={cap!r} is for one coordinator: give its name, coordinator=...")
+        self._coordinator = coordinator
+        self._cap: PrivacyFilter | None = None
+        if cap is not None:
+            cap = number("cap", cap, above=0.0, at_most=self.epsilon, remedy="The budget is no larger.")
+            self._cap = PrivacyFilter(cap, self.delta, known[dataset].composition)
 
     @property
     def spent(self) -> Event:
@@ -224,14 +270,29 @@ class LedgerBudget:
             _LOG.exception("the ledger of party %r", self._name)
             return _NO_LEDGER
         cost = rule.spent([*(Release(each.event, each.delta) for each in charges), Release(event, self._delta)])
-        if rule.covers(cost):
+        if not rule.covers(cost):
+            return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
+        if self._cap is None:
             return ""
-        return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
+        own = [Release(each.event, each.delta) for each in charges if each.plan.get("coordinator") == self._coordinator]
+        cost = self._cap.spent([*own, Release(event, self._delta)])
+        if self._cap.covers(cost):
+            return ""
+        return (
+            f"its owner allows coordinator {self._coordinator!r} epsilon={self._cap.epsilon!r} at delta={self.delta!r} "
+            f"in all, and this would bring what it was told to epsilon={cost:.6g}"
+        )
 
-    def charge(self, event: Event, *, seeded: bool = False) -> str:
+    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
         """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
         if isinstance(event, NothingReleased):
             return ""
+        try:
+            if place is not None and place.again and self._has(place.release):
+                return ""
+        except SottovoceError:
+            _LOG.exception("the ledger of party %r", self._name)
+            return _NO_LEDGER
         shortage = self.shortage(event)
         if shortage:
             return shortage
@@ -239,7 +300,7 @@ class LedgerBudget:
         try:
             charge = book.reserve(
                 self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
-                plan={"party": self._name},
+                plan=self._record(place),
             )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
@@ -251,6 +312,22 @@ class LedgerBudget:
         except SottovoceError:
             _LOG.exception("the ledger of party %r: charge %s is made, its end is not recorded", self._name, charge)
         return ""
+
+    def _record(self, place: Place | None) -> dict[str, object]:
+        """Return what is written down of a charge."""
+        record: dict[str, object] = {"party": self._name}
+        if self._coordinator is not None:
+            record["coordinator"] = self._coordinator
+        if place is not None:
+            record |= {"session": place.session, "step": place.step}
+            if place.release:
+                record["release"] = place.release
+        return record
+
+    def _has(self, release: str) -> bool:
+        return bool(release) and any(
+            charge.counts and charge.plan.get("release") == release for charge in self._book.history(self.dataset)
+        )
 
     @property
     def _delta(self) -> float:

@@ -9,11 +9,13 @@ Refusals follow from public facts: from the request, from what was declared, and
 wrong beyond that is told in one sentence, which is always the same.
 """
 
+import hashlib
 import logging
 import threading
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -21,14 +23,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from sottovoce._validation import magnitude, refuse_masked
-from sottovoce.exceptions import DataError, MessageError, ParameterError
+from sottovoce._validation import magnitude, refuse_masked, whole_number
+from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
+from sottovoce.randomness import Streams
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.mechanisms import ANSWERS_TO, HANDLERS
 from sottovoce.vertical.party.answers import allowed_answers, why_unanswered
-from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
+from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, Place
+from sottovoce.vertical.party.journal import Journal, Kept
+from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import Session, SessionError, Sessions
 from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError
 from sottovoce.vertical.wire import Message, Refused, decode
@@ -38,6 +43,7 @@ __all__ = ["Part", "Party"]
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 _FAILED: Final = "it failed there; the party's own log says more"
+_LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
 
 
 class Party:
@@ -61,7 +67,7 @@ class Party:
         Never compute it from the data.
     nonnegative : bool
         Public fact that no entry is negative, which lets the private mechanisms add less noise; checked.
-    budget : (epsilon, delta) or None
+    budget : (epsilon, delta), LedgerBudget or None
         What this party allows to be learnt about one person's row of its columns, over all trainings with this object
         and with selections of its rows; it refuses the rest. None allows everything, training without noise included.
         The label holder, whose own model is exact, has none. It lives in memory: a new process has it again.
@@ -73,6 +79,13 @@ class Party:
         What the owner allows a coordinator to ask, by the names of ``docs/messages.md``. None allows the
         private mechanisms where there is a budget, and everything where there is none. For scoring alone:
         ``answers={"score"}``.
+    journal : Journal or None
+        Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
+    least_people : int
+        An alignment over messages to fewer people is refused.
+    alignments : str, Path or None
+        Folder in which alignments over messages are kept, with the identifiers of their people. A party that is made
+        with the same folder anew is aligned as it was, where its table still has these people.
 
     Raises
     ------
@@ -99,10 +112,13 @@ class Party:
         data_norm: float | None = None,
         data_bound: float | None = None,
         nonnegative: bool = False,
-        budget: tuple[float, float] | None = None,
+        budget: tuple[float, float] | LedgerBudget | None = None,
         ledger: Any = None,
         dataset: str | None = None,
         answers: Collection[str] | None = None,
+        journal: Journal | None = None,
+        least_people: int = 1,
+        alignments: str | Path | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
@@ -127,7 +143,7 @@ class Party:
         if self.nonnegative and values.size and values.min() < 0.0:
             raise DataError(f"X of party {name!r} was declared nonnegative and holds negative entries.")
         if ledger is None and dataset is None:
-            self.budget: Account = PartyBudget(budget)
+            self.budget: Account = budget if isinstance(budget, LedgerBudget) else PartyBudget(budget)
         elif budget is None:
             self.budget = LedgerBudget(ledger, dataset, name=name)
         else:
@@ -137,16 +153,26 @@ class Party:
         self._session_seeds: dict[bytes, object] = {}
         self._at_home: set[int] = set()  # threads; a request that comes on another one is charged
         self._lock = OwnLock()  # one request at a time
-        self._sessions = Sessions()
+        if journal is not None and not isinstance(journal, Journal):
+            raise ParameterError(f"journal must be a Journal or None; got {journal!r}.")
+        self._journal = journal
+        self._sessions = Sessions(journal)
+        self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
+        self.least_people = whole_number("least_people", least_people, at_least=1)
+        self._whole = (self._table, self.ids, self.y)
+        self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
+        last = None if self.people is None else self.people.last()
+        if last is not None and len(last[0]) >= self.least_people:
+            self._select(*last)
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is under way: a copy of a noise stream would draw the same noise."""
-        fresh = {"_at_home": set(), "_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions()}
-        return {**vars(self), **fresh}
+        fresh = {"_at_home": set(), "_session_seeds": {}, "_lock": OwnLock(), "_sessions": Sessions(), "_journal": None}
+        return {**vars(self), **fresh, "_digested": (None, b"")}
 
     @property
     def n_rows(self) -> int:
@@ -157,6 +183,11 @@ class Party:
     def n_features(self) -> int:
         """Number of columns."""
         return int(self._table.shape[1])
+
+    @property
+    def alignment(self) -> str | None:
+        """Digest of the people whom this party was aligned to over messages; None for all its rows."""
+        return None if self.people is None else self.people.digest
 
     @property
     def spent(self) -> Event:
@@ -174,10 +205,33 @@ class Party:
             data_norm=self.data_norm,
             data_bound=self.data_bound,
             nonnegative=self.nonnegative,
+            least_people=self.least_people,
         )
         other.feature_names = self.feature_names
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
         return other
+
+    def align(self, people: Sequence[str]) -> None:
+        """Become these people, of all its rows, in this order, as after `AlignTo`; not a request, the owner's own.
+
+        Raises
+        ------
+        DataError
+            If one of them has no row, or they are fewer than ``least_people``.
+        ParameterError
+            If the party has no identifiers.
+        """
+        if self.people is None:
+            raise ParameterError(f"party {self.name!r} has no identifiers to be aligned by: Party(..., ids=...).")
+        if len(people) < self.least_people:
+            raise DataError(
+                f"party {self.name!r} is aligned to at least {self.least_people:,} people; these are {len(people):,}."
+            )
+        rows = self.people.identifiers.rows_of(people)
+        if rows is None:
+            raise DataError(f"party {self.name!r} has no row of some of these people.")
+        with self._lock.lock:
+            self._become(list(people), rows)
 
     @contextmanager
     def at_home(self) -> Iterator[None]:
@@ -258,25 +312,99 @@ class Party:
         with self._lock.lock:
             try:
                 frame = Frame.read(raw)
-                session = self._sessions.find(frame, at_home=self._is_at_home)
+                session = self._find(frame)
                 before = session.repeated(frame)
+                if before is not None:
+                    return before
+                return self._next(session, frame)
             except (MessageError, SessionError) as refusal:
                 return Refused(f"{refusal}.").encode()
-            if before is not None:
-                return before
-            session.take(frame, Refused(_FAILED).encode())
-            answer = self._answer(session, frame)
-            session.settle(answer)
-            return answer
+            except (OSError, StorageError):  # of the journal: what is not on record must not leave
+                _LOG.exception("the journal of party %r", self.name)
+                return Refused(_FAILED).encode()
 
-    def _answer(self, session: Session, frame: Frame) -> bytes:
+    def _find(self, frame: Frame) -> Session:
+        """Return the session of a request: an open one, one that a process before this one left, or a new one."""
+        journal = self._open_journal
+        if journal is not None and frame.session in journal.names and frame.session not in self._sessions:
+            self._take_up(journal, frame.session)
+        known = frame.session in self._sessions
+        session = self._sessions.find(frame, at_home=self._is_at_home)
+        if journal is not None and not known and not session.at_home:
+            try:
+                session.log = journal.begin(session.name, self._digest)
+            except BaseException:
+                self._sessions.end(session.name)
+                raise
+        return session
+
+    def _take_up(self, journal: Journal, name: bytes) -> None:
+        """Bring a session to where a process before this one left it: by answering its requests again, to nobody."""
+        session = Session(name)
+        try:
+            session.log = journal.find(name, self._digest)
+            if session.log is None:
+                return
+            if journal.asked_again:
+                session.due.extend(session.log.steps())
+            else:
+                for kept in session.log.steps():
+                    self._repeat(session, Frame(name, kept.step, kept.body), kept)
+        except (OSError, StorageError, SessionError):
+            _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
+            if session.log is not None:
+                session.log.close()
+            raise SessionError(_LOST) from None
+        self._sessions.add(session)
+
+    def _next(self, session: Session, frame: Frame) -> bytes:
+        """Answer the next request of a session."""
+        if session.due:
+            try:
+                return self._repeat(session, frame, session.due.popleft())
+            except SessionError:
+                _LOG.exception("session %s of party %r cannot be taken up again", session.name.hex(), self.name)
+                self._sessions.end(session.name)
+                raise SessionError(_LOST) from None
+        log, again = session.log, False
+        if log is not None:
+            again = log.pending == session.after(frame)
+            log.asked(frame.step, session.after(frame), frame.body)
+        session.take(frame, Refused(_FAILED).encode())
+        answer = self._answer(session, frame, again=again)
+        if session.log is not None:  # it is still open
+            try:
+                session.log.answered(answer, ran=session.ran)
+                if self.budget.is_limited:
+                    session.log.sync()
+            except BaseException:
+                self._sessions.end(session.name)
+                raise
+        session.settle(answer)
+        return answer
+
+    def _repeat(self, session: Session, frame: Frame, kept: Kept) -> bytes:
+        """Answer a request as it was answered before."""
+        if session.after(frame) != kept.history:
+            raise SessionError(f"step {kept.step} was another request")
+        session.take(frame, Refused(_FAILED).encode())
+        if not kept.ran:
+            answer = kept.answer if kept.answer is not None else Refused(_LOST).encode()
+        else:
+            answer = self._answer(session, frame, again=True)
+            if hashlib.sha256(answer).digest() != kept.digest:
+                raise SessionError(f"the answer to step {kept.step} is another one than before")
+        session.settle(answer)
+        return answer
+
+    def _answer(self, session: Session, frame: Frame, *, again: bool = False) -> bytes:
         """Decode, ask what it costs, charge, run, encode: the only place where a party does any of these."""
         try:
             request = decode(frame.body, HANDLERS)
         except MessageError as error:
             return Refused(f"not a valid message: {error}").encode()
         try:
-            return self._run(session, request).encode()
+            return self._run(session, request, again=again).encode()
         except RefusalError as refusal:
             return Refused(str(refusal)[:_MOST_REASON]).encode()
         except Exception as error:  # its message could quote a row, and its class tell about one
@@ -284,7 +412,7 @@ class Party:
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
             return Refused(_FAILED).encode()
 
-    def _run(self, session: Session, request: Message) -> Message:
+    def _run(self, session: Session, request: Message, *, again: bool) -> Message:
         handler = HANDLERS[type(request)]()
         facts, training = self._facts, session.training
         try:  # inside, nothing but public facts and the request is looked at
@@ -294,16 +422,68 @@ class Party:
             event = handler.plan(facts, training, request)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
+        seed = self._seed(session)
+        place, streams = self._drawing(session, seed, again=again)
         if event is not None and not session.at_home:  # what stays at home costs nothing
-            _refuse(self.budget.charge(event, seeded=self._seed(session) is not None))
+            if session.log is not None and self.budget.is_limited:
+                session.log.sync()
+            _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
-            self._table, facts, training, self._models, self.feature_names, self._seed(session), self.budget.shortage
-        )
+            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
+        )  # fmt: skip
+        session.ran = handler.changes
         reply = handler.run(desk, request)
         session.training = desk.training
+        if desk.aligned is not None:
+            self._become(*desk.aligned)
         if desk.ended:
             self._sessions.end(session.name)
         return reply
+
+    def _drawing(self, session: Session, seed: object, *, again: bool) -> tuple[Place, Callable[[], Streams]]:
+        """Return where a release has its place, and what opens the streams that it is drawn from."""
+        release = ""
+        if session.log is not None and self._journal is not None and (seed is None or isinstance(seed, int)):
+            key = self._journal.key.within(b"step", self._digest, session.history)
+            release = key.within(b"charge", repr(seed).encode()).name(16).hex()
+            if seed is None:
+                session.turn(key.within(b"noise"))
+        place = Place(session.name.hex(), session.step, release, again)
+        return place, session.streams if seed is None else lambda: Streams(seed)
+
+    @property
+    def _open_journal(self) -> Journal | None:
+        """The journal, in the process that has it."""
+        if self._journal is None or not self._journal.is_of_this_process:
+            return None
+        self._journal.check_open()
+        return self._journal
+
+    @property
+    def _digest(self) -> bytes:
+        """Digest of the table, as it is now."""
+        if self._digested[0] is not self._table:
+            table = self._table
+            parts = [table] if isinstance(table, np.ndarray) else [table.data, table.indices, table.indptr]
+            sha = hashlib.sha256(repr((table.shape, self.data_norm, self.data_bound, self.nonnegative)).encode())
+            for part in parts:
+                sha.update(part.dtype.str.encode())
+                sha.update(np.ascontiguousarray(part).data)
+            self._digested = table, sha.digest()
+        return self._digested[1]
+
+    def _become(self, people: list[str], rows: NDArray[np.int64]) -> None:
+        """Have these rows of the whole table from now on; trainings on others are over."""
+        assert self.people is not None
+        self.people.keep(people)  # before it is told that it is done
+        if alignment_digest(people) != self.people.digest:
+            self._select(people, rows)
+            self._sessions.end_trainings()
+
+    def _select(self, people: list[str], rows: NDArray[np.int64]) -> None:
+        assert self.people is not None
+        table, ids, y = (None if each is None else each[rows] for each in self._whole)
+        self._table, self.ids, self.y, self.people.digest = table, ids, y, alignment_digest(people)
 
     def _check_allowed(self, session: Session, request: Message, names: tuple[Answer, ...]) -> None:
         if not session.at_home:  # within its walls an organisation allows itself everything
@@ -312,7 +492,10 @@ class Party:
 
     @property
     def _facts(self) -> PartyFacts:
-        return PartyFacts(self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative)
+        return PartyFacts(
+            self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
+            has_ids=self.people is not None, least_people=self.least_people,
+        )  # fmt: skip
 
     def _seed(self, session: Session) -> object:
         return self._session_seeds.get(session.name, self._random_state)

@@ -2,15 +2,18 @@
 
 A release happens once. Every step of a session is answered once; the last answer is kept, so that a request that is
 repeated because a line broke is answered with the same bytes. Whatever else comes out of its turn is refused. Two
-coordinators, or two trainings of one, have sessions of their own and do not touch each other's state.
+coordinators, or two trainings of one, have sessions of their own and do not touch each other's state. With a journal
+they outlive the process, see `sottovoce.vertical.party.journal`.
 """
 
 import hashlib
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final
 
+from sottovoce.randomness import StoredKey, Streams, TurningStreams
 from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.party.journal import Journal, Kept, SessionLog
 from sottovoce.vertical.protocol import Training
 
 __all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions"]
@@ -37,6 +40,14 @@ class Session:
     training : Training
     step : int
         The last one that was answered.
+    history : bytes
+        Digest of all requests so far.
+    log : SessionLog or None
+        Where it is kept.
+    due : deque of Kept
+        Steps that were answered in a process before this one, and come again.
+    ran : bool
+        Whether answering the last request could have changed the session.
     """
 
     def __init__(self, name: bytes) -> None:
@@ -44,8 +55,13 @@ class Session:
         self.at_home = False
         self.training = Training()
         self.step = 0
+        self.history = hashlib.sha256(b"session" + name).digest()
+        self.log: SessionLog | None = None
+        self.due: deque[Kept] = deque()
+        self.ran = False
         self._asked = b""
         self._answer = b""
+        self._turning: TurningStreams | None = None
 
     def repeated(self, frame: Frame) -> bytes | None:
         """Return the answer that was given to this very request, or None for the request that is next.
@@ -65,9 +81,25 @@ class Session:
             raise SessionError(f"step {frame.step} of this session has been answered; the last one was {self.step}")
         raise SessionError(f"step {frame.step} of this session came where step {self.step + 1} is next")
 
+    def after(self, frame: Frame) -> bytes:
+        """Return what the history is with the next request."""
+        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + _digest(frame)).digest()
+
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
-        self.step, self._asked, self._answer = frame.step, _digest(frame), answer
+        self.history = self.after(frame)
+        self.step, self._asked, self._answer, self.ran = frame.step, _digest(frame), answer, False
+
+    def turn(self, key: StoredKey) -> None:
+        """Draw from this key in this step: also what goes on with a stream that was opened before."""
+        if self._turning is None:
+            self._turning = TurningStreams(key)
+        else:
+            self._turning.turn(key)
+
+    def streams(self) -> Streams:
+        """Open streams under the key of this step, or fresh ones where there is none."""
+        return Streams() if self._turning is None else self._turning.open()
 
     def settle(self, answer: bytes) -> None:
         """Keep what the step was answered with."""
@@ -81,10 +113,16 @@ class Sessions:
     the same release twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal
         self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
         self._ended: OrderedDict[bytes, None] = OrderedDict()
         self._process = os.getpid()
+        for name in () if journal is None else journal.ended()[-_MOST_ENDED:]:
+            self._ended[name] = None
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._open and self._process == os.getpid()
 
     def __reduce__(self) -> "tuple[type[Sessions], tuple[()]]":
         return Sessions, ()
@@ -128,15 +166,33 @@ class Sessions:
             # one that holds no training goes first: it was a question or two
             idle = (name for name, session in self._open.items() if session.training.worker is None)
             self.end(next(idle, next(iter(self._open))))
-        session = self._open[frame.session] = Session(frame.session)
+        if self._journal is not None and not self._journal.asked_again:
+            for name in [name for name in self._journal.names if name not in self._open]:
+                if len(self._journal.names) >= MOST_OPEN:
+                    self.end(name)
+        return self.add(Session(frame.session))
+
+    def add(self, session: Session) -> Session:
+        """Open a session, one that was taken up again perhaps."""
+        self._open[session.name] = session
         return session
 
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was."""
-        del self._open[name]
+        session = self._open.pop(name, None)
+        if session is not None and session.log is not None:
+            session.log.close()
+            session.log = None
+        if self._journal is not None and name in self._journal.names:
+            self._journal.end(name)
         self._ended[name] = None
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
+
+    def end_trainings(self) -> None:
+        """Forget the sessions that hold a training: the rows that it was on are others now."""
+        for name in [name for name, session in self._open.items() if session.training.worker is not None]:
+            self.end(name)
 
 
 def _digest(frame: Frame) -> bytes:

@@ -16,6 +16,7 @@ class DescribeHandler(Uncharged[Describe]):
     """Public facts."""
 
     request = Describe
+    changes = False
 
     def run(self, desk: Desk, request: Describe) -> Description:
         facts = desk.facts
@@ -27,6 +28,7 @@ class AffordHandler(Uncharged[Afford]):
     """Whether the budget covers an event; nothing is spent."""
 
     request = Afford
+    changes = False
 
     def run(self, desk: Desk, request: Afford) -> Done:
         try:

@@ -6,7 +6,6 @@ from sottovoce.central.parallel import team
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import make_rows
 from sottovoce.privacy.events import Event
-from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, within
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -55,7 +54,7 @@ class TrainOnLabelsHandler(Handler[TrainOnLabels]):
         plan, unit = self._plan, RowUnit(self._data_norm, self._plan.intercept)
         with team() as threads:
             rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
-            solution = plan.solve(rows, request.labels, Streams(desk.seed), threads)
+            solution = plan.solve(rows, request.labels, desk.streams(), threads)
         (weights,) = solution.weights
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         x = np.append(weights[:-1] / (unit.data_norm * unit.whole), weights[-1] * unit.constant / unit.whole)

@@ -22,6 +22,7 @@ class ScoreHandler(Uncharged[Score]):
     """The party's part of the prediction."""
 
     request = Score
+    changes = False
 
     def run(self, desk: Desk, request: Score) -> Scores:
         part = desk.models.get(request.model)

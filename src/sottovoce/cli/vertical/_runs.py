@@ -1,0 +1,119 @@
+"""What ``train`` and ``predict`` share: a run is submitted, followed to its end, and told about."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from sottovoce.cli._options import option
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical.flare.jobs import follow, open_office
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.runs import RunSpec
+
+__all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
+
+_FLARE = "Parties"
+WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
+TIMEOUT: Any = option("--timeout", "Seconds that a party has for one answer.", _FLARE, default=120.0)
+
+
+def coordinator_kit(folder: Any) -> Kit:
+    """Return the kit of a folder, which must be the coordinator's."""
+    kit = Kit.open(folder)
+    kit.refuse_kind("coordinator")
+    return kit
+
+
+def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, Any]:
+    """Submit a run whose folder is written, follow it, and return what it says at its end.
+
+    Raises
+    ------
+    PartyError
+        If it failed; the message is its own.
+    KeyboardInterrupt
+        After the job was ended at all sites; its notes say what stays.
+    """
+    say = _Line(quiet)
+    with open_office(kit) as office:
+        office.wait_for_parties(wait, say)
+        job = office.submit(spec)
+        say(f"run {spec.run}: submitted; FLARE starts a process at each site")
+        try:
+            state = follow(kit, office, spec, job, say.progress)
+        except KeyboardInterrupt as error:
+            office.abort(job)
+            error.add_note(
+                f"run {spec.run} was stopped at all sites. What was charged stays charged; to go on without paying "
+                f"again: sottovoce vertical train {kit.folder} --resume {spec.run}"
+                if spec.purpose == "train"
+                else f"run {spec.run} was stopped at all sites; predictions of it are not written."
+            )
+            raise
+    say.end()
+    if state["phase"] != "done":
+        remedy = (
+            f"\nTo go on where it stopped, without a second charge: sottovoce vertical train {kit.folder} --resume "
+            f"{spec.run}"
+            if spec.purpose == "train" and state["phase"] != "waiting"
+            else ""
+        )
+        raise PartyError(f"run {spec.run}: {state.get('error', 'it did not end.')}{remedy}")
+    return state
+
+
+def print_json(content: Mapping[str, object]) -> None:
+    """Print one JSON object."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+class _Line:
+    """Progress on standard error: one line that changes on a terminal, one line a phase elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._moves = quiet, sys.stderr.isatty()
+        self._last, self._open = "", False
+
+    def __call__(self, text: str) -> None:
+        """Print a line of its own."""
+        self.end()
+        if not self._quiet:
+            typer.echo(text, err=True)
+
+    def progress(self, state: Mapping[str, Any]) -> None:
+        """Print where the run is, if it has moved."""
+        text = progress_text(state)
+        if self._quiet or text == self._last:
+            return
+        if self._moves:
+            typer.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            self._open = True
+        elif text.partition(":")[0] != self._last.partition(":")[0]:
+            typer.echo(text, err=True)
+        self._last = text
+
+    def end(self) -> None:
+        """End the line that changes."""
+        if self._open:
+            typer.echo(err=True)
+        self._open = False
+
+
+def progress_text(state: Mapping[str, Any]) -> str:
+    """Return where a run is, in one line."""
+    text = str(state["phase"])
+    if not state.get("rounds"):
+        return text
+    text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"
+    now = time.time()
+    waiting = {name: now - party["waiting_since"] for name, party in state["parties"].items() if party["waiting_since"]}
+    if waiting and max(waiting.values()) > 2.0:
+        name = max(waiting, key=lambda each: waiting[each])
+        text += f"; {name} has been asked {state['asking']} for {waiting[name]:.0f} s"
+    return text

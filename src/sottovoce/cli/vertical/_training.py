@@ -1,0 +1,78 @@
+"""How to train: the options that ``simulate`` and ``train`` share, and the estimator's parameters that follow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sottovoce.cli._options import (
+    ALPHA,
+    INTERCEPT,
+    N_STEPS,
+    RADIUS,
+    RANDOM_STATE,
+    TRAINING,
+    ModelKind,
+    option,
+    refuse_fields,
+    require,
+)
+from sottovoce.cli._parse import parse_number_or_auto
+from sottovoce.vertical.mechanisms import MECHANISMS
+from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
+
+__all__ = ["REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
+
+SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
+REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
+
+
+@dataclass(frozen=True)
+class HowToTrain:
+    """How to train."""
+
+    mechanism: str | None = option(
+        "--mechanism",
+        f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
+        "sparse-logistic have --aggregation instead.",
+        TRAINING,
+    )
+    aggregation: str | None = option(
+        "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
+    )
+    radius: float | None = RADIUS
+    n_steps: int | None = N_STEPS
+    alpha: str | None = ALPHA
+    fit_intercept: bool = INTERCEPT
+    solver: str | None = option("--solver", "With epsilon inf: lbfgs or admm. Default: auto.", TRAINING)
+    max_iter: int | None = option("--max-iter", "With epsilon inf, or a mechanism in rounds: rounds at most.", TRAINING)
+    tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
+    random_state: int | None = RANDOM_STATE
+
+
+def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) -> dict[str, Any]:
+    """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
+    chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
+    if kind in SPARSE:
+        why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
+        refuse_fields(why, training, "alpha", "solver", "mechanism")
+        require("--radius", training.radius, (
+            f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
+            "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
+        ))  # fmt: skip
+    else:
+        why = f"is for --model lasso and sparse-logistic, not for {kind}"
+        refuse_fields(why, training, "aggregation", "radius", "n_steps")
+    if epsilon == math.inf:
+        why = "is for a private training, with a finite --epsilon"
+        refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")
+        refuse_fields(why, training, "mechanism")
+        return chosen
+    mechanism = MECHANISMS.get(training.mechanism or next(iter(MECHANISMS)))
+    in_rounds = kind not in SPARSE and mechanism is not None and "max_iter" in mechanism.options
+    if in_rounds and chosen["max_iter"] is not None:
+        chosen["mechanism_options"] = {"max_iter": chosen.pop("max_iter")}
+    without_noise = ("solver", "tol") if in_rounds else ("solver", "max_iter", "tol")
+    refuse_fields("is for a training without noise, --epsilon inf", training, *without_noise)
+    return chosen

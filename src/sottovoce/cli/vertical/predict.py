@@ -1,0 +1,99 @@
+"""``sottovoce vertical predict``: score people over the sites of a federation."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sottovoce._files import check_writable
+from sottovoce.cli._options import ForceOption, argument, flag, option
+from sottovoce.cli._output import print_columns, print_rows, write_or_keep
+from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run, print_json
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.jobs import open_office
+from sottovoce.vertical.flare.programs import PREDICTIONS
+from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
+from sottovoce.vertical.flare.site import Site
+
+__all__ = ["predict"]
+
+_NOT_PRIVATE = "NOT PRIVATE: these figures are computed from the labels of these people, without noise."
+
+
+def predict(
+    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
+    run: str = argument("RUN", "The run that trained the model; see `sottovoce vertical status KIT`."),
+    out: Path = option("--out", "CSV file for the predictions.", default=...),
+    force: ForceOption = False,
+    proba: bool = flag("--proba", "logistic models: the probability of the second class too."),
+    labels: bool = flag("--labels", "Compare with the coordinator's own labels of these people, and print how good."),
+    align: str = option("--align", f"{', '.join(ALIGNMENTS)}: as for train.", default="auto"),
+    wait: float = WAIT,
+    timeout: float = TIMEOUT,
+    quiet: bool = flag("--quiet", "No progress."),
+    as_json: bool = flag("--json", "Print the result as JSON."),
+) -> None:
+    """Score the people of the sites' [scoring] tables by a model that was trained before.
+
+    Each party keeps its part of the model and sends one number a person, its own score: an exact sum over that
+    person's columns, which no statement covers. Each owner allows it or not, in its site.toml.
+    """
+    home = coordinator_kit(kit)
+    site = Site.read(home)
+    folder = find_run(home.runs, run)
+    trained = RunSpec.read(folder)
+    if trained.purpose != "train":
+        raise ParameterError(f"RUN {run}: this run scores people; give the one that trained the model.")
+    if proba and trained.model not in ("logistic", "sparse-logistic"):
+        raise ParameterError(f"--proba is for logistic and sparse-logistic; the model of run {run} is {trained.model}.")
+    check_writable("--out", out, overwrite=force)
+    if site.scoring_table is None:
+        raise ParameterError(
+            f'{home.site_file}: there are no people to be scored. Name their table: [scoring] with table = "FILE".'
+        )
+    spec = RunSpec(
+        run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, align=align,
+        timeout=timeout,
+    )  # fmt: skip
+    with open_office(home):  # a coordinator that does not run leaves no folder behind
+        spec.write(home.runs)
+    state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
+    write_or_keep({out: _chosen(home.runs / spec.run / PREDICTIONS, proba=proba)})
+    if as_json:
+        print_json({**state, "out": str(out)})
+        return
+    print_rows("Predictions", [
+        ("run", spec.run), ("model of run", trained.run), ("people", f"{state['people']:,}"),
+        ("bytes up, from the parties", f"{state['bytes_up']:,}"), ("file", str(out)),
+    ])  # fmt: skip
+    if state["comparison"] is not None:
+        _print_comparison(state["comparison"], home.name)
+
+
+def _chosen(path: Path, *, proba: bool) -> str:
+    """Return the predictions, with probabilities where they were asked for."""
+    text = path.read_text(encoding="utf-8")
+    if proba:
+        return text
+    rows = csv.reader(text.splitlines())
+    return "".join(f"{_line(row[:2])}\n" for row in rows)
+
+
+def _line(row: list[str]) -> str:
+    import io
+
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(row)
+    return buffer.getvalue()
+
+
+def _print_comparison(comparison: dict[str, Any], name: str) -> None:
+    local, joint = comparison["local"], comparison["joint"]
+    headings = ["", f"{name} alone", "joint"] if local else ["", "joint"]
+    print_columns(f"On {comparison['n_samples']:,} people", headings, [
+        (measure, *([f"{local[measure]:.4f}"] if local else []), f"{value:.4f}") for measure, value in joint.items()
+    ])  # fmt: skip
+    typer.echo(_NOT_PRIVATE)

@@ -1,0 +1,58 @@
+"""``sottovoce vertical provision``: a federation's start-up kits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from sottovoce.cli._options import REQUIRED, argument, flag, option
+from sottovoce.cli._output import print_columns
+from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.provisioning import add_party
+from sottovoce.vertical.flare.provisioning import provision as make_kits
+
+__all__ = ["provision"]
+
+
+def provision(
+    federation: Path = argument(
+        "FEDERATION", "TOML with the federation's name, coordinator (name, host, port) and parties."
+    ),
+    out: Path = option(
+        "--out", "Folder for the kits, one folder a site; no kit is ever overwritten.", default=REQUIRED
+    ),
+    add: str | None = option("--add", "Make only the kit of this party, which joins later, with OUT/authority."),
+    as_json: bool = flag("--json", "Print JSON."),
+) -> None:
+    """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
+
+    Give each site its folder, over a channel that keeps it secret, and delete it here. OUT/authority can sign new
+    sites: keep it offline.
+    """
+    folders = make_kits(federation, out) if add is None else {add: add_party(federation, out, add)}
+    facts = Federation.read(federation)
+    kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
+    authority = folders.get("authority")
+    if as_json:
+        typer.echo(json.dumps({
+            "federation": facts.name, "host": facts.host, "port": facts.port,
+            "sites": [
+                {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
+                for kit in kits
+            ],
+            "authority": None if authority is None else str(authority.resolve()),
+        }, indent=2))  # fmt: skip
+        return
+    print_columns(f"Federation {facts.name}", ["site", "kind", "organisation", "certificate until", "kit"], [
+        (kit.name, kit.kind, facts.organisation(kit.name), f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]))
+        for kit in kits
+    ], ends_in_words=True)  # fmt: skip
+    typer.echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")
+    typer.echo("says how it is started.")
+    if authority is not None:
+        typer.echo(f"{authority} can sign new sites: keep it offline, at one organisation that all trust with this.")
+    else:
+        typer.echo("Replace federation.toml at the other sites by this one; the order of the parties matters.")

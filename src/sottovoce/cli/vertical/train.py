@@ -1,0 +1,146 @@
+"""``sottovoce vertical train``: train over the sites of a federation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from sottovoce.cli._options import (
+    ACCEPT_DELTA,
+    DELTA,
+    ModelKind,
+    argument,
+    flag,
+    option,
+    require,
+    with_groups,
+)
+from sottovoce.cli._output import print_rows
+from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_json
+from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.vertical import Party
+from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
+from sottovoce.vertical.flare.jobs import open_office
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.programs import make_estimator
+from sottovoce.vertical.flare.progress import read_progress
+from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name
+from sottovoce.vertical.flare.site import Site
+
+__all__ = ["train"]
+
+
+@with_groups
+def train(
+    *,
+    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
+    model: ModelKind | None = option("--model", "What to train."),
+    epsilon: float | None = option("--epsilon", "Privacy budget, > 0; inf trains without noise."),
+    delta: float | None = DELTA,
+    accept_delta: float | None = ACCEPT_DELTA,
+    labels_public: bool = flag("--labels-public", "The labels are not secret."),
+    training: HowToTrain,
+    align: str = option(
+        "--align", "auto: by private set intersection if the coordinator's site names an id; psi; or none: rows are "
+        "aligned already.", default="auto",
+    ),
+    resume: str | None = option("--resume", "Go on with a run that was cut off: its name. Nothing is charged twice."),
+    wait: float = WAIT,
+    timeout: float | None = option("--timeout", "Seconds that a party has for one answer. Default: 120.", "Parties"),
+    quiet: bool = flag("--quiet", "No progress."),
+    as_json: bool = flag("--json", "Print the result as JSON."),
+) -> None:  # fmt: skip
+    """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
+
+    The coordinator's own table, labels, schema and ledger are those of KIT/site.toml. What the run leaves is in
+    KIT/runs/RUN; each party keeps its own part of the model.
+    """
+    home = coordinator_kit(kit)
+    site = Site.read(home)
+    if resume is None:
+        spec = _new(home, site, model, epsilon, training, align, 120.0 if timeout is None else timeout, {
+            "delta": delta, "accept_delta": accept_delta, "labels_public": labels_public or None,
+        })  # fmt: skip
+    else:
+        spec = _old(home, resume, timeout, {
+            "--model": model, "--epsilon": epsilon, "--delta": delta, "--accept-delta": accept_delta,
+            "--labels-public": labels_public or None,
+        })  # fmt: skip
+    state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
+    folder = home.runs / spec.run
+    guarantee = Guarantee.from_json((folder / GUARANTEE).read_text(encoding="utf-8"))
+    if as_json:
+        print_json({**state, "folder": str(folder)})
+        return
+    print_rows("Training", [
+        ("run", spec.run), ("model", f"{spec.model}, {state['model_name']}"),
+        ("people trained on", f"{state['people']:,}"), ("rounds", f"{state['training_rounds']:,}"),
+        ("bytes up, from the parties", f"{state['bytes_up']:,}"),
+        ("bytes down, to the parties", f"{state['bytes_down']:,}"),
+    ])  # fmt: skip
+    if state["converged"] is False:
+        typer.echo("note: the training did not converge; raise --max-iter.", err=True)
+    print_rows("Receipt", guarantee.rows())
+    print_rows("What each party gives away by itself", list(state["given_away"].items()))
+    typer.echo(f"Results: {folder}")
+    typer.echo(f"Predictions: sottovoce vertical predict {kit} {spec.run} --out FILE")
+
+
+def _new(
+    kit: Kit, site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str,
+    timeout: float, budget: dict[str, Any],
+) -> RunSpec:  # fmt: skip
+    """Write a new run down, once its parameters are known to be good."""
+    why = "is missing: say what to train, or give --resume RUN."
+    kind = require("--model", model, f"--model {why} One of {', '.join(ModelKind)}.")
+    spent = require("--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise.")
+    parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training), **budget}
+    spec = RunSpec(
+        run=new_run_name(), model=str(kind), align=align, timeout=timeout,
+        parameters={name: value for name, value in parameters.items() if value is not None},
+    )  # fmt: skip
+    _check(spec, site)
+    with open_office(kit):  # a coordinator that does not run leaves no folder behind
+        spec.write(kit.runs)
+    return spec
+
+
+def _check(spec: RunSpec, site: Site) -> None:
+    """Refuse parameters that no parties could make good; what the others are like is not known here."""
+    encoder = site.encoder
+    names = site.kit.federation.names
+    columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
+    bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
+    parties = [
+        Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
+        for name, width in zip(names, columns, strict=True)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about one person
+        make_estimator(spec, site).plan(parties)
+
+
+def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:
+    """Return a run that was cut off; it goes on with what it was begun with."""
+    for option_name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"{option_name} is that of the run: with --resume, leave it out.")
+    folder = find_run(kit.runs, name)
+    spec = RunSpec.read(folder)
+    if spec.purpose != "train":
+        raise ParameterError(f"--resume {name}: this run scores people. Begin it again: sottovoce vertical predict.")
+    state = read_progress(folder)
+    if state is not None and state["phase"] == "done" and (folder / COORDINATOR).exists():
+        raise ParameterError(f"--resume {name}: this run has ended; its results are in {folder}.")
+    if timeout is not None:
+        spec = replace(spec, timeout=timeout)
+    spec.begin_again(folder)
+    return spec

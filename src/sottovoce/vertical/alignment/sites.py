@@ -1,0 +1,174 @@
+"""Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.alignment.asking import held_by_all
+from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
+from sottovoce.vertical.alignment.psi import announce
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.alignment.messages import (
+    AlignAgain,
+    AlignRespond,
+    AlignResponse,
+    AlignSet,
+    AlignSetup,
+    AlignTo,
+)
+from sottovoce.vertical.wire import Done
+
+__all__ = ["align_over"]
+
+
+def align_over(parties: Parties, *, client: str | None = None, digest: str | None = None) -> AlignmentReport:
+    """Align parties where they are: afterwards every one of them is the people in common, in one order.
+
+    The client, who lives where the coordinator runs, asks the others one after the other by private set intersection
+    (extra ``[vertical]``), and announces the people in common. Each party then has their rows only, for all sessions,
+    until it is aligned anew; trainings on other rows end. The client's own rows follow last, so that its ``alignment``
+    is set only when all are aligned. Rows without an identifier, and those whose identifier repeats, are left out, by
+    each party at home.
+
+    The keys are new in each run. A run that is to be resumed does this before what it repeats, keeps the client's
+    ``alignment``, and gives it as ``digest`` the next time: parties that keep it (``Party(..., alignments=...)``) take
+    the same people without an intersection.
+
+    Parameters
+    ----------
+    parties : Parties
+        Each with identifiers.
+    client : str or None
+        A party in ``parties.here``. None takes the first one there.
+    digest : str or None
+        Of an earlier alignment.
+
+    Returns
+    -------
+    AlignmentReport
+        The rows of other parties are not known to the client: of them it has what the intersection tells.
+
+    Raises
+    ------
+    DataError
+        If nobody is in common, or fewer than the client's ``least_people``; nobody is announced then.
+    PartyError
+        If a party refuses or fails. Parties before it may be aligned already: run it again.
+    ParameterError
+        If there is no client with identifiers, nobody else, or the client keeps no such alignment.
+    """
+    home = _client(parties, client)
+    others = [name for name in parties.names if name != home.name]
+    if not others:
+        raise ParameterError(f"an alignment needs at least two parties; there is {home.name!r} alone.")
+    if digest is not None:
+        return _again(parties, home, others, digest)
+    assert home.people is not None
+    held = home.people.identifiers
+    with _lines(parties, home.name, others) as lines:
+        texts = held.texts.to_pylist()
+        places, sizes = held_by_all(texts, lines)
+        asked = tuple(AskedParty(name, *size) for name, size in zip(others, sizes, strict=False))
+        if len(places) < home.least_people:
+            raise _too_few(home, len(places), asked)
+        common = [texts[place] for place in places]
+        announcement = announce(common)
+        for line in lines:
+            line.tell(AlignTo(announcement))
+        home.align(common)
+        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
+        return AlignmentReport("psi", len(common), (counts,), _bytes(home, lines), asked)
+
+
+def _again(parties: Parties, home: Party, others: list[str], digest: str) -> AlignmentReport:
+    assert home.people is not None
+    people = home.people.kept(digest)
+    if people is None:
+        raise ParameterError(f"digest: party {home.name!r} keeps no alignment {digest!r}. Leave it out to align anew.")
+    with _lines(parties, home.name, others) as lines:
+        for line in lines:
+            line.tell(AlignAgain(bytes.fromhex(digest)))
+        home.align(people)
+        held = home.people.identifiers
+        counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(people))
+        return AlignmentReport("kept", len(people), (counts,), _bytes(home, lines))
+
+
+class _Line:
+    """One party as a server; counts the bytes of the session with it, frames included.
+
+    Parameters
+    ----------
+    talk : Parties
+        A session.
+    name : str
+    """
+
+    def __init__(self, talk: Parties, name: str) -> None:
+        self._talk, self.name = talk, name
+        self.down = self.up = 0
+
+    def setup(self) -> bytes:
+        """Ask for the set."""
+        with self._counted():
+            return self._talk.ask(self.name, AlignSetup(), AlignSet).points
+
+    def respond(self, request: bytes) -> bytes:
+        """Ask about the client's points."""
+        with self._counted():
+            return self._talk.ask(self.name, AlignRespond(request), AlignResponse).points
+
+    def tell(self, whom: AlignTo | AlignAgain) -> None:
+        """Say who the people are."""
+        with self._counted():
+            self._talk.ask(self.name, whom, Done)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        down, up = self._talk.downlink_bytes, self._talk.uplink_bytes
+        yield
+        self.down += self._talk.downlink_bytes - down
+        self.up += self._talk.uplink_bytes - up
+
+
+@contextmanager
+def _lines(parties: Parties, home: str, others: list[str]) -> Iterator[list[_Line]]:
+    """Open a session with the other parties."""
+    with parties.session() as talk:
+        yield [_Line(talk, name) for name in others]
+
+
+def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
+    sent = {}
+    for line in lines:
+        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
+    return sent
+
+
+def _client(parties: Parties, name: str | None) -> Party:
+    here = {each: party for each, party in parties.here.items() if isinstance(party, Party)}
+    if not here:
+        raise ParameterError("no party lives where the coordinator runs; one must, to ask the others about its people.")
+    if name is None:
+        name = next(each for each in parties.names if each in here)
+    if name not in here:
+        raise ParameterError(
+            f"client must be a party that lives here, out of {', '.join(map(repr, here))}; got {name!r}."
+        )
+    if here[name].people is None:
+        raise ParameterError(f"party {name!r} has no identifiers to be aligned by: Party(..., ids=...).")
+    return here[name]
+
+
+def _too_few(home: Party, n_common: int, asked: tuple[AskedParty, ...]) -> DataError:
+    steps = ", ".join(f"{each.left:,} after {each.name!r} with {each.identifiers:,} identifiers" for each in asked)
+    if n_common == 0:
+        what = "nobody is in common"
+    else:
+        what = (
+            f"{n_common:,} people are in common, and party {home.name!r} is aligned to at least {home.least_people:,}"
+        )
+    return DataError(
+        f"{what} (left: {steps}). Check that the parties write identifiers alike: leading zeros, case and spaces count."
+    )

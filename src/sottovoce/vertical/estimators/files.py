@@ -1,0 +1,107 @@
+"""What a vertical training leaves in a folder: receipts, the coordinator's share of the model, its parts, the history.
+
+`vertical.flare` and the command line write the same files.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sottovoce._plain_data import plain
+from sottovoce.exceptions import ModelFormatError
+from sottovoce.vertical.coordinator.history import History
+from sottovoce.vertical.coordinator.plan import Scorer, SumOfScores, Term
+from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.protocols.noisy_features.plan import HeldCoefficients
+
+__all__ = ["COORDINATOR", "GUARANTEE", "HISTORY", "result_names", "result_texts", "scorer_from"]
+
+GUARANTEE: Final = "guarantee.json"
+COORDINATOR: Final = "coordinator.json"
+HISTORY: Final = "history.csv"
+
+
+def result_names(parties: Sequence[str]) -> list[str]:
+    """Return the names of all files that a training of these parties may leave."""
+    by_party = [f"{name}.{what}.json" for name in parties for what in ("receipt", "part")]
+    return [GUARANTEE, COORDINATOR, HISTORY, *by_party]
+
+
+def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the content of the files of a fitted estimator, by name.
+
+    Parameters
+    ----------
+    estimator : VerticalEstimator
+    features : mapping
+        Names of the columns of each party whose part of the model is here.
+    """
+    holder = estimator.plan_.facts.label_holder
+    common = {"version": 1, "model": estimator.model_, "estimator": type(estimator).__name__}
+    texts = {GUARANTEE: estimator.guarantee_.to_json()}
+    for name, receipt in estimator.party_guarantees_.items():
+        texts[f"{name}.receipt.json"] = receipt.to_json()
+    for name, part in estimator.parts_.items():
+        texts[f"{name}.part.json"] = _json({
+            "format": "sottovoce-vertical-part", **common, "party": name, "intercept": part.intercept,
+            "coefficients": dict(zip(features[name], part.coef.tolist(), strict=True)),
+        })  # fmt: skip
+    labels = {"label_holder": holder} | {
+        name: plain(getattr(estimator, name)) for name in ("classes", "label_bounds") if hasattr(estimator, name)
+    }
+    scorer: Any = estimator.scorer_
+    texts[COORDINATOR] = _json({
+        "format": "sottovoce-vertical-coordinator", **common, **labels, "scorer": type(scorer).__name__,
+        **plain(scorer),
+    })  # fmt: skip
+    if estimator.history_ is not None:
+        texts[HISTORY] = _history_text(estimator.history_)
+    return texts
+
+
+def scorer_from(content: Mapping[str, Any]) -> Scorer:
+    """Return the scorer of a `COORDINATOR` file, as it was.
+
+    Raises
+    ------
+    ModelFormatError
+        If the content is not one.
+    """
+    try:
+        return _SCORERS[content["scorer"]](content)
+    except (KeyError, TypeError, ValueError):
+        raise ModelFormatError("this is no coordinator's share of a vertical model: damaged file.") from None
+
+
+def _sum_of_scores(content: Mapping[str, Any]) -> Scorer:
+    terms = {name: Term(float(term["weight"]), float(term["centre"])) for name, term in content["terms"].items()}
+    return SumOfScores(terms, frozenset(content["optional"]), float(content["constant"]))
+
+
+def _held_coefficients(content: Mapping[str, Any]) -> Scorer:
+    by_party = {name: np.array(numbers, dtype=np.float64) for name, numbers in content["coefficients"].items()}
+    return HeldCoefficients(content["label_holder"], by_party)
+
+
+_SCORERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Scorer]]] = {
+    SumOfScores.__name__: _sum_of_scores,
+    HeldCoefficients.__name__: _held_coefficients,
+}
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _history_text(history: History) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    columns = ("objective", "stationarity", "uplink_bytes", "downlink_bytes")
+    writer.writerow(("round", *columns))
+    lines = zip(*(getattr(history, name) for name in columns), strict=True)
+    writer.writerows((round_, *line) for round_, line in enumerate(lines, start=1))
+    return buffer.getvalue()

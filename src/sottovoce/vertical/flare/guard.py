@@ -1,0 +1,138 @@
+"""FLARE's processes at a party, able to do what a run needs and nothing else.
+
+FLARE leaves it to its *server* whether a client checks a request against the client's own authorization. A coordinator
+that runs changed code, or a party that sends through the coordinator's server, could have files below the kit printed,
+the site restarted, the logging of a job replaced by objects of its choice, which runs code, or the folder ``state``
+deleted by a job of that name. So a party's processes
+are started through this module: ``python -m sottovoce.vertical.flare.guard MODULE ARGUMENTS`` takes all requests away
+but those that start, follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import runpy
+import sys
+from typing import Any, Final
+
+__all__ = ["guard", "main"]
+
+_LOGGER: Final = logging.getLogger("sottovoce.guard")
+
+_REQUESTS: Final = frozenset({
+    "AbortAppProcessor", "AbortTaskProcessor", "CancelResourceProcessor", "CheckResourceProcessor",
+    "ClientStatusProcessor", "DeleteRunNumberProcessor", "DeployProcessor", "NotifyJobStatusProcessor",
+    "ReportVersionProcessor", "StartJobProcessor",
+})  # fmt: skip
+"""Requests to the site's process."""
+
+_JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeCommand", "CheckStatusCommand"})
+"""Commands to a run's process."""
+
+_COORDINATOR: Final = "server"
+_OF_JOB: Final = "train.notify_job_status"
+_JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def why_refused(topic: object, origin: object, job: object, site: str) -> str:
+    """Return why a request to a site's process is refused before FLARE sees it; empty if it is not.
+
+    Parameters
+    ----------
+    topic : str
+    origin : str
+        Who sent it: ``server``, or a run's process of this site, which tells how its job goes.
+    job : str or None
+        The job that it names: FLARE deletes the folder of that name before it unpacks a job.
+    site : str
+        Name of this site.
+    """
+    if job not in (None, "") and not (isinstance(job, str) and _JOB.fullmatch(job)):
+        return "it names a job by what is no name of a job"
+    if origin == _COORDINATOR or (topic == _OF_JOB and origin == f"{site}.{job}"):
+        return ""
+    return "only the coordinator's server may ask"
+
+
+def guard() -> None:
+    """Take away what a run does not need; before FLARE's main starts."""
+    from nvflare.private.fed.client.admin import FedAdminAgent
+    from nvflare.private.fed.client.admin_commands import AdminCommands
+    from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+
+    ClientRequestProcessors.request_processors[:] = [
+        one if type(one).__name__ in _REQUESTS else _refusal_of_request(one)
+        for one in ClientRequestProcessors.request_processors
+    ]
+    AdminCommands.commands[:] = [
+        one if type(one).__name__ in _JOB_COMMANDS else _refusal_of_command(one) for one in AdminCommands.commands
+    ]
+    dispatch = FedAdminAgent._dispatch_request
+
+    def from_the_coordinator(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        origin, asked = request.get_header(_origin_header()), request.payload
+        topic = getattr(asked, "topic", None)
+        job = None if topic is None else asked.get_header("job_id")
+        reason = why_refused(topic, origin, job, self.app_ctx.get_client_name())
+        if reason:
+            _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
+            return _refused_message()
+        return dispatch(self, request, *args, **kwargs)
+
+    FedAdminAgent._dispatch_request = from_the_coordinator
+
+
+def _origin_header() -> str:
+    from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+
+    return str(MessageHeaderKey.ORIGIN)
+
+
+def _refused_message() -> Any:
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    return make_reply(ReturnCode.AUTHENTICATION_ERROR, "refused")
+
+
+def _refusal_of_request(refused: Any) -> Any:
+    from nvflare.private.admin_defs import error_reply
+    from nvflare.private.fed.client.admin import RequestProcessor
+
+    class Refusal(RequestProcessor):  # type: ignore[misc]
+        def get_topics(self) -> list[str]:
+            return list(refused.get_topics())
+
+        def process(self, req: Any, app_ctx: Any) -> Any:
+            del app_ctx
+            _LOGGER.error("refused: %s; a party answers requests of runs only", req.topic)
+            return error_reply("refused: a party answers requests of runs only")
+
+    return Refusal()
+
+
+def _refusal_of_command(refused: Any) -> Any:
+    from nvflare.private.fed.client.admin_commands import CommandProcessor
+
+    class Refusal(CommandProcessor):  # type: ignore[misc]
+        def get_command_name(self) -> str:
+            return str(refused.get_command_name())
+
+        def process(self, data: Any, fl_ctx: Any) -> str:
+            del data, fl_ctx
+            _LOGGER.error("refused: %s; a run answers what ends it only", refused.get_command_name())
+            return "refused: a run answers what ends it only"
+
+    return Refusal()
+
+
+def main() -> None:
+    """Run FLARE's module of the command line, guarded."""
+    del sys.argv[0]
+    guard()
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

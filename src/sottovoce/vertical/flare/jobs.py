@@ -1,0 +1,258 @@
+"""Jobs of FLARE, from the coordinator's own machine: what one consists of, and how it is submitted and followed.
+
+A job is written by hand: it names the library's own two classes and the two of FLARE that call them, and ships nothing.
+It says which run it is about; what that run does is in a file at the coordinator.
+"""
+
+import contextlib
+import io
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, LEAD, PARTY_SITE, require_engine
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.progress import Progress, read_progress
+from sottovoce.vertical.flare.runs import RunSpec
+
+__all__ = ["Office", "follow", "job_files", "open_office"]
+
+_SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
+_CONNECT_SECONDS: Final = 20.0
+_ENDED: Final = ("done", "failed", "stopped")
+_OVER: Final = "FINISHED"
+_EVERY: Final = 1.0  # seconds between two lines of progress
+
+
+def job_files(spec: RunSpec, n_parties: int) -> dict[str, str]:
+    """Return the files of the job of a run, by their paths in its folder."""
+    common: dict[str, Any] = {"format_version": 2, "task_data_filters": [], "task_result_filters": []}
+    server = {
+        **common,
+        "workflows": [{"id": "controller", "path": CONTROLLER, "args": {
+            "server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS,
+        }}],
+        "components": [{"id": "coordinator", "path": COORDINATOR_SITE, "args": {"run": spec.run}}],
+    }  # fmt: skip
+    client = {
+        **common,
+        "executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {
+            "client_obj_id": "party", "collab_obj_ids": [],
+        }}}],
+        "components": [{"id": "party", "path": PARTY_SITE, "args": {"purpose": spec.purpose}}],
+    }  # fmt: skip
+    meta = {"name": f"{spec.purpose}-{spec.run}", "resource_spec": {}, "min_clients": n_parties,
+            "deploy_map": {"app": ["@ALL"]}}  # fmt: skip
+    return {
+        "meta.json": json.dumps(meta),
+        "app/config/config_fed_server.json": json.dumps(server),
+        "app/config/config_fed_client.json": json.dumps(client),
+    }
+
+
+class Office:
+    """A connection of the lead with the coordinator's process; see `open_office`."""
+
+    def __init__(self, kit: Kit, session: Any) -> None:
+        self._kit, self._session = kit, session
+
+    def connected(self) -> tuple[str, ...]:
+        """Return the parties that are connected, in the order of the federation."""
+        with _silent():
+            info = self._session.get_system_info()
+        there = {client.name for client in info.client_info}
+        return tuple(name for name in self._kit.federation.parties if name in there)
+
+    def wait_for_parties(self, seconds: float, say: Callable[[str], object]) -> None:
+        """Return when all parties are connected.
+
+        Raises
+        ------
+        PartyError
+            If one is not by then; it names all that are missing.
+        """
+        until, told = time.monotonic() + seconds, ""
+        while True:
+            there = self.connected()
+            missing = [name for name in self._kit.federation.parties if name not in there]
+            if not missing:
+                return
+            names = " and ".join(map(repr, missing))
+            if time.monotonic() >= until:
+                raise PartyError(
+                    f"{'party' if len(missing) == 1 else 'parties'} {names} not connected to the coordinator, after "
+                    f"{seconds:g} s. Start each at its own place with sottovoce vertical party KIT, or wait longer: "
+                    "--wait SECONDS."
+                )
+            if names != told:
+                say(f"waiting for {names}")
+                told = names
+            time.sleep(0.5)
+
+    def submit(self, spec: RunSpec) -> str:
+        """Submit the job of a run and return its name at FLARE."""
+        with tempfile.TemporaryDirectory(prefix="sottovoce-job-") as folder:
+            job = Path(folder) / f"run-{spec.run}"
+            for name, text in job_files(spec, len(self._kit.federation.parties)).items():
+                path = job / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            try:
+                with _silent():
+                    return str(self._session.submit_job(str(job)))
+            except Exception as error:
+                raise PartyError(f"the coordinator did not take the run: {_first_line(error)}") from None
+
+    def state(self, job: str) -> tuple[str, Mapping[str, Any]]:
+        """Return what FLARE says of a job: its status, and all that is known."""
+        with _silent():
+            meta = self._session.get_job_meta(job)
+        return str(meta.get("status", "")), meta
+
+    def abort(self, job: str) -> None:
+        """End a job at all sites."""
+        with suppress(Exception), _silent():
+            self._session.abort_job(job)
+
+    def close(self) -> None:
+        """Leave."""
+        with suppress(Exception), _silent():
+            self._session.close()
+
+
+@contextmanager
+def open_office(kit: Kit) -> Iterator[Office]:
+    """Connect the lead with the coordinator's process.
+
+    Raises
+    ------
+    PartyError
+        If that does not run or does not answer.
+    """
+    require_engine()
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    try:
+        with _silent():
+            session = new_secure_session(LEAD, str(kit.lead), timeout=_CONNECT_SECONDS)
+    except Exception as error:
+        raise PartyError(
+            f"the coordinator's process does not answer at {kit.federation.host}, port {kit.federation.port} "
+            f"({type(error).__name__}). Start it: sottovoce vertical coordinator {kit.folder}"
+        ) from None
+    office = Office(kit, session)
+    try:
+        yield office
+    finally:
+        office.close()
+
+
+def follow(
+    kit: Kit,
+    office: Office,
+    spec: RunSpec,
+    job: str,
+    tell: Callable[[Mapping[str, Any]], object],
+    *,
+    every: float = 1.0,
+) -> dict[str, Any]:
+    """Wait for the end of a run, and return its last progress; ``tell`` gets it as it goes on.
+
+    A run that never began, or whose coordinator died, ends too: with what FLARE says of it.
+    """
+    folder, asked = kit.runs / spec.run, 0.0
+    while True:
+        state = read_progress(folder) or {"phase": "waiting"}
+        tell(state)
+        if state["phase"] in _ENDED:
+            return state
+        if time.monotonic() - asked >= 2 * _EVERY:
+            asked = time.monotonic()
+            status, meta = _asked_state(office, job)
+            if status.startswith(_OVER):
+                state = read_progress(folder) or {"phase": "waiting"}  # it may have ended between the two looks
+                return state if state["phase"] in _ENDED else _cut_off(kit, spec, state, job, status, meta)
+        time.sleep(_EVERY / 2)
+
+
+def _asked_state(office: Office, job: str) -> tuple[str, Mapping[str, Any]]:
+    try:
+        return office.state(job)
+    except Exception:  # the coordinator's process is gone, or for the moment
+        return "", {}
+
+
+def _cut_off(
+    kit: Kit, spec: RunSpec, state: dict[str, Any], job: str, status: str, meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Say why a run ended that did not say so itself, and write it down."""
+    error = why_ended(kit.federation.parties, status, meta, _log_of(kit, job))
+    progress = Progress(kit.runs / spec.run, kit.federation.names, {**state, "run": spec.run})
+    progress.phase("stopped" if "ABORTED" in status else "failed", error=error)
+    return progress.told()
+
+
+def why_ended(parties: tuple[str, ...], status: str, meta: Mapping[str, Any], log: str) -> str:
+    """Return in one sentence why FLARE ended a job before the coordinator's program did.
+
+    Parameters
+    ----------
+    parties : tuple of str
+    status : str
+        FLARE's word for it.
+    meta : mapping
+        What FLARE knows of the job.
+    log : str
+        What the coordinator's log has of it.
+    """
+    for line in meta.get("job_deploy_detail") or ():
+        site, _, said = str(line).partition(":")
+        if said.strip() not in ("", "OK"):
+            return f"party {site!r} did not take the job: {said.strip()[:200]}. Its own log says more."
+    marks = {
+        "failed to sync clients": "did not begin the run: see that its version is the coordinator's",
+        "failed to set up clients": "could not open its site for the run",
+    }
+    for mark, what in marks.items():
+        if mark in log:
+            after = log.rpartition(mark)[2][:500]
+            names = [name for name in parties if repr(name) in after.partition("]")[0]]
+            return f"party {' and '.join(map(repr, names or ['?']))} {what}. Its own log says more."
+    gone = [name for name in parties if f"client {name} is dead" in log or f"dead client: {name}" in log]
+    if gone:
+        return f"party {' and '.join(map(repr, gone))} is gone: its process ended or its line is cut. Start it again."
+    if "ABORTED" in status:
+        return "the run was stopped before its end."
+    return f"the coordinator's job ended before its program did ({status}); {_LOG_NAME} of the kit says more."
+
+
+_LOG_NAME: Final = "state/log.txt"
+
+
+def _log_of(kit: Kit, job: str) -> str:
+    """Return the last part of the coordinator's log that speaks of a job."""
+    try:
+        with (kit.folder / _LOG_NAME).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 2_000_000))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    at = text.find(job)
+    return text[at:] if at >= 0 else ""
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep FLARE's own remarks from our output."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

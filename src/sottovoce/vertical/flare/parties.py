@@ -1,0 +1,180 @@
+"""Parties of which one lives here, with the labels, and the others are reached over a network.
+
+How bytes travel is a function that is given: within a run it is FLARE's (`sottovoce.vertical.flare.coordinator`), in
+tests it may be anything. It may fail, wait, and bring anything; whatever it does ends as a `PartyError` that names the
+party, in bounded time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Final
+
+from sottovoce._validation import number
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
+from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, Parties
+from sottovoce.vertical.flare.progress import Progress
+from sottovoce.vertical.frames import FRAME_BYTES
+from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.wire import code_of
+
+__all__ = ["MOST_ANSWER_BYTES", "Call", "FlareParties", "RunStopped"]
+
+Call = Callable[[str, bytes, float], object]
+"""``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
+nothing came in that time, `RunStopped` where the run was stopped, anything else where the line failed."""
+
+MOST_ANSWER_BYTES: Final = 2**31
+_LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
+_GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
+_PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
+_NAMES: Final = {kind.code: kind.__name__ for kind in HANDLERS}
+_RESUME: Final = "then resume this run: no answer is paid for twice."
+
+
+class RunStopped(Exception):  # noqa: N818  # nobody's mistake
+    """The run was aborted: by its owner, or by the engine because a party is gone."""
+
+
+class FlareParties(Parties):
+    """The label holder's party, which lives here, and those of other organisations.
+
+    Parameters
+    ----------
+    home : Party
+        First in the order.
+    others : sequence of str
+        Names of the other parties, in the order of the federation.
+    call : callable
+        See `Call`; called from several threads.
+    timeout : float, > 0
+        Seconds that a party has for one answer, the way there and back included.
+    checkpoint : Checkpoint or None
+        Where requests and answers are kept, so that the run can be resumed.
+    stopped : callable or None
+        Tells whether the run was aborted.
+    progress : Progress or None
+        Is told of every request and answer.
+    """
+
+    def __init__(
+        self,
+        home: Answering,
+        others: Sequence[str],
+        call: Call,
+        *,
+        timeout: float = 120.0,
+        checkpoint: Checkpoint | None = None,
+        stopped: Callable[[], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.timeout = number("timeout", timeout, above=0.0)
+        self.checkpoint = checkpoint  # before the first session gets its name
+        self._home, self._call = home, call
+        self._stopped = stopped or (lambda: False)
+        self._progress = progress or Progress(None, [home.name, *others])
+        # two for each party: one that hangs in a call leaves room for the farewell
+        self._pool = ThreadPoolExecutor(2 + 2 * len(others), thread_name_prefix="party")
+        super().__init__([home.name, *others])
+        self.here = {home.name: home}
+
+    def __repr__(self) -> str:
+        return f"FlareParties({self.names!r})"
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[Parties]:
+        """Talk to the party that lives here as its own organisation does."""
+        if name not in self.here:
+            super().inside(name)
+        with InProcessParties([self._home]).inside(name) as own:
+            yield own
+
+    def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        self._check_running()
+        what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
+        self._progress.asked(what, {name: len(raw) for name, raw in requests.items()})
+        # the one here works while the others do
+        own = {name: self._pool.submit(self._here, name, raw) for name, raw in requests.items() if name in self.here}
+        away = {name: raw for name, raw in requests.items() if name not in self.here}
+        answers = self._fetch(away) if away else {}
+        answers |= {name: future.result() for name, future in own.items()}
+        return {name: answers[name] for name in requests}
+
+    def _here(self, name: str, raw: bytes) -> bytes:
+        try:
+            answer = self._home.handle(raw)
+        except Exception as error:  # its message could quote a row
+            raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
+        self._progress.heard(name, len(answer))
+        return answer
+
+    def _fetch(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Ask parties at other places, all at the same time, and wait for all of them, but not for ever."""
+        until = monotonic() + self.timeout
+        futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
+        pending: set[Future[bytes]] = set(futures.values())
+        while pending:
+            done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
+            self._check_running()
+            for future in done:
+                future.result()
+            if pending and monotonic() > until + _GRACE:
+                late = next(name for name, future in futures.items() if future in pending)
+                raise self._silent(late, requests[late])
+        return {name: future.result() for name, future in futures.items()}
+
+    def _ask_one(self, name: str, raw: bytes, until: float) -> bytes:
+        answer = self._carried(name, raw, until)
+        if not isinstance(answer, bytes):
+            raise PartyError(
+                f"party {name!r} answered {_asked(raw)} with {type(answer).__name__}, not with bytes: bring the "
+                "coordinator and all parties to the same version."
+            )
+        if len(answer) > MOST_ANSWER_BYTES:
+            raise PartyError(
+                f"party {name!r} answered {_asked(raw)} with {len(answer):,} bytes; at most {MOST_ANSWER_BYTES:,} are "
+                "taken."
+            )
+        self._progress.heard(name, len(answer))
+        return answer
+
+    def _carried(self, name: str, raw: bytes, until: float) -> object:
+        """Carry a request, once more where the line failed: a party answers the same bytes once."""
+        for last in (False, True):
+            try:
+                return self._call(name, raw, max(until - monotonic(), _LOOK))
+            except RunStopped:
+                raise
+            except TimeoutError:
+                raise self._silent(name, raw) from None
+            except Exception as error:
+                if last or monotonic() + _PAUSE > until:
+                    raise PartyError(
+                        f"party {name!r} could not be reached when it was asked {_asked(raw)} "
+                        f"({type(error).__name__}). See that its process runs and that it reaches the coordinator, "
+                        f"{_RESUME}"
+                    ) from None
+            sleep(_PAUSE)
+            self._check_running()
+        raise AssertionError  # unreachable
+
+    def _silent(self, name: str, raw: bytes) -> PartyError:
+        return PartyError(
+            f"party {name!r} gave no answer to {_asked(raw)} within {self.timeout:g} s: it hangs, is cut off or needs "
+            f"longer. See to it there, or give more time, {_RESUME}"
+        )
+
+    def end(self) -> None:
+        """Let the threads go; one that hangs in a call ends with it."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _check_running(self) -> None:
+        if self._stopped():
+            raise RunStopped("the run was stopped")
+
+
+def _asked(raw: bytes) -> str:
+    """Return what a framed request asks, by the name of its kind."""
+    return _NAMES.get(code_of(raw[FRAME_BYTES:]), "something")

@@ -1,0 +1,277 @@
+"""What a run does at the coordinator: align, train or score, and what it leaves in its folder.
+
+Usable with any `Parties`, so that a run can be tried in one process. The folder is the coordinator's own; nothing of it
+is sent.
+"""
+
+import csv
+import io
+import json
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import expit
+
+from sottovoce._plain_data import plain
+from sottovoce.exceptions import DataError, ParameterError, SottovoceError
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import SumOfScores, Term
+from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.estimators.comparison import Comparison
+from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
+from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
+from sottovoce.vertical.flare.parties import Call, FlareParties, RunStopped
+from sottovoce.vertical.flare.progress import Progress
+from sottovoce.vertical.flare.runs import RunSpec, write_private
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.plan import own_model_name
+
+__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "score_run", "train_run"]
+
+ALIGNMENT: Final = "alignment.json"
+PREDICTIONS: Final = "predictions.csv"
+COMPARISON: Final = "comparison.json"
+CHECKPOINT: Final = "checkpoint"
+_LOG: Final = logging.getLogger(__name__)
+_ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
+
+PartiesOf = Callable[..., Parties]
+"""Makes the parties of a run around the one at home: ``make(home, timeout=..., checkpoint=..., progress=...)``."""
+
+
+def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> str:
+    """Do a run with the parties of the kit's federation and say how it ended; it never raises.
+
+    Parameters
+    ----------
+    kit : Kit
+        The coordinator's.
+    run : str
+        Name of a folder among the kit's runs.
+    call : callable
+        Carries requests to the other parties.
+    stopped : callable
+        Tells whether the run was aborted.
+
+    Returns
+    -------
+    str
+        The last phase: "done", "failed" or "stopped".
+    """
+    folder = Path(kit.runs) / run
+    spec = RunSpec.read(folder)
+    facts = {"run": run, "purpose": spec.purpose, "model": spec.model}
+    progress = Progress(folder, kit.federation.names, facts)
+    made: list[FlareParties] = []
+
+    def parties_of(home: Party, **more: Any) -> Parties:
+        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, **more))
+        return made[-1]
+
+    try:
+        progress.phase("starting")
+        site = Site.read(kit)
+        (train_run if spec.purpose == "train" else score_run)(spec, site, parties_of, folder, progress)
+    except RunStopped:
+        progress.phase("stopped", error="the run was stopped before its end.")
+        return "stopped"
+    except SottovoceError as error:
+        _LOG.error("run %s failed: %s", run, error)
+        progress.phase("failed", error=str(error))
+        return "failed"
+    except Exception as error:
+        _LOG.error("run %s failed:\n%s", run, "".join(traceback.format_exception(error)))
+        progress.phase("failed", error=f"the coordinator failed ({type(error).__name__}); its log says more.")
+        return "failed"
+    finally:
+        for parties in made:
+            parties.end()
+    return "done"
+
+
+# ------------------------------------------------------------------ training
+
+
+def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> VerticalEstimator:
+    """Align and train, and write the results.
+
+    Parameters
+    ----------
+    spec : RunSpec
+    site : Site
+        The coordinator's.
+    parties_of : callable
+        See `PartiesOf`.
+    folder : Path
+        Of the run.
+    progress : Progress
+
+    Returns
+    -------
+    VerticalEstimator
+        Fitted.
+    """
+    estimator = make_estimator(spec, site)
+    home = _home(site, "train")
+    _align(spec, home, parties_of, folder, progress)
+    facts = {
+        "estimator": type(estimator).__name__,
+        "parameters": {name: repr(value) for name, value in sorted(estimator.get_params().items())},
+        "parties": list(site.kit.federation.names),
+    }
+    checkpoint = Checkpoint(folder / CHECKPOINT, facts)
+    try:
+        progress.phase("training", resumed=checkpoint.is_resumed)
+        parties = parties_of(home, timeout=spec.timeout, checkpoint=checkpoint, progress=progress)
+        estimator.fit(parties)
+        for name, part in home.parts.items():
+            site.keep(name, part)
+        features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
+        for name, text in result_texts(estimator, features).items():
+            write_private(folder / name, text)
+        progress.phase("done", **_told(estimator))
+        checkpoint.remove()
+    finally:
+        checkpoint.close()
+    return estimator
+
+
+def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
+    """Return the estimator that a run asks for, with the public facts of the coordinator's schema; not fitted."""
+    schema, more = site.encoder.schema, dict[str, Any]()
+    kind = spec.estimator()
+    if isinstance(kind, VerticalClassifier):
+        if schema.classes is None or len(schema.classes) != 2:
+            raise ParameterError(
+                f"{site.schema_file}: a model of kind {spec.model!r} predicts one of two classes: the target must be "
+                'of type = "categorical" with categories = [negative, positive]. For a number use ridge or lasso.'
+            )
+        more["classes"] = list(schema.classes)
+    else:
+        if schema.label_bounds is None:
+            raise ParameterError(
+                f"{site.schema_file}: a model of kind {spec.model!r} predicts a number: the target must be of "
+                'type = "numeric" with bounds = [low, high]. For classes use logistic, sparse-logistic or svm.'
+            )
+        more["label_bounds"] = schema.label_bounds
+    if site.budget is not None:
+        more |= {"ledger": site.budget.ledger, "dataset": site.budget.dataset}
+    kind.set_params(label_holder=site.kit.name, **more)
+    return kind
+
+
+def _told(estimator: VerticalEstimator) -> dict[str, Any]:
+    charge = estimator.charge_
+    history = estimator.history_
+    return {
+        "model_name": estimator.model_,
+        "people": estimator.plan_.facts.n_samples,
+        "training_rounds": estimator.n_rounds_,
+        "converged": None if history is None else history.converged,
+        "statement": estimator.guarantee_.statement(),
+        "given_away": {name: receipt.statement() for name, receipt in estimator.party_guarantees_.items()},
+        "charge": None if charge is None else {"dataset": charge.dataset, "charge": charge.charge},
+    }
+
+
+# ------------------------------------------------------------------ alignment
+
+
+def _home(site: Site, purpose: str, *, labels: bool = False) -> Party:
+    """Return the coordinator's own party: its account is charged by the estimator, for all parties together."""
+    return replace(site, budget=None).open_party(purpose, labels=labels)
+
+
+def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
+    """Take the people in common; a run that goes on takes those of before."""
+    if spec.align == "none" or (spec.align == "auto" and home.ids is None):
+        return
+    from sottovoce.vertical.alignment.sites import align_over
+
+    path = folder / ALIGNMENT
+    digest = json.loads(path.read_text(encoding="utf-8"))["digest"] if path.exists() else None
+    progress.phase("aligning")
+    seconds = max(spec.timeout, _ALIGNING_SECONDS)
+    report = align_over(parties_of(home, timeout=seconds, progress=progress), client=home.name, digest=digest)
+    if digest is None:
+        content = {"digest": home.alignment, **plain(report)}
+        write_private(path, json.dumps(content, indent=2) + "\n")
+
+
+# ------------------------------------------------------------------ scoring
+
+
+def score_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
+    """Score people whom all parties hold, by a model that an earlier run trained."""
+    assert spec.trained is not None
+    trained = folder.parent / spec.trained
+    content = _read_json(trained / COORDINATOR)
+    scorer = scorer_from(content)
+    home = _home(site, "score", labels=spec.labels)
+    if not home.keeps(content["model"]):
+        raise DataError(
+            f"{site.kit.name!r} keeps no part of the model of run {spec.trained} that fits the columns of its schema. "
+            "Score people with the schema of the training."
+        )
+    _align(spec, home, parties_of, folder, progress)
+    progress.phase("scoring")
+    parties = parties_of(home, timeout=spec.timeout, progress=progress)
+    with parties.session() as session:
+        scores = scorer.scores(session, content["model"])
+    estimator = make_estimator(RunSpec.read(trained), site)
+    if isinstance(estimator, VerticalClassifier):
+        estimator.classes_ = np.asarray(estimator.classes)
+    comparison = None
+    if spec.labels:
+        comparison = _comparison(estimator, home, parties, content, scores)
+        write_private(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n")
+    write_private(folder / PREDICTIONS, _predictions_text(estimator, home, scores))
+    progress.phase("done", people=len(scores), comparison=plain(comparison))
+
+
+def _comparison(
+    estimator: VerticalEstimator, home: Party, parties: Parties, content: dict[str, Any], scores: Any
+) -> Comparison:
+    """Return how good the joint model is on these labels, beside the coordinator's own where one was trained."""
+    if home.y is None or len(home.y) != len(scores):
+        raise DataError(f"{home.name!r} holds no labels of these people.")
+    measures = estimator._measures
+    own_name = own_model_name(content["model"])
+    own = {}
+    if home.keeps(own_name):
+        with parties.session() as session:
+            own = measures(home.y, SumOfScores({home.name: Term()}).scores(session, own_name))
+    return Comparison(len(scores), own, measures(home.y, scores))
+
+
+def _predictions_text(estimator: VerticalEstimator, home: Party, scores: Any) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    people = range(1, len(scores) + 1) if home.ids is None else home.ids
+    columns: dict[str, Any] = {"row" if home.ids is None else "id": people}
+    if isinstance(estimator, VerticalClassifier):
+        columns["prediction"] = estimator.classes_[(scores > 0.0).astype(int)].tolist()
+        if isinstance(estimator, VerticalLogisticModel):
+            columns["probability"] = expit(scores).tolist()
+        else:
+            columns["score"] = scores.tolist()
+    else:
+        columns["prediction"] = scores.tolist()
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return buffer.getvalue()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ParameterError(f"{path}: the run left no model there: it did not end. Resume it first.") from None
+    return dict(content)

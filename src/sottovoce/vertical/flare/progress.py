@@ -1,0 +1,109 @@
+"""How far a run is: kept by the coordinator while it runs, read by whoever follows it.
+
+Counts and times, and nothing of the data. A file of one run, replaced whole, so that a reader never sees half of it.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+from sottovoce._files import write_whole
+
+__all__ = ["PHASES", "STATUS", "Progress", "read_progress"]
+
+PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
+_EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
+STATUS: Final = "status.json"
+
+
+class Progress:
+    """What a run has done so far.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Of the run; None keeps it in memory.
+    names : iterable of str
+        The parties, in order.
+    facts : mapping
+        What stays the same: run, purpose, model.
+    """
+
+    def __init__(self, folder: Path | None, names: Iterable[str], facts: Mapping[str, object] | None = None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._written = 0.0
+        self._state: dict[str, Any] = {
+            **(facts or {}),
+            "phase": "starting",
+            "process": os.getpid(),
+            "started": time(),
+            "updated": time(),
+            "rounds": 0,
+            "bytes_down": 0,
+            "bytes_up": 0,
+            "asking": None,
+            "parties": {
+                name: {"bytes_down": 0, "bytes_up": 0, "last_heard": None, "seconds": 0.0, "waiting_since": None}
+                for name in names
+            },
+        }
+
+    def phase(self, phase: str, **more: object) -> None:
+        """Say what the run is doing now, with facts that are known from here on."""
+        with self._lock:
+            self._state |= {"phase": phase, "asking": None, **more}
+            self._write(always=True)
+
+    def asked(self, what: str, n_bytes: Mapping[str, int]) -> None:
+        """Count a round of requests, by party."""
+        with self._lock:
+            self._state["rounds"] += 1
+            self._state["asking"] = what
+            now = time()
+            for name, count in n_bytes.items():
+                self._state["bytes_down"] += count
+                party = self._state["parties"][name]
+                party["bytes_down"] += count
+                party["waiting_since"] = now
+            self._write()
+
+    def heard(self, name: str, n_bytes: int) -> None:
+        """Count an answer."""
+        with self._lock:
+            now = time()
+            self._state["bytes_up"] += n_bytes
+            party = self._state["parties"][name]
+            party["bytes_up"] += n_bytes
+            party["last_heard"] = now
+            if party["waiting_since"] is not None:
+                party["seconds"] += now - party["waiting_since"]
+                party["waiting_since"] = None
+
+    def told(self) -> dict[str, Any]:
+        """Return all of it, as it is in the file."""
+        with self._lock:
+            return json.loads(json.dumps(self._state))  # type: ignore[no-any-return]
+
+    def _write(self, *, always: bool = False) -> None:
+        now = time()
+        self._state["updated"] = now
+        if self._folder is None or (not always and now - self._written < _EVERY):
+            return
+        self._written = now
+        with suppress(OSError):  # a full disk must not end the training; its results will tell
+            write_whole(self._folder / STATUS, json.dumps(self._state))
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """Return what the file of a run says, or None where there is none."""
+    try:
+        content = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,160 @@
+"""Runs of a coordinator: what is asked of one, and where it is written down.
+
+A run is a folder of the coordinator's kit. `run.json` in it says what is to be done, before it is begun; only that name
+travels in a job. Nobody else may read the folder.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce._files import write_whole
+from sottovoce._plain_data import decode, encode
+from sottovoce._validation import choice, number
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.flare.progress import STATUS, read_progress
+
+__all__ = ["ALIGNMENTS", "RunSpec", "find_run", "list_runs", "new_run_name", "run_state", "write_private"]
+
+ALIGNMENTS: Final = ("auto", "psi", "none")
+_PURPOSES: Final = ("train", "score")
+_NAME: Final = re.compile(r"[0-9a-f]{12}")
+_FILE: Final = "run.json"
+
+
+def new_run_name() -> str:
+    """Return a name that no other run has."""
+    return secrets.token_hex(6)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else may read, whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    write_whole(path, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What a run is to do: public facts, no paths.
+
+    Attributes
+    ----------
+    run : str
+        Its name.
+    purpose : {"train", "score"}
+    model : str
+        A name of `ESTIMATORS`; of the model that scores, too.
+    parameters : dict
+        Of the estimator.
+    align : {"auto", "psi", "none"}
+        "auto" aligns where the coordinator's table has identifiers.
+    timeout : float
+        Seconds that a party has for one answer.
+    trained : str or None
+        Of a scoring run: the run that trained the model.
+    labels : bool
+        Of a scoring run: whether predictions are compared with the coordinator's labels.
+    begun : str
+        When it was first asked for.
+    """
+
+    run: str
+    purpose: str = "train"
+    model: str = "logistic"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    align: str = "auto"
+    timeout: float = 120.0
+    trained: str | None = None
+    labels: bool = False
+    begun: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.run, str) or not _NAME.fullmatch(self.run):
+            raise ParameterError(f"run must be 12 hexadecimal digits; got {self.run!r}.")
+        choice("purpose", self.purpose, _PURPOSES)
+        choice("model", self.model, ESTIMATORS)
+        choice("align", self.align, ALIGNMENTS)
+        number("timeout", self.timeout, above=0.0)
+
+    def write(self, runs: Path) -> Path:
+        """Write it into a new folder among ``runs``, and return that."""
+        folder = runs / self.run
+        runs.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        self._write(folder)
+        return folder
+
+    def begin_again(self, folder: Path) -> None:
+        """Write it into its folder once more; the run has not begun, whatever it came to before."""
+        self._write(folder)
+        (folder / STATUS).unlink(missing_ok=True)
+
+    def _write(self, folder: Path) -> None:
+        content = {**vars(self), "parameters": encode(dict(self.parameters)), "version": 1}
+        write_private(folder / _FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunSpec":
+        """Return what a folder says.
+
+        Raises
+        ------
+        ParameterError
+            If it is not that of a run.
+        """
+        path = folder / _FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            version = content.pop("version")
+            parameters = decode(content.pop("parameters"))
+            if version != 1:
+                raise ParameterError(f"{path}: it was written by another version. Begin a new run.")
+            return cls(**content, parameters=parameters)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, ParameterError):
+                raise
+            raise ParameterError(f"{path}: this is not the description of a run.") from None
+
+    def estimator(self, **more: Any) -> VerticalEstimator:
+        """Return the estimator that it asks for; not fitted."""
+        return ESTIMATORS[self.model](**self.parameters, **more)
+
+
+def find_run(runs: Path, name: str) -> Path:
+    """Return the folder of a run; the first digits of its name are enough if no other run has them.
+
+    Raises
+    ------
+    ParameterError
+        If there is none, or more than one.
+    """
+    found = [folder for folder in list_runs(runs) if folder.name.startswith(name)] if name else []
+    if len(found) != 1:
+        what = "no run" if not found else f"{len(found)} runs"
+        raise ParameterError(
+            f"RUN {name}: {what} of that name below {runs}. See the list: sottovoce vertical status {runs.parent}"
+        )
+    return found[0]
+
+
+def list_runs(runs: Path) -> list[Path]:
+    """Return the folders of all runs, the oldest first."""
+    folders = [path.parent for path in runs.glob(f"*/{_FILE}") if _NAME.fullmatch(path.parent.name)]
+    return sorted(folders, key=lambda folder: ((folder / _FILE).stat().st_mtime, folder.name))
+
+
+def run_state(folder: Path) -> dict[str, Any]:
+    """Return what is known of a run, in plain data: what it is to do and how far it is."""
+    spec = RunSpec.read(folder)
+    told: dict[str, Any] = read_progress(folder) or {"phase": "waiting"}
+    facts = {"run": spec.run, "purpose": spec.purpose, "model": spec.model, "begun": spec.begun}
+    return {**facts, **({"trained": spec.trained} if spec.trained else {}), **told}

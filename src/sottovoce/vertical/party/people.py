@@ -1,0 +1,135 @@
+"""Who the rows of a party are: its identifiers, whom it is aligned to, and which alignments it keeps on disk."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sottovoce._files import write_whole
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.vertical.alignment.identifiers import UsableIdentifiers, usable_identifiers
+from sottovoce.vertical.alignment.psi import announce, read_announcement
+
+__all__ = ["KeptAlignments", "People", "alignment_digest"]
+
+_MOST_KEPT: Final = 8  # alignments on disk; each has the identifiers of its people
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def alignment_digest(people: Sequence[str]) -> str:
+    """Return what an alignment to these people is known by: the SHA-256 of its announcement, in hexadecimal digits."""
+    return hashlib.sha256(announce(people)).hexdigest()
+
+
+class KeptAlignments:
+    """The last few alignments of a party, in a folder that only its owner can read.
+
+    One file for each, named by its digest, with the announcement; ``current`` names the last one. Files are written
+    whole or not at all, and one that is damaged is as good as none.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made where it is missing.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ParameterError(
+                f"alignments {str(folder)!r}: no folder can be made there: {error.strerror}."
+            ) from None
+
+    @property
+    def current(self) -> str | None:
+        """Digest of the alignment that was kept last."""
+        with suppress(OSError, UnicodeDecodeError):
+            said = (self.folder / "current").read_text()
+            if _DIGEST.fullmatch(said):
+                return said
+        return None
+
+    def read(self, digest: str) -> list[str] | None:
+        """Return the people of an alignment, None where it is not kept."""
+        if not _DIGEST.fullmatch(digest):
+            return None
+        with suppress(OSError, DataError):
+            announcement = self._file(digest).read_bytes()
+            if hashlib.sha256(announcement).hexdigest() == digest:
+                return read_announcement(announcement)
+        return None
+
+    def keep(self, people: Sequence[str]) -> None:
+        """Keep an alignment as the current one; the oldest go."""
+        announcement = announce(people)
+        digest = hashlib.sha256(announcement).hexdigest()
+        self._write(self._file(digest), announcement.decode())
+        self._write(self.folder / "current", digest)
+        kept = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        for path in kept[:-_MOST_KEPT]:
+            if path != self._file(digest):
+                path.unlink(missing_ok=True)
+
+    def _file(self, digest: str) -> Path:
+        return self.folder / f"{digest}.json"
+
+    @staticmethod
+    def _write(path: Path, text: str) -> None:
+        path.touch(mode=0o600)  # what is written in its place has its permissions
+        write_whole(path, text)
+
+
+class People:
+    """Who the rows of one party are.
+
+    Parameters
+    ----------
+    name : str
+        Of the party, for messages.
+    ids : array-like
+        Of all rows. Private.
+    alignments : str, Path or None
+        Folder of `KeptAlignments`.
+
+    Attributes
+    ----------
+    digest : str or None
+        Of the alignment that the party's table has the rows of; None for the whole table.
+    """
+
+    def __init__(self, name: str, ids: Any, alignments: str | Path | None = None) -> None:
+        self._name, self._ids = name, ids
+        self._kept = None if alignments is None else KeptAlignments(alignments)
+        self.digest: str | None = None
+
+    def __repr__(self) -> str:
+        return f"People({self._name!r})"
+
+    @cached_property
+    def identifiers(self) -> UsableIdentifiers:
+        """Those that the party can be aligned by, of all its rows."""
+        return usable_identifiers(f"ids of party {self._name!r}", self._ids)
+
+    def kept(self, digest: str) -> list[str] | None:
+        """Return the people of an alignment that is kept."""
+        return None if self._kept is None else self._kept.read(digest)
+
+    def keep(self, people: Sequence[str]) -> None:
+        """Keep an alignment, if there is a folder for it."""
+        if self._kept is not None:
+            self._kept.keep(people)
+
+    def last(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
+        """Return the people of the last alignment that was kept, and their rows, where all of them are still here."""
+        digest = None if self._kept is None else self._kept.current
+        people = None if digest is None else self.kept(digest)
+        rows = None if people is None else self.identifiers.rows_of(people)
+        return None if people is None or rows is None else (people, rows)

@@ -1,0 +1,20 @@
+"""Which people all parties hold, by private set intersection, and whose rows a party trains on from then on."""
+
+from sottovoce.vertical.protocol import Answer, Protocol
+from sottovoce.vertical.protocols.alignment.party import (
+    AlignAgainHandler,
+    AlignRespondHandler,
+    AlignSetupHandler,
+    AlignToHandler,
+)
+
+__all__ = ["PROTOCOL"]
+
+PROTOCOL = Protocol(
+    Answer(
+        "alignment",
+        "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
+        public=True,
+    ),
+    handlers=(AlignSetupHandler, AlignRespondHandler, AlignToHandler, AlignAgainHandler),
+)

@@ -1,0 +1,352 @@
+"""The gate between a run and a party: who is answered, how much, and what is written down; attacks on it."""
+
+import json
+import logging
+import stat
+import threading
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.flare.gate import Gate, fault_of_job
+from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.frames import Frame, new_session
+from sottovoce.vertical.party import Party
+from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
+from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFeatures
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line, decode
+from support.site import make_site, people
+
+DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
+
+
+class Open:
+    """A gate that is open, with the party's side of a channel."""
+
+    name = "north"
+
+    def __init__(self, folder, more="", *, purpose="train", **facts):
+        self.kit = make_site(folder, site=DATA + more, **facts)
+        self.gate = Gate(purpose)
+        self.gate.open(self.kit, run="job1", wait=0.0)
+
+    def handle(self, raw):
+        return self.gate.answer(raw, caller="server")
+
+    def reason(self, raw, caller="server"):
+        reply = decode(self.gate.answer(raw, caller=caller))
+        assert isinstance(reply, Refused)
+        return reply.reason
+
+    @property
+    def entries(self):
+        return Register(self.kit.state / "register.db", read_only=True).entries()
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Open(tmp_path)
+
+
+def test_the_coordinator_is_answered_as_the_party_answers(site):
+    line = Line(site)
+    reply = line.ask(Describe())
+    assert isinstance(reply, Description)
+    assert (reply.n_rows, reply.n_features) == (40, 2)
+    assert isinstance(line.ask(Close()), Done)
+    first, second = site.entries
+    assert (first.run, first.coordinator, first.kind, first.step, first.outcome) == (
+        "job1", "insurer", "Describe", 1, "answered"
+    )  # fmt: skip
+    assert first.session == line.name.hex()
+    assert (second.kind, second.step) == ("Close", 2)
+
+
+@pytest.mark.parametrize("caller", ["bank", "", None, "Server", 3, "x" * 100_000])
+def test_another_caller_is_refused_and_written_down(site, caller):
+    raw = Frame(new_session(), 1, Describe().encode()).encode()
+    assert "answers the coordinator alone" in site.reason(raw, caller)
+    (entry,) = site.entries
+    assert (entry.outcome, entry.bytes_in) == ("turned away", len(raw))
+    assert len(entry.caller) <= 100
+
+
+@pytest.mark.parametrize("raw", ["text", None, 3, ["a"], {"raw": b""}, bytearray(b"x"), memoryview(b"x")])
+def test_what_is_not_bytes_is_refused(site, raw):
+    assert site.reason(raw).startswith("a request is bytes; this is ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "not a request of this version"),
+        (b"SVF1" + bytes(60), "not a request of this version"),
+        (b"SVF2" + bytes(10), "a request has at least 28 bytes"),
+        (Frame(bytes(16), 1, b"SVM1" + bytes(10)).encode(), "not a message of this version"),
+        (Frame(bytes(16), 1, b"").encode(), "a message has at least 14 bytes"),
+        (Frame(bytes(16), 1, Done().encode()).encode(), "no message has kind 4 here"),
+        (Frame(bytes(16), 2**64 - 1, Describe().encode()).encode(), "was never begun here"),
+    ],
+)
+def test_bytes_that_are_no_request_are_refused_and_written_down(site, raw, reason):
+    assert reason in site.reason(raw)
+    (entry,) = site.entries
+    assert entry.outcome == "refused"
+    assert reason in entry.reason
+
+
+def test_a_step_that_is_replayed_has_the_same_answer_and_counts(site):
+    line = Line(site)
+    raw = line.frame(Describe())
+    assert site.handle(raw) == site.handle(raw)
+    second = line.frame(Close())
+    site.handle(second)
+    assert "ended" in site.reason(raw)
+    assert len(site.entries) == 4
+
+
+def test_a_vector_with_nan_is_refused(site):
+    session = new_session()
+    body = bytearray(Scores(np.zeros(3)).encode())
+    body[-8:] = np.array([np.nan]).tobytes()
+    assert "no message has kind" in site.reason(Frame(session, 1, bytes(body)).encode())
+
+
+def test_a_request_that_its_owner_did_not_list_is_refused_and_written_down(site):
+    reply = Line(site).ask(ShowFeatures())
+    assert isinstance(reply, Refused)
+    (entry,) = site.entries
+    assert (entry.kind, entry.outcome) == ("ShowFeatures", "refused")
+    assert "'columns'" in entry.reason
+
+
+def test_a_thousand_requests_beyond_the_cap(tmp_path):
+    site = Open(tmp_path, "[caps]\nrounds = 3\n")
+    line = Line(site)
+    replies = [line.ask(Describe()) for _ in range(1003)]
+    assert all(isinstance(reply, Description) for reply in replies[:3])
+    assert all(isinstance(reply, Refused) and "3 requests in all" in reply.reason for reply in replies[3:])
+    assert len(site.entries) == 4
+    assert site.entries[-1].times == 1000
+    again = Gate()
+    site.gate.close()
+    again.open(site.kit, run="job2", wait=0.0)  # a new job does not begin again
+    assert "3 requests in all" in decode(again.answer(line.frame(Describe()), caller="server")).reason
+
+
+def test_a_request_that_is_larger_than_the_cap_never_reaches_the_party(tmp_path, monkeypatch):
+    site = Open(tmp_path, "[caps]\nbytes = 1000\n")
+    monkeypatch.setattr(Party, "handle", lambda self, raw: pytest.fail("it was decoded"))
+    assert "1,000 bytes in all" in site.reason(bytes(1_000_000))
+
+
+def test_requests_of_two_threads_at_once(tmp_path):
+    site = Open(tmp_path, "[caps]\nrounds = 300\n")
+    replies = []
+
+    def ask():
+        line = Line(site)
+        replies.extend(line.ask(Describe()) for _ in range(200))
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(reply, Description) for reply in replies) == 300
+    assert sum(isinstance(reply, Refused) for reply in replies) == 100
+
+
+@pytest.mark.parametrize("broken", [ValueError("row 17 has 3.5"), MemoryError(), RecursionError("3.5")])
+def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monkeypatch, caplog, broken):
+    def fail(self, raw):
+        raise broken
+
+    monkeypatch.setattr(Party, "handle", fail)
+    assert site.reason(Frame(new_session(), 1, b"").encode()) == "it failed there; the party's own log says more"
+    assert "3.5" not in caplog.text
+    assert type(broken).__name__ in caplog.text
+
+
+def test_nothing_raises_even_where_the_register_is_gone(site):
+    site.gate._register.close()
+    assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
+    assert site.reason(b"", caller="bank").startswith("it failed there")
+
+
+# ------------------------------------------------------------------ a job as a whole
+
+
+@pytest.mark.parametrize("purpose", ["sell", None, 3, ["train"], {"path": "os.system"}])
+def test_another_purpose_is_refused(tmp_path, purpose):
+    site = Open(tmp_path, purpose=purpose)
+    assert not site.gate.is_open
+    assert "a job is to train or to score" in site.reason(b"")
+    assert site.entries[0].outcome == "turned away"
+
+
+def test_a_job_that_gives_a_path_is_refused_before_any_table_is_read(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Site, "open_party", lambda *_, **__: pytest.fail("the table was read"))
+    kit = make_site(tmp_path)
+    gate = Gate("train", ["table"])
+    gate.open(kit, run="job1")
+    reply = decode(gate.answer(b"", caller="server"))
+    assert reply.reason == "a job chooses its purpose and nothing else; this one gives 'table'"
+    assert reply.reason in caplog.text
+    assert reply.reason in [entry.reason for entry in Register(kit.state / "register.db", read_only=True).entries()]
+
+
+def test_one_run_at_a_time(tmp_path):
+    first = Open(tmp_path)
+    second = Gate()
+    second.open(first.kit, run="job2", wait=0.0)
+    assert "another run is under way there" in decode(second.answer(b"", caller="server")).reason
+    first.gate.close()
+    third = Gate()
+    third.open(first.kit, run="job3", wait=0.0)
+    assert third.is_open
+    assert "the run has ended there" in first.reason(b"")
+
+
+def test_a_site_that_cannot_be_opened_says_why_to_its_owner_alone(tmp_path, caplog):
+    table = people()
+    table["age"] = table["age"].astype(object)
+    table.loc[3, "age"] = "secret"
+    site = Open(tmp_path, table=table)
+    assert site.reason(b"") == "its site could not be opened; the party's own log says why"
+    assert "'secret' is not a number" in caplog.text
+    assert "secret" not in str(site.entries)
+
+
+def test_nothing_is_answered_before_the_run_and_the_log_is_not_filled(tmp_path, caplog):
+    gate = Gate()
+    for _ in range(100):
+        assert "has not begun" in decode(gate.answer(b"", caller="server")).reason
+    assert sum(record.levelno == logging.WARNING for record in caplog.records) == 21
+
+
+def config(**changes):
+    """Return a job of ours at a party, with changes."""
+    return {
+        "format_version": 2,
+        "executors": [{"tasks": ["*"], "executor": {
+            "path": "nvflare.collab.runtime.executor.CollabExecutor",
+            "args": {"client_obj_id": "party", "collab_obj_ids": [], "max_call_threads": 4},
+        }}],
+        "components": [{
+            "id": "party", "path": "sottovoce.vertical.flare.party.PartySite", "args": {"purpose": "train"},
+        }],
+        "task_data_filters": [],
+        "task_result_filters": [],
+        **changes,
+    }  # fmt: skip
+
+
+def app_of(folder, content):
+    (folder / "app" / "config").mkdir(parents=True)
+    (folder / "app" / "config" / "config_fed_client.json").write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
+    (folder / "app" / "config" / "config_fed_server.json").write_text("{}")
+    (folder / "app" / "config" / ".__nvfl_sig.json").write_text("{}")
+    return folder / "app"
+
+
+def test_a_job_of_ours_is_taken(tmp_path):
+    assert fault_of_job(app_of(tmp_path, config())) == ""
+
+
+PARTY = config()["components"][0]
+EXECUTOR = config()["executors"][0]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("{", "cannot be read"),
+        ([], "entries beside"),
+        (config(handlers=[]), "entries beside"),
+        (config(task_result_filters=[{"tasks": ["*"], "filters": []}]), "filters"),
+        (config(executors=[]), "exactly one executor"),
+        (config(executors=[EXECUTOR, EXECUTOR]), "exactly one executor"),
+        (config(executors=[{**EXECUTOR, "tasks": ["train"]}]), "exactly one executor"),
+        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), "executor 'os.system'"),
+        (config(executors=[{"tasks": ["*"], "executor": {"class_path": "x"}}]), "exactly one executor"),
+        (config(executors=[{"tasks": ["*"], "executor": {
+            **EXECUTOR["executor"], "args": {"client_obj_id": "party", "collab_obj_ids": ["other"]},
+        }}]), "further objects"),
+        (config(executors=[{"tasks": ["*"], "executor": {
+            **EXECUTOR["executor"], "args": {"client_obj_id": "party", "props": {"a": 1}},
+        }}]), "arguments of its own"),
+        (config(components=[]), "exactly one component"),
+        (config(components=[PARTY, {**PARTY, "id": "other"}]), "exactly one component"),
+        (config(components=[{**PARTY, "id": "other"}]), "exactly one component"),
+        (config(components=[{**PARTY, "path": "subprocess.Popen"}]), "component 'subprocess.Popen'"),
+        (config(components=[{**PARTY, "args": {"purpose": "train", "table": "/etc/passwd"}}]), "beside its purpose"),
+        (config(components=[{**PARTY, "args": {"class_attributes": {"table": "x"}}}]), "beside its purpose"),
+    ],
+)  # fmt: skip
+def test_a_job_that_is_not_ours_is_refused(tmp_path, content, fault):
+    app = app_of(tmp_path, content)
+    assert fault in fault_of_job(app)
+    gate = Gate()
+    gate.open(make_site(tmp_path / "kit"), run="job1", app=app)
+    assert fault in decode(gate.answer(b"", caller="server")).reason
+
+
+def test_a_job_that_ships_files_is_refused(tmp_path):
+    app = app_of(tmp_path, config())
+    (app / "custom").mkdir()
+    assert "the folder 'custom'; a job ships no code" in fault_of_job(app)
+    (app / "custom").rmdir()
+    (app / "config" / "config_fed_client.yml").write_text("")
+    assert "the file 'config_fed_client.yml'" in fault_of_job(app)
+
+
+# ------------------------------------------------------------------ parts of models
+
+
+def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, monkeypatch):
+    people(8).to_csv(tmp_path / "new.csv", index=False)
+    site = Open(tmp_path, '[scoring]\ntable = "new.csv"\n')
+    kept = site.kit.state / "models" / "m1.json"
+
+    def handle(self, raw):
+        from sottovoce.vertical.party import Part
+
+        self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))
+        assert not kept.exists()
+        return Done().encode()
+
+    monkeypatch.setattr(Party, "handle", handle)
+    site.handle(Frame(new_session(), 1, Describe().encode()).encode())
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    site.gate.close()
+    monkeypatch.undo()
+    scoring = Gate("score")
+    scoring.open(site.kit, run="job2", wait=0.0)
+
+    class Scoring:
+        def handle(self, raw):
+            return scoring.answer(raw, caller="server")
+
+    reply = Line(Scoring()).ask(Score("m1"))
+    assert isinstance(reply, Scores)
+    assert len(reply.scores) == 8
+
+
+def test_a_part_that_cannot_be_kept_is_not_said_to_be(site, monkeypatch):
+    from sottovoce.vertical.party import Part
+
+    def handle(self, raw):
+        self.adopt("m1", Part(np.array([1.0, 2.0]), 0.5))
+        return Done().encode()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Party, "handle", handle)
+    monkeypatch.setattr(Site, "keep", full)
+    assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")

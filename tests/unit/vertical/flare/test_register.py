@@ -1,0 +1,127 @@
+"""What was asked is written down, counts against the caps, and survives restarts."""
+
+import stat
+import threading
+
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.register import Register, Usage
+from sottovoce.vertical.flare.site import Caps
+
+FACTS = {"run": "job1", "coordinator": "insurer", "purpose": "train", "caller": "server"}
+NONE = Caps()
+
+
+def enter(register, *, caps=NONE, n_bytes=100, answer=50, step=1, reason="", **facts):
+    """Write one request down as a site does; return the cap that does not allow it."""
+    with register.entered(
+        caps=caps, session="ab", step=step, kind="Describe", n_bytes=n_bytes, **{**FACTS, **facts}
+    ) as line:
+        line.bytes_out, line.reason = answer, reason
+        return line.shortage
+
+
+def test_one_line_a_request(tmp_path):
+    register = Register(tmp_path / "register.db")
+    enter(register)
+    enter(register, step=2, reason="no budget")
+    first, second = register.entries()
+    assert (first.run, first.coordinator, first.purpose, first.session, first.step) == (
+        "job1", "insurer", "train", "ab", 1
+    )  # fmt: skip
+    assert (first.kind, first.bytes_in, first.bytes_out, first.outcome, first.reason) == (
+        "Describe", 100, 50, "answered", ""
+    )  # fmt: skip
+    assert (second.outcome, second.reason) == ("refused", "no budget")
+    assert stat.S_IMODE((tmp_path / "register.db").stat().st_mode) == 0o600
+
+
+def test_caps_refuse_in_words_and_what_they_refuse_uses_nothing(tmp_path):
+    register = Register(tmp_path / "register.db")
+    caps = Caps(rounds=2, bytes=350)
+    assert enter(register, caps=caps) == ""
+    assert enter(register, caps=caps, n_bytes=201).startswith("its owner allows this coordinator 350 bytes in all; 200")
+    assert enter(register, caps=caps) == ""
+    for _ in range(1000):
+        assert enter(register, caps=caps) == (
+            "its owner allows this coordinator 2 requests in all, and all of them are used"
+        )
+    assert register.used("insurer") == Usage(2, 300)
+    last = register.entries()[-1]
+    assert (last.outcome, last.times, last.bytes_in) == ("turned away", 1000, 100_000)
+    assert len(register.entries()) == 4  # nobody fills the disk with refusals
+
+
+def test_each_coordinator_has_caps_of_its_own(tmp_path):
+    register = Register(tmp_path / "register.db")
+    caps = Caps(rounds=1)
+    assert enter(register, caps=caps) == ""
+    assert enter(register, caps=caps, coordinator="rival") == ""
+    assert enter(register, caps=caps) != ""
+
+
+def test_restarts_forget_nothing(tmp_path):
+    register = Register(tmp_path / "register.db")
+    enter(register)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        register.entered(  # killed in the middle
+            caps=Caps(), session="", step=2, kind="Describe", n_bytes=7, **FACTS
+        ),
+    ):
+        raise KeyboardInterrupt
+    register.close()
+    again = Register(tmp_path / "register.db")
+    assert again.used("insurer") == Usage(2, 157)
+    assert again.entries()[-1].outcome == "begun"
+    assert enter(again, caps=Caps(rounds=2)) != ""
+
+
+def test_two_threads_do_not_pass_a_cap_together(tmp_path):
+    register = Register(tmp_path / "register.db")
+    passed = []
+
+    def ask():
+        for _ in range(50):
+            passed.append(enter(register, caps=Caps(rounds=60)) == "")
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(passed) == 60
+    assert register.used("insurer").rounds == 60
+
+
+def test_runs_and_refusals_added_up(tmp_path):
+    register = Register(tmp_path / "register.db")
+    enter(register)
+    enter(register, reason="no budget")
+    enter(register, run="job2", purpose="score")
+    register.turn_away("no", **{**FACTS, "run": "job2", "purpose": "score"}, n_bytes=9)
+    register.turn_away("no", **{**FACTS, "run": "job2", "purpose": "score"}, n_bytes=9)
+    register.turn_away("closed")
+    look = Register(tmp_path / "register.db", read_only=True)
+    found = {run.run: (run.purpose, run.rounds, run.bytes_in, run.bytes_out, run.refusals) for run in look.runs()}
+    assert found == {"job1": ("train", 2, 200, 100, 1), "job2": ("score", 1, 118, 50, 2), "": ("", 0, 0, 0, 1)}
+    assert {refused.reason: refused.times for refused in look.refusals()} == {"no budget": 1, "no": 2, "closed": 1}
+
+
+def test_made_up_reasons_and_names_do_not_fill_the_disk(tmp_path):
+    register = Register(tmp_path / "register.db")
+    for number in range(500):
+        register.turn_away(f"{number} {'x' * 10_000}", run="job1", caller="y" * 10_000)
+    entries = register.entries()
+    assert len(entries) == 201
+    assert entries[-1].times == 300
+    assert max(len(entry.reason) for entry in entries) <= 1000
+
+
+def test_a_file_that_is_no_register_is_an_error(tmp_path):
+    (tmp_path / "register.db").write_text("hello, this is a text of some length, and no database at all")
+    with pytest.raises(ParameterError, match="the register cannot be used"):
+        Register(tmp_path / "register.db")
+    with pytest.raises(ParameterError, match="the register cannot be used"):
+        Register(tmp_path / "none.db", read_only=True)

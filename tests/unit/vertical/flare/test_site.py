@@ -1,0 +1,229 @@
+"""What an owner writes in site.toml, and the party that follows from it."""
+
+import re
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaError, TableError
+from sottovoce.vertical.flare.site import Caps, Site
+from sottovoce.vertical.party import Part
+from sottovoce.vertical.party.answers import PRIVATE
+from support.site import SCHEMA, make_ledger, make_site, people
+
+DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
+SCORING = '[scoring]\ntable = "new.csv"\n'
+BUDGET = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
+
+
+def read(folder, text=DATA, **facts):
+    return Site.read(make_site(folder, site=text, **facts))
+
+
+def test_a_party_has_the_table_the_schema_and_the_bounds_of_its_site(tmp_path):
+    party = read(tmp_path).open_party()
+    assert (party.name, party.n_rows, party.n_features, party.y) == ("north", 40, 2, None)
+    assert party.feature_names == ("age", "visits")
+    assert party.data_norm == pytest.approx(2**0.5)
+    assert (party.data_bound, party.nonnegative) == (1.0, False)
+    assert list(map(str, party.ids[:2])) == ["p000", "p001"]
+    assert not party.is_seeded
+
+
+def test_paths_are_relative_to_the_file_not_to_where_the_site_is_started(tmp_path, monkeypatch):
+    kit = make_site(tmp_path / "kit", site=DATA)
+    monkeypatch.chdir(tmp_path)
+    assert Site.read(kit).open_party().n_rows == 40
+    assert Site.read(tmp_path / "kit").open_party().n_rows == 40
+
+
+def test_parquet_is_read_as_csv_is(tmp_path):
+    from_csv = read(tmp_path / "csv").open_party()
+    people().to_parquet(tmp_path / "people.parquet")
+    text = DATA.replace("people.csv", str(tmp_path / "people.parquet"))
+    from_parquet = read(tmp_path / "parquet", text).open_party()
+    assert np.array_equal(from_csv._table, from_parquet._table)
+    assert from_csv.ids.tolist() == from_parquet.ids.tolist()
+
+
+def test_the_coordinator_has_the_labels_and_asks_itself_what_it_likes(tmp_path):
+    site = read(tmp_path, name="insurer")
+    party = site.open_party()
+    assert set(party.y) == {"no", "yes"}
+    assert "exact" in party.answers
+
+
+def test_a_party_with_a_target_is_refused(tmp_path):
+    schema = SCHEMA.replace("[columns.age]", 'target = "visits"\n[columns.age]', 1)
+    with pytest.raises(SchemaError, match="the labels are with the coordinator, 'insurer'"):
+        read(tmp_path, schema=schema).open_party()
+
+
+def test_the_column_of_identifiers_is_no_feature(tmp_path):
+    with pytest.raises(SchemaError, match="'visits' identifies people"):
+        read(tmp_path, DATA.replace('"person"', '"visits"')).open_party()
+
+
+# ------------------------------------------------------------------ what is answered
+
+
+@pytest.mark.parametrize(
+    ("more", "train", "score"),
+    [
+        ("", PRIVATE | {"alignment"}, {"score", "alignment"}),
+        ('[allow]\nanswers = ["exact", "alignment", "score"]\n', {"exact", "alignment", "score"},
+         {"alignment", "score"}),
+        ('[allow]\nanswers = ["noisy-features", "columns"]\n', {"noisy-features", "columns"}, {"columns"}),
+        ('[allow]\nanswers = []\n', set(), set()),
+    ],
+)  # fmt: skip
+def test_what_is_answered_without_a_budget(tmp_path, more, train, score):
+    people(8).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING + more)
+    assert site.open_party("train").answers == train
+    assert site.open_party("score").answers == score
+
+
+def test_a_budget_is_for_the_training_and_scores_are_of_other_people(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=2.0)
+    people(8).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING + BUDGET + '[allow]\nanswers = ["local-models", "score"]\n')
+    party = site.open_party()
+    assert party.budget.limit == "epsilon=2.0 at delta=1e-06"
+    assert party.answers == {"local-models"}
+    assert site.open_party("score").answers == {"score"}
+    assert site.budget.ledger == f"sqlite:///{tmp_path.resolve()}/ledger.db"
+    assert ledger.history("people") == []
+
+
+def test_nothing_without_noise_is_allowed_beside_a_budget(tmp_path):
+    make_ledger(tmp_path)
+    with pytest.raises(ParameterError, match=r"site\.toml: \[allow\] answers has 'exact', which has no noise"):
+        read(tmp_path, DATA + BUDGET + '[allow]\nanswers = ["exact"]\n')
+
+
+def test_a_missing_ledger_is_an_error_at_the_start(tmp_path):
+    with pytest.raises(LedgerError, match="ledger"):
+        read(tmp_path, DATA + BUDGET).open_party()
+
+
+def test_a_trial_can_be_repeated(tmp_path):
+    assert read(tmp_path, DATA + "[trial]\nrandom_state = 7\n").open_party().is_seeded
+
+
+# ------------------------------------------------------------------ people who are scored
+
+
+def test_the_people_who_are_scored_are_others_with_the_parts_that_were_trained_here(tmp_path):
+    people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING)
+    site.keep("ab12", Part(np.array([1.5, -0.1]), 0.25, ("age", "visits")))
+    site.keep("../../etc/passwd", Part(np.zeros(2), 0.0, None))
+    site.keep("older", Part(np.zeros(3), 0.0, ("age", "visits", "gone")))
+    party = site.open_party("score")
+    assert party.n_rows == 8
+    assert not party.budget.is_limited
+    part = party.part("ab12")
+    assert (part.coef.tolist(), part.intercept, part.feature_names) == ([1.5, -0.1], 0.25, ("age", "visits"))
+    assert party.keeps("../../etc/passwd")
+    assert not party.keeps("older")
+    names = sorted(path.name for path in site.models_folder.iterdir())
+    assert [name for name in names if not re.fullmatch("[0-9a-f]{64}.json", name)] == ["ab12.json", "older.json"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in site.models_folder.iterdir()} == {0o600}
+
+
+def test_labels_of_people_who_are_scored_are_read_when_asked_for(tmp_path):
+    people(8).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING, name="insurer")
+    assert site.open_party("score").y is None
+    with pytest.raises(TableError, match="there is no column 'sick'"):
+        site.open_party("score", labels=True)
+
+
+def test_without_people_to_score_the_remedy_is_named(tmp_path):
+    with pytest.raises(ParameterError, match=r'\[scoring\] with table = "FILE"'):
+        read(tmp_path).open_party("score")
+
+
+def test_a_damaged_part_of_a_model_is_named(tmp_path):
+    people(8).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING)
+    site.models_folder.mkdir()
+    (site.models_folder / "x.json").write_text("{}")
+    with pytest.raises(ParameterError, match=r"x\.json: this is not a part of a model"):
+        site.open_party("score")
+
+
+# ------------------------------------------------------------------ facts for the owner
+
+
+def test_the_owner_is_told_by_count_which_rows_no_alignment_takes(tmp_path):
+    table = people(10)
+    table.loc[[1, 2], "person"] = "p000"
+    table.loc[5, "person"] = ""
+    facts = read(tmp_path, table=table).table_facts()
+    assert (facts.rows, facts.columns, facts.features, facts.usable) == (10, 3, 2, 6)
+    assert len(facts.remarks) == 2
+    assert "p00" not in " ".join(facts.remarks)
+    without = read(tmp_path, DATA.replace('id = "person"\n', ""), table=table)
+    assert without.table_facts().usable == 10
+
+
+def test_caps(tmp_path):
+    text = "[caps]\nepsilon = 0.5\nrounds = 10\nbytes = 1_000\npeople = 5\n"
+    make_ledger(tmp_path)
+    site = read(tmp_path, DATA + BUDGET + text)
+    assert site.caps == Caps(0.5, 10, 1000, 5)
+    assert site.open_party().least_people == 5
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[data", "not valid TOML"),
+        ("", r"the section \[data\] is missing"),
+        ("data = 3", r"data must be a section, \[data\]; got 3"),
+        (DATA + "[budgett]\n", r"unknown section \[budgett\]\. Did you mean 'budget'\?"),
+        (DATA + 'idd = "x"', r"\[data\] has the unknown key 'idd'\. Did you mean 'id'\?"),
+        (DATA + '[caps]\nround = 3', r"\[caps\] has the unknown key 'round'\. Did you mean 'rounds'\?"),
+        (DATA + "[caps]\nrounds = 0", r"\[caps\] rounds must be a whole number >= 1; got 0"),
+        (DATA + "[caps]\nbytes = 1.5", r"\[caps\] bytes must be a whole number >= 1; got 1\.5"),
+        (DATA + "[caps]\nepsilon = -1", r"\[caps\] epsilon must be"),
+        (DATA + "[caps]\nepsilon = 1", r"\[caps\] epsilon is a share of the budget, and there is none"),
+        (DATA.replace('id = "person"\n', "") + "[caps]\npeople = 3", r"\[caps\] people limits alignments"),
+        (DATA + '[allow]\nanswers = ["local-modles"]', r"'local-modles', which is none of .* Did you mean 'local-mod"),
+        (DATA + '[allow]\nanswers = "score"', r"\[allow\] answers must be a list of names"),
+        (DATA + "[trial]\nrandom_state = true", r"\[trial\] random_state must be a whole number >= 0; got True"),
+        (DATA.replace("people.csv", "poeple.csv"), r"\[data\] table: cannot read .*poeple\.csv: No such file"),
+        (DATA.replace("people.csv", "."), r"\[data\] table: .* is not a regular file"),
+        (DATA.replace('"people.csv"', "3"), r"\[data\] table must be a text between quotes; got 3"),
+        ('[data]\nschema = "people.toml"', r"\[data\] table must be a text between quotes; it is missing"),
+        (DATA + "[budget]\ndataset = 'x'", r"\[budget\] ledger must be a text"),
+    ],
+)  # fmt: skip
+def test_errors_name_file_entry_and_remedy(tmp_path, text, message):
+    with pytest.raises(ParameterError, match=message) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(f"{tmp_path}/site.toml: ")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    kit = make_site(tmp_path)
+    kit.site_file.unlink()
+    with pytest.raises(ParameterError, match=r"site\.toml: cannot read it: No such file"):
+        Site.read(kit)
+
+
+def test_a_table_that_breaks_the_schema_is_refused_before_anything_is_connected(tmp_path):
+    table = people()
+    table["age"] = table["age"].astype(object)
+    table.loc[3, "age"] = "old"
+    with pytest.raises((TableError, DataError), match="'old' is not a number"):
+        read(tmp_path, table=table).open_party()
+    with pytest.raises(TableError, match="there is no column 'visits'"):
+        read(tmp_path, table=pd.DataFrame({"person": ["a"], "age": [3]})).open_party()

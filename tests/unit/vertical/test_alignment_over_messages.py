@@ -1,0 +1,296 @@
+"""Parties in different places are aligned by messages: the same people and the same order as in one process."""
+
+import logging
+import os
+import pickle
+import stat
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
+from sottovoce.vertical.alignment import AskedParty, align_over
+from sottovoce.vertical.alignment.psi import announce
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
+from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
+from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.protocols.noisy_features.messages import SendFeatures
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line, decode
+
+pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
+
+BANK = ["f", "b", "a", None, "c", "e", "e", "d"]
+CLINIC = ["x", "d", "c", "b", "", "f"]
+SHOP = ["b", "y", "f", "d", "y"]
+
+
+def party(name, ids, *, sparse=False, **options):
+    """A party whose only column is the row's number."""
+    table = np.arange(len(ids), dtype=float)[:, None]
+    return Party(sp.csr_array(table) if sparse else table, ids, name=name, **options)
+
+
+def parties(**options):
+    return [
+        party("bank", BANK, y=np.arange(len(BANK)), **options),
+        party("clinic", CLINIC, sparse=True),
+        party("shop", SHOP, budget=(1.0, 1e-6)),
+    ]
+
+
+def rows(party):
+    table = party._table
+    return (table if isinstance(table, np.ndarray) else table.toarray())[:, 0].astype(int).tolist()
+
+
+class Elsewhere(Parties):
+    """Parties of which only the first lives here."""
+
+    def __init__(self, given):
+        super().__init__([each.name for each in given])
+        self._all = {each.name: each for each in given}
+        self.here = {given[0].name: given[0]}
+
+    def inside(self, name):
+        return InProcessParties([self.here[name]]).inside(name)
+
+    def _send(self, requests):
+        return {name: self._all[name].handle(raw) for name, raw in requests.items()}
+
+
+# --- the same as in one process ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("carrier", [Elsewhere, InProcessParties])
+def test_the_same_rows_in_the_same_order_as_in_one_process(carrier):
+    played = align(parties(), method="psi", duplicates="drop")
+    given = parties()
+    report = align_over(carrier(given))
+    assert [rows(each) for each in given] == [rows(each) for each in played.parties.values()]
+    assert [each.ids.tolist() for each in given] == [["b", "d", "f"]] * 3
+    assert given[0].y.tolist() == rows(given[0]) == [1, 7, 0]
+    assert (report.method, report.n_common) == ("psi", 3)
+    assert report.parties == played.report.parties[:1]  # the rows of the others are theirs
+    assert report.asked == (AskedParty("clinic", 5, 4), AskedParty("shop", 3, 3))
+    assert {each.alignment for each in given} == {alignment_digest(["b", "d", "f"])}
+    assert "3 people in common of 3 parties" in report.summary()
+    assert "clinic: 5 identifiers, 4 people in common after it" in report.summary()
+
+
+def test_bytes_are_those_that_crossed():
+    over = Elsewhere(parties())
+    played = align(parties(), method="psi", duplicates="drop").report.bytes_sent
+    report = align_over(over)
+    assert list(report.bytes_sent) == list(played)
+    for pair, size in report.bytes_sent.items():
+        assert played[pair] <= size <= played[pair] + 250  # heads and frames
+    closing = over.downlink_bytes + over.uplink_bytes - report.total_bytes
+    assert 0 <= closing < 200
+
+
+def test_aligned_anew_from_the_whole_table():
+    given = parties()
+    align_over(Elsewhere(given))
+    narrow = [*given[:2], party("shop", ["c", "f", "x"])]
+    assert align_over(Elsewhere(narrow)).n_common == 2
+    assert [each.ids.tolist() for each in narrow] == [["c", "f"]] * 3
+
+
+def test_a_model_is_trained_on_the_people_in_common():
+    rng = np.random.default_rng(0)
+    ids = [f"p{k}" for k in range(60)]
+    X = rng.normal(size=(60, 4))
+    y = np.where(X.sum(axis=1) > 0, 1, -1)
+
+    def made():
+        order = rng.permutation(60)
+        here, there = order[:50], order[10:]
+        return [
+            Party(X[here, :2], [ids[k] for k in here], name="bank", y=y[here]),
+            Party(X[there, 2:], [ids[k] for k in there], name="clinic"),
+        ]
+
+    given = made()
+    played = align(given, method="psi")
+    over = Elsewhere(given)
+    align_over(over)
+
+    def model(where):
+        return VerticalLogisticRegression(epsilon=np.inf, classes=[-1, 1]).fit(where)
+
+    expected = model(played).decision_function(played)
+    np.testing.assert_array_equal(model(over).decision_function(over), expected)
+
+
+def test_who_is_the_client():
+    given = parties()
+    report = align_over(InProcessParties(given), client="shop")
+    assert [each.name for each in report.parties] == ["shop"]
+    assert [each.name for each in report.asked] == ["bank", "clinic"]
+    with pytest.raises(ParameterError, match=r"client must be a party that lives here, out of 'bank'; got 'shop'"):
+        align_over(Elsewhere(given), client="shop")
+    with pytest.raises(ParameterError, match="party 'bank' has no identifiers"):
+        align_over(Elsewhere([Party(np.ones((2, 1)), name="bank"), given[1]]))
+    with pytest.raises(ParameterError, match="at least two parties; there is 'bank' alone"):
+        align_over(Elsewhere(given[:1]))
+
+
+# --- few people -------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_in_common_is_said_with_what_the_client_knows():
+    given = [party("bank", ["a", "b"]), party("clinic", ["b"]), party("shop", ["a"]), party("last", ["a"])]
+    with pytest.raises(
+        DataError, match=r"nobody is in common \(left: 1 after 'clinic' with 1 .* 0 after 'shop'"
+    ) as caught:
+        align_over(Elsewhere(given))
+    assert "last" not in str(caught.value)
+    assert [each.alignment for each in given] == [None] * 4
+
+
+def test_a_party_refuses_an_alignment_to_few_people():
+    given = [party("bank", BANK), party("clinic", CLINIC, least_people=5)]
+    with pytest.raises(PartyError, match=r"'clinic' refused AlignTo: it is aligned to at least 5 people; these are 4"):
+        align_over(Elsewhere(given))
+    assert [each.alignment for each in given] == [None, None]
+    home = [party("bank", BANK, least_people=5), party("clinic", CLINIC)]
+    with pytest.raises(DataError, match=r"4 people are in common, and party 'bank' is aligned to at least 5"):
+        align_over(Elsewhere(home))
+    assert home[1].alignment is None  # nobody was announced
+
+
+@pytest.mark.parametrize("ids", [[], [None], ["a", "a"]])
+def test_a_party_without_usable_identifiers(ids):
+    there = Party(np.ones((1, 1)), ["z"], name="clinic") if not ids else party("clinic", ids)
+    with pytest.raises(DataError, match="nobody is in common"):
+        align_over(Elsewhere([party("bank", BANK), there]))
+
+
+# --- what a party keeps -----------------------------------------------------------------------------------------------
+
+
+def kept(folder, ids=CLINIC, **options):
+    return party("clinic", ids, alignments=folder, **options)
+
+
+def test_an_alignment_is_kept_and_taken_again(tmp_path):
+    bank, clinic = party("bank", BANK, alignments=tmp_path / "bank"), kept(tmp_path / "clinic")
+    report = align_over(Elsewhere([bank, clinic]))
+    assert report.n_common == 4
+    again = kept(tmp_path / "clinic")
+    assert (again.alignment, rows(again)) == (clinic.alignment, rows(clinic))
+    whole = Elsewhere([party("bank", BANK, alignments=tmp_path / "bank"), kept(tmp_path / "clinic")])
+    report = align_over(whole, digest=bank.alignment)
+    assert (report.method, report.n_common, report.asked) == ("kept", 4, ())
+    assert report.total_bytes < 400
+    # another table, in which rows moved and one person is new
+    moved = kept(tmp_path / "clinic", ["n", *CLINIC[::-1]])
+    assert moved.ids.tolist() == clinic.ids.tolist()
+
+
+def test_a_person_who_is_gone_ends_what_was_kept(tmp_path):
+    bank = party("bank", BANK, alignments=tmp_path / "bank")
+    align_over(Elsewhere([bank, kept(tmp_path / "clinic")]))
+    gone = kept(tmp_path / "clinic", CLINIC[:-1])
+    assert gone.alignment is None
+    with pytest.raises(PartyError, match="refused AlignAgain: the announcement holds people whom it lacks"):
+        align_over(Elsewhere([bank, gone]), digest=bank.alignment)
+    with pytest.raises(PartyError, match="refused AlignAgain: it keeps no alignment of that digest"):
+        align_over(Elsewhere([bank, party("clinic", CLINIC)]), digest=bank.alignment)
+    with pytest.raises(ParameterError, match="'bank' keeps no alignment '00"):
+        align_over(Elsewhere([bank, gone]), digest="00" * 32)
+
+
+def test_a_higher_least_number_holds_for_what_was_kept(tmp_path):
+    bank = party("bank", BANK, alignments=tmp_path / "bank")
+    align_over(Elsewhere([bank, kept(tmp_path / "clinic")]))
+    strict = kept(tmp_path / "clinic", least_people=5)
+    assert strict.alignment is None
+    with pytest.raises(PartyError, match="keeps no alignment of that digest"):
+        align_over(Elsewhere([bank, strict]), digest=bank.alignment)
+
+
+def test_what_is_kept_is_the_owners_alone_and_few(tmp_path):
+    folder = tmp_path / "a" / "alignments"
+    store = KeptAlignments(folder)
+    lists = [[f"p{k}"] for k in range(12)]
+    for number, people in enumerate(lists):
+        store.keep(people)
+        os.utime(folder / f"{alignment_digest(people)}.json", (number, number))
+    assert store.current == alignment_digest(lists[-1])
+    assert [store.read(alignment_digest(people)) for people in lists] == [None] * 4 + lists[4:]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    (folder / f"{store.current}.json").write_text('["p12"]')
+    assert store.read(store.current) is None
+    assert store.read("../current") is None
+    (folder / "current").write_text("../../etc")
+    assert store.current is None
+    with pytest.raises(ParameterError, match="no folder can be made there"):
+        KeptAlignments(folder / "current")
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
+    clinic = party("clinic", CLINIC)
+    question = Line(clinic)
+    assert question.ask(Describe()).n_rows == 6
+
+    def begin():
+        line = Line(clinic)
+        line.ask(AlignSetup())
+        return line
+
+    training = begin()
+    assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
+    assert "this session has ended" in training.ask(AlignSetup()).reason
+    assert question.ask(Describe()).n_rows == 2
+    training = begin()
+    assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
+    assert not isinstance(training.ask(AlignSetup()), Refused)
+    assert isinstance(training.ask(Prepare(1.0, 0.0, -1.0, 1.0, 0)), Done)
+    assert "data_norm" in training.ask(SendFeatures(1.0)).reason
+
+
+def test_a_repeated_announcement_is_answered_once(monkeypatch):
+    clinic = party("clinic", CLINIC)
+    line = Line(clinic)
+    raw = line.frame(AlignTo(announce(["b", "c"])))
+    assert isinstance(decode(clinic.handle(raw)), Done)
+    monkeypatch.setattr(Party, "_become", None)
+    assert isinstance(decode(clinic.handle(raw)), Done)
+
+
+def test_copies_know_their_people():
+    given = parties()
+    align_over(Elsewhere(given))
+    copy = pickle.loads(pickle.dumps(given[1]))
+    assert (copy.alignment, rows(copy)) == (given[1].alignment, rows(given[1]))
+    assert copy.take([1]).alignment is None  # a selection is a table of its own
+    assert rows(copy.take([1])) == rows(copy)[1:2]
+
+
+def test_the_owner_is_told_which_rows_cannot_take_part():
+    assert party("bank", BANK).people.identifiers.remarks() == [
+        "1 of 8 rows have no identifier: every alignment leaves them out.",
+        "2 of 8 rows share 1 identifier(s); a person has one row: every alignment leaves them out.",
+    ]
+    assert party("bank", ["a"]).people.identifiers.remarks() == []
+
+
+def test_no_identifier_is_shown_anywhere(caplog, capsys, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    ids = [f"geheim{k}" for k in range(9)]
+    given = [party("bank", ids), kept(tmp_path, ids[2:])]
+    report = align_over(Elsewhere(given))
+    line = Line(given[1])
+    said = [line.ask(AlignTo(announce([*ids[3:5], "geheim-falsch"]))).reason, report.summary(), repr(report)]
+    said += [repr(each) + repr(each.people) + repr(each.people.identifiers) for each in given]
+    said += [caplog.text, *capsys.readouterr(), *(path.name for path in tmp_path.iterdir())]
+    assert "geheim" not in "".join(said)

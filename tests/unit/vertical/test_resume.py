@@ -1,0 +1,98 @@
+"""A run that is cut off at any step and resumed from disk is the run that was not cut off, and is charged once."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical import VerticalLasso, VerticalLinearSVC, VerticalLogisticRegression
+from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
+
+TABLES, LABELS = tables()
+ROWS = {"data_norm": 1.0}
+CELLS = {"data_bound": 1.0}
+EXACT = {"epsilon": math.inf}
+PRIVATE = {"epsilon": 2.0, "delta": 1e-6, "classes": [-1, 1]}
+SPARSE = {"epsilon": 4.0, "delta": 1e-6, "label_bounds": (-1, 1), "radius": 2.0, "n_steps": 3}
+
+RUNS = {
+    "exact by L-BFGS": (lambda **more: VerticalLogisticRegression(**EXACT, max_iter=6, **more), {}),
+    "exact by ADMM": (lambda **more: VerticalLinearSVC(**EXACT, max_iter=3, **more), {}),
+    "exact Frank-Wolfe": (
+        lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,
+    ),
+    "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
+    "noisy features": (
+        lambda **more: VerticalLogisticRegression(**PRIVATE, mechanism="noisy-features", max_iter=5, **more), ROWS,
+    ),
+    "noisy ADMM": (
+        lambda **more: VerticalLogisticRegression(
+            **PRIVATE, mechanism="noisy-admm", mechanism_options={"max_iter": 3}, **more
+        ),
+        ROWS,
+    ),
+    "Frank-Wolfe, local": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
+    "Frank-Wolfe, product": (lambda **more: VerticalLasso(**SPARSE, aggregation="product", **more), CELLS),
+    "Frank-Wolfe, global": (lambda **more: VerticalLasso(**SPARSE, aggregation="global", **more), CELLS),
+}  # fmt: skip
+
+
+def federation(folder, run):
+    make, facts = RUNS[run]
+    limited = not run.startswith("exact")
+    made = Federation(folder, TABLES, facts, limited=limited)
+
+    def fit(cut=None):
+        parties = made.start(cut=cut)
+        charged = {"ledger": made.ledger("labels"), "dataset": "people"} if limited else {}
+        model = make(**charged).fit(parties, LABELS)
+        return {
+            "model": model.model_,
+            "coefficients": getattr(model, "coef_", np.empty(0)).tobytes(),
+            "parts": {
+                name: (part.coef.tobytes(), part.intercept)
+                for name in (HOME, *OTHERS)
+                for part in made.parties[name]._models.values()
+            },
+            "bytes": (model.uplink_bytes_, model.downlink_bytes_),
+            "receipt": json.dumps(model.guarantee_.to_dict(), default=str) if model.charge_ is None else "",
+        }, parties.n_exchanges
+
+    return made, fit
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def whole(request, tmp_path_factory):
+    """Return the name of a run, what it gives when it is not cut off, its charges and the number of its exchanges."""
+    made, fit = federation(tmp_path_factory.mktemp("whole"), request.param)
+    result, n_exchanges = fit()
+    charges = made.charges()
+    made.end(HOME, *OTHERS)
+    return request.param, result, charges, n_exchanges
+
+
+CUTS = {
+    "both before": ("before", Killed(), (HOME, *OTHERS)),
+    "both after": ("after", Killed(), (HOME, *OTHERS)),
+    "coordinator": ("after", Killed(), (HOME,)),
+    "one party": ("bank", ConnectionError(), ("bank", HOME)),
+}
+
+
+@pytest.mark.parametrize("kind", CUTS)
+def test_a_run_that_is_cut_off_goes_on(tmp_path, whole, kind):
+    run, expected, charges, n_exchanges = whole
+    when, error, dead = CUTS[kind]
+    for number in range(1, n_exchanges + 1):
+        made, fit = federation(tmp_path / str(number), run)
+        try:
+            fit(cut=at(number, when, error))
+        except BaseException as raised:
+            assert isinstance(raised, Killed) or "is gone" in str(raised), raised
+        made.end(*dead)
+        result, n_asked = fit()
+        assert result == expected, number
+        assert made.charges() == charges, number
+        assert n_asked <= n_exchanges - number + 1
+        made.end(HOME, *OTHERS)
