@@ -63,7 +63,9 @@ ORGANISATIONS = (
         },
     ),
     Organisation(
-        "south", "South Hospital", {"health": 'type = "categorical"\ncategories = ["excellent", "good", "fair", "poor"]'}
+        "south",
+        "South Hospital",
+        {"health": 'type = "categorical"\ncategories = ["excellent", "good", "fair", "poor"]'},
     ),
     Organisation(
         "bank", "Bank", {"incentive_paid": 'type = "numeric"\nbounds = [0, 8]\nbins = [1, 6]  # log(dollars) a year'}
@@ -144,7 +146,14 @@ people = 1000
 
 def federation(port: int) -> str:
     """Return the list of parties, which is public."""
-    lines = ['name = "doctor-visits"', "", "[coordinator]", f'name = "{INSURER.name}"', 'host = "localhost"', f"port = {port}"]
+    lines = [
+        'name = "doctor-visits"',
+        "",
+        "[coordinator]",
+        f'name = "{INSURER.name}"',
+        'host = "localhost"',
+        f"port = {port}",
+    ]
     for party in PARTIES:
         lines += ["", "[[party]]", f'name = "{party.name}"', f'organisation = "{party.full_name}"']
     return "\n".join(lines) + "\n"
@@ -226,7 +235,19 @@ def main() -> None:
 
         CONSOLE.rule("4. The insurer trains: private set intersection first, then one message from each")
         tick = time.perf_counter()
-        run("vertical", "train", KITS / INSURER.name, "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--wait", 120)
+        run(
+            "vertical",
+            "train",
+            KITS / INSURER.name,
+            "--model",
+            "logistic",
+            "--epsilon",
+            EPSILON,
+            "--delta",
+            DELTA,
+            "--wait",
+            120,
+        )
         trained = time.perf_counter() - tick
         name = newest_run()
 

@@ -82,7 +82,10 @@ def echoing(n_parties: int, folder: Path) -> Iterator["Echo"]:
             process = stack.enter_context(
                 subprocess.Popen(
                     [sys.executable, "-m", __name__, str(folder)],
-                    cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                    cwd=ROOT,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
                 )  # fmt: skip
             )
             stack.callback(process.stdin.close)  # type: ignore[union-attr]

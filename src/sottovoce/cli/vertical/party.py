@@ -64,21 +64,16 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{told['data_norm']:.6g}, entries within {told['data_bound']:g}"
         + (", none negative" if told["nonnegative"] else ""),
     )
-    for name, about in facts["answers"].items():
-        yield f"will ({name})", f"{about}"
-    for name, about in facts["answers_in_scoring"].items():
-        yield f"will, scoring ({name})", about
+    yield from ((f"will ({name})", about) for name, about in facts["answers"].items())
+    yield from ((f"will, scoring ({name})", about) for name, about in facts["answers_in_scoring"].items())
     if not facts["answers"] and not facts["answers_in_scoring"]:
         yield "will", "answer nothing beyond that"
-    for name, about in facts["refuses"].items():
-        yield f"will not ({name})", about
-    for never in facts["never"]:
-        yield "never", never
+    yield from ((f"will not ({name})", about) for name, about in facts["refuses"].items())
+    yield from (("never", never) for never in facts["never"])
     yield from budget_rows(facts["budget"])
     yield from cap_rows(facts["caps"], facts["budget"], facts["coordinator"])
     yield "trial", "the noise can be repeated: NOT PRIVATE" if facts["seeded"] else "no: the noise is secret"
-    for what, path in facts["files"].items():
-        yield what, path
+    yield from facts["files"].items()
 
 
 def _people(table: dict[str, Any]) -> str:

@@ -30,9 +30,9 @@ def status(
     """Show what a party was asked, what was charged and what is left; or a coordinator's runs."""
     opened = Kit.open(kit)
     if opened.kind == "coordinator":
-        from sottovoce.cli.vertical import _run_status
+        from sottovoce.cli.vertical._run_status import show_runs
 
-        _run_status.show(opened, run, as_json=as_json)
+        show_runs(opened, run, as_json=as_json)
         return
     if run is not None:
         raise ParameterError(f"RUN {run}: {opened.folder} is the kit of a party, which knows no names of runs.")

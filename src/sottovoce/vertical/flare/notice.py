@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sottovoce.ledger import ChargeRecord, Ledger
 from sottovoce.privacy.events import describe
-from sottovoce.privacy.filters import Release
+from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site, TableFacts
 from sottovoce.vertical.mechanisms import ANSWERS
@@ -157,6 +157,8 @@ def _budget(site: Site) -> dict[str, Any] | None:
         for charge in book.history(known.name)
         if charge.counts and charge.plan.get("coordinator") == site.kit.federation.coordinator
     ]
+    cap = site.caps.epsilon
+    rule = known.filter if cap is None else PrivacyFilter(cap, delta, known.composition)  # as the account has it
     return {
         "ledger": site.budget.ledger,
         "dataset": known.name,
@@ -164,8 +166,8 @@ def _budget(site: Site) -> dict[str, Any] | None:
         "delta": delta,
         "spent": spent,
         "left": max(known.epsilon - spent, 0.0),
-        "spent_by_coordinator": known.filter.spent(own) if own else 0.0,
-        "cap": site.caps.epsilon,
+        "spent_by_coordinator": rule.spent(own) if own else 0.0,
+        "cap": cap,
     }
 
 
