@@ -174,8 +174,8 @@ class Federation:
         """Give a site an account, ``ledger.db`` beside its settings, for the data set ``people``."""
         from sottovoce.ledger import Ledger
 
-        with Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}") as ledger:
-            ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one")
+        ledger = Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}")
+        ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one")
 
     # -------------------------------------------------- commands
 
@@ -302,8 +302,7 @@ class Federation:
         """Return what a party's account was charged for."""
         from sottovoce.ledger import Ledger
 
-        with Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}") as ledger:
-            return list(ledger.history("people"))
+        return list(Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}").history("people"))
 
     def parts(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the parts of models that a site keeps, by model."""
@@ -328,12 +327,12 @@ class Training:
     def __init__(self, federation: Federation, words: Sequence[object]) -> None:
         self._federation = federation
         known = set(federation.runs())
-        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sottovoce", "vertical", "train", str(federation.coordinator), *map(str, words)],
-            env=federation.environment(), stdin=subprocess.DEVNULL, stdout=self._out, stderr=subprocess.STDOUT,
-            text=True,
-        )  # fmt: skip
+        self._out = federation.folder / f"train{len(known)}.out"
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sottovoce", "vertical", "train", str(federation.coordinator), *map(str, words)],
+                env=federation.environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            )  # fmt: skip
         self._known = known
 
     @property
@@ -362,8 +361,7 @@ class Training:
 
     def said(self) -> str:
         """Return what the command has printed."""
-        self._out.seek(0)
-        return self._out.read()
+        return self._out.read_text(encoding="utf-8", errors="replace")
 
     def end(self, *, fails: bool = False, seconds: float = SECONDS) -> str:
         """Wait for the end, and return what the command has printed."""
@@ -450,3 +448,66 @@ class Line:
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
                 each.close()
+
+
+class Place:
+    """A network namespace: a place of its own, whose line to this machine can be cut; as root on Linux.
+
+    Attributes
+    ----------
+    outside, inside : str
+        The addresses of this machine and of the place, for each other.
+    """
+
+    def __init__(self) -> None:
+        number = os.getpid() % 200 + 20
+        self.name, self._line = f"trial{os.getpid()}", f"tr{os.getpid()}"
+        self.outside, self.inside = f"10.213.{number}.1", f"10.213.{number}.2"
+        _ip("netns", "add", self.name)
+        try:
+            _ip("link", "add", self._line, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+            _ip("address", "add", f"{self.outside}/24", "dev", self._line)
+            _ip("link", "set", self._line, "up")
+            for words in (["address", "add", f"{self.inside}/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                          ["link", "set", "lo", "up"]):  # fmt: skip
+                _ip("-n", self.name, *words)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def prefix(self) -> list[str]:
+        """What a command that runs there is started with."""
+        return ["ip", "netns", "exec", self.name]
+
+    def cut(self) -> None:
+        """Let nothing through, without a word to either side."""
+        _ip("link", "set", self._line, "down")
+
+    def mend(self) -> None:
+        """Let everything through again."""
+        _ip("link", "set", self._line, "up")
+
+    def close(self) -> None:
+        """Take it down."""
+        subprocess.run(["ip", "link", "delete", self._line], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True, check=False)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], capture_output=True, check=True, text=True)
+
+
+@contextlib.contextmanager
+def place() -> Iterator[Place]:
+    """Make a place, or skip the test where that is not permitted."""
+    import pytest
+
+    try:
+        made = Place()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespaces here ({getattr(error, 'stderr', '') or error}): they need root and iproute2")
+    try:
+        yield made
+    finally:
+        made.close()
