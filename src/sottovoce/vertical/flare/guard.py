@@ -140,8 +140,17 @@ def _refusal_of_command(refused: Any) -> Any:
     return Refusal()
 
 
-def read_settings_of_the_kit_alone() -> None:
-    """Let FLARE find its settings where the kit has them, and not in any folder below, such as a run's."""
+def read_settings_of_the_kit_alone(kit: Path) -> None:
+    """Let FLARE find its settings where the kit has them.
+
+    It would look in all folders below that of the kit, those of runs included, and where it knows no folder, below the
+    current one: a file ``comm_config.json`` there could name code to load. A process that runs FLARE calls this first.
+
+    Parameters
+    ----------
+    kit : Path
+        The folder with ``startup`` and ``local``.
+    """
     from nvflare.fuel.utils.config import ConfigFormat
     from nvflare.fuel.utils.config_factory import ConfigFactory
 
@@ -149,11 +158,14 @@ def read_settings_of_the_kit_alone() -> None:
         formats = ConfigFormat.config_ext_formats()
         endings = ConfigFormat.extensions(target_fmt) if target_fmt else list(formats)
         name = ConfigFactory.get_file_basename(init_file_path)
+        places: list[Path] = []
         for folder in map(Path, search_dirs or [str(Path(init_file_path).parent)]):
-            for ending in endings:
-                for place in (folder, folder / "startup", folder / "local"):
-                    if (place / f"{name}{ending}").is_file():
-                        return formats[ending], str(place / f"{name}{ending}")
+            of_kit = folder == Path() or folder.resolve() == kit.resolve()
+            places += [kit / "startup", kit / "local"] if of_kit else [folder]
+        for ending in endings:
+            for place in places:
+                if (place / f"{name}{ending}").is_file():
+                    return formats[ending], str(place / f"{name}{ending}")
         return None, None
 
     ConfigFactory.search_config_format = staticmethod(search)
@@ -176,7 +188,7 @@ def tell_refused_connections() -> None:
 def main() -> None:
     """Run FLARE's module of the command line, guarded."""
     del sys.argv[0]
-    read_settings_of_the_kit_alone()
+    read_settings_of_the_kit_alone(Path(sys.argv[sys.argv.index("-m") + 1]))
     tell_refused_connections()
     if sys.argv[0] not in _OF_COORDINATOR:
         guard()
