@@ -184,22 +184,16 @@ class Federation:
         source = Path(sottovoce.__file__).parents[1]
         return {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-    def command(
-        self, *words: object, fails: bool = False, seconds: float = SECONDS
-    ) -> "subprocess.CompletedProcess[str]":
+    def command(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
         """Run ``sottovoce vertical ...`` to its end, which is success unless it ``fails``."""
         done = subprocess.run(
             [sys.executable, "-m", "sottovoce", "vertical", *map(str, words)], env=self.environment(),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False,
         )  # fmt: skip
-        assert (done.returncode != 0) == fails, (
-            f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
-        )
+        assert (done.returncode != 0) == fails, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done
 
-    def train(
-        self, *words: object, fails: bool = False, seconds: float = SECONDS
-    ) -> "subprocess.CompletedProcess[str]":
+    def train(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
         """Train, and wait for the end."""
         return self.command("train", self.coordinator, *words, fails=fails, seconds=seconds)
 
@@ -209,9 +203,7 @@ class Federation:
 
     def runs(self) -> list[Path]:
         """Return the folders of all runs, the oldest first."""
-        return sorted(
-            (path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime
-        )
+        return sorted((path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime)
 
     # -------------------------------------------------- sites
 
@@ -291,9 +283,7 @@ class Federation:
 
     def logs(self, letters: int = 3000) -> str:
         """Return the ends of all logs, for the message of a test that failed."""
-        return "\n".join(
-            f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names
-        )
+        return "\n".join(f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names)
 
     def register(self, name: str) -> list[dict[str, Any]]:
         """Return what a party was asked, one entry a request."""
@@ -382,19 +372,14 @@ class Training:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(
-                f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}"
-            ) from None
+            raise AssertionError(f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}") from None
         assert (status != 0) == fails, f"{status}: {self.said()}\n{self._federation.logs()}"
         return self.said()
 
 
 @contextlib.contextmanager
 def running_federation(
-    sites: Mapping[str, Columns],
-    *,
-    start: bool = True,
-    prepare: Callable[[Federation], object] | None = None,
+    sites: Mapping[str, Columns], *, start: bool = True, prepare: Callable[[Federation], object] | None = None,
     **more: Any,
 ) -> Iterator[Federation]:
     """Make a federation of these sites, the coordinator first, and start it; it ends with the block."""
