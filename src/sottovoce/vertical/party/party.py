@@ -333,15 +333,16 @@ class Party:
     def _find(self, frame: Frame) -> Session:
         """Return the session of a request: an open one, one that a process before this one left, or a new one."""
         journal = self._open_journal
-        if journal is not None and frame.session in journal.names and frame.session not in self._sessions:
+        known = frame.session in self._sessions or self._sessions.has_ended(frame.session)
+        if journal is not None and not known and frame.session in journal.names:
             self._take_up(journal, frame.session)
-        known = frame.session in self._sessions
+            known = frame.session in self._sessions
         session = self._sessions.find(frame, at_home=self._is_at_home)
         if journal is not None and not known and not session.at_home:
             try:
                 session.log = journal.begin(session.name, self._digest)
             except BaseException:
-                self._sessions.end(session.name)
+                self._sessions.leave(session)
                 raise
         return session
 
@@ -378,15 +379,16 @@ class Party:
             again = log.pending == session.after(frame)
             log.asked(frame.step, session.after(frame), frame.body)
         session.take(frame, Refused(_FAILED).encode())
-        answer = self._answer(session, frame, again=again)
-        if session.log is not None:  # it is still open
-            try:
+        try:
+            answer = self._answer(session, frame, again=again)
+            if session.log is not None:  # it is still open
                 session.log.answered(answer, ran=session.ran)
                 if self.budget.is_limited:
                     session.log.sync()
-            except BaseException:
-                self._sessions.end(session.name)
-                raise
+        except BaseException:
+            if session.log is not None:
+                self._sessions.leave(session)
+            raise
         session.settle(answer)
         return answer
 
