@@ -202,7 +202,8 @@ def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, prog
     digest = json.loads(path.read_text(encoding="utf-8"))["digest"] if path.exists() else None
     report = align_over(parties, client=home.name, digest=digest)
     if digest is None:
-        content = {"digest": home.alignment, **plain(report)}
+        sent = {f"{sender} to {receiver}": size for (sender, receiver), size in report.bytes_sent.items()}
+        content = {"digest": home.alignment, **plain(report), "bytes_sent": sent}
         write_private(path, json.dumps(content, indent=2) + "\n")
 
 
