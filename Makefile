@@ -21,10 +21,14 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo quick test test-slow test-vertical recipes oldest newest lint bench clean
+.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
+
+# four organisations as four processes, from keys to predictions
+demo-vertical: $(READY)
+	$(BIN)/python examples/demo_vertical.py
 
 # the fast half: one module at a time, and laws
 quick: $(READY)
@@ -86,4 +90,4 @@ $(READY): requirements-dev.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical src/sottovoce/__pycache__/sottovoce-*

@@ -1,15 +1,17 @@
 """Four organisations, four processes, one model: from the list of parties to predictions, in ``demo-vertical/``.
 
-Run with ``make demo-vertical``. An insurer knows who saw a doctor more than twice in a year, and which plan they are insured by. Two hospitals and a
-bank know other things about the same people. Each runs a process of its own, with its own keys, table, budget and ledger; they find the people whom
-all of them know, train one model, and score people who took no part. All processes are on this machine; nothing else is simulated. Each
-command is printed before it runs, so that it can be repeated from the root of the checkout.
+Run with ``make demo-vertical``. An insurer knows who saw a doctor more than twice in a year, and how they are insured.
+Two hospitals and a bank know other things about the same people. Each runs a process of its own, with its own keys,
+table, budget and ledger; they find the people whom all of them know, train one model, and score people who took no
+part. All processes are on this machine; nothing else is simulated. Each command is printed before it runs, so that it
+can be repeated from the root of the checkout.
 
-The table is that of the RAND health insurance experiment (Manning et al., 1987; Deb and Trivedi, 2002) and comes with the package statsmodels. It has
-a row for each person and year, so *a "person" of this demo is a year of one*: the receipt protects a row. The columns are real; who holds which, the
-identifiers and who is unknown to whom are made up.
+The table is that of the RAND health insurance experiment, as it comes with the package statsmodels: a row for each
+person and year. *A "person" of this demo is a year of one*, and a row is what the receipt protects. The columns are
+real; who holds which, the identifiers, and who is unknown to whom are made up.
 """
 
+import shlex
 import shutil
 import signal
 import socket
@@ -41,8 +43,7 @@ class Organisation(NamedTuple):
     facts: dict[str, str]
 
 
-# Facts from the report on the experiment and from common knowledge, none from the table: coinsurance is 0 to 95 %, and the bounds on amounts are those
-# of the plans, as logarithms.
+# From the rules of the experiment's plans and common knowledge, not from the table. Amounts are logarithms of dollars.
 ORGANISATIONS = (
     Organisation(
         "insurer",
@@ -169,23 +170,24 @@ def free_port() -> int:
 # ------------------------------------------------------------------ commands
 
 
-def run(*arguments: object) -> None:
-    """Print a command, and run it."""
-    words = [str(word) for word in arguments]
-    CONSOLE.print(f"\n$ sottovoce {' '.join(words)}", style="bold", soft_wrap=True)
-    subprocess.run([sys.executable, "-m", "sottovoce", *words], check=True)
+def run(command: str, *, quiet: bool = False, refused: bool = False) -> None:
+    """Print a command of sottovoce, and run it; ``refused``: it is meant to fail."""
+    CONSOLE.print(f"\n$ sottovoce {command}", style="bold", soft_wrap=True, highlight=False)
+    line = [sys.executable, "-m", "sottovoce", *shlex.split(command)]
+    done = subprocess.run(line, check=False, stdout=subprocess.DEVNULL if quiet else None)
+    if (done.returncode == 0) == refused:
+        sys.exit(f"the command ended with status {done.returncode}; the demo stops. Logs: {OUT}/*.log")
 
 
 @contextmanager
-def running(*arguments: object) -> Iterator[None]:
+def running(command: str, log: Path) -> Iterator[None]:
     """Print a command that goes on until it is told to stop, and run it meanwhile."""
-    words = [str(word) for word in arguments]
-    log = OUT / f"{Path(words[-1]).name}.log"
-    CONSOLE.print(f"$ sottovoce {' '.join(words)} > {log} &", style="bold", soft_wrap=True)
+    CONSOLE.print(f"$ sottovoce {command} > {log} &", style="bold", soft_wrap=True, highlight=False)
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sottovoce", *words], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
-        )
+            [sys.executable, "-m", "sottovoce", *shlex.split(command)],
+            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+        )  # fmt: skip
         try:
             yield
         finally:
@@ -194,6 +196,13 @@ def running(*arguments: object) -> Iterator[None]:
                 process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def show(path: Path, lines: int = 100) -> None:
+    """Print a file, or its first lines."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    CONSOLE.print(f"\n{path}:", style="bold", highlight=False)
+    CONSOLE.print("\n".join(text[:lines] + ["..."] * (len(text) > lines)), highlight=False, markup=False)
 
 
 def newest_run() -> str:
@@ -214,58 +223,54 @@ def main() -> None:
 
     CONSOLE.rule("1. Who takes part: one public file, and a kit with keys for each")
     (OUT / "federation.toml").write_text(federation(free_port()), encoding="utf-8")
-    CONSOLE.print(f"{OUT}/federation.toml:\n{(OUT / 'federation.toml').read_text(encoding='utf-8')}", highlight=False)
-    run("vertical", "provision", OUT / "federation.toml", "--out", KITS)
+    show(OUT / "federation.toml")
+    run(f"vertical provision {OUT}/federation.toml --out {KITS}")
 
     CONSOLE.rule("2. Each organisation puts its table, its settings and a budget into its kit")
     table, draw = real_table(), np.random.default_rng(SEED + 1)
     for organisation in ORGANISATIONS:
         fill_kit(organisation, table, draw)
+    show(KITS / "north" / "people.csv", 4)
+    show(KITS / "north" / "people.toml")
+    show(KITS / "north" / "site.toml")
+    for organisation in ORGANISATIONS:
         run(
-            "ledger", "create", "--ledger", f"sqlite:///{KITS / organisation.name / 'ledger.db'}", "--dataset", "people", "--epsilon", 3,
-            "--delta", "1e-5", "--adjacency", "replace-one",
-        )  # fmt: skip
-    run("vertical", "party", KITS / "north", "--check")
+            f"ledger create --ledger sqlite:///{KITS}/{organisation.name}/ledger.db --dataset people --epsilon 3 "
+            f'--delta 1e-5 --adjacency replace-one --unit "one person\'s row at {organisation.name}"',
+            quiet=organisation is not INSURER,
+        )
+    run(f"vertical party {KITS}/north --check")
 
     CONSOLE.rule("3. Each starts its site; parties connect to the coordinator, nobody connects to them")
     with ExitStack() as sites:
-        sites.enter_context(running("vertical", "coordinator", KITS / INSURER.name))
+        sites.enter_context(running(f"vertical coordinator {KITS}/{INSURER.name}", OUT / f"{INSURER.name}.log"))
         for party in PARTIES:
-            sites.enter_context(running("vertical", "party", KITS / party.name))
+            sites.enter_context(running(f"vertical party {KITS}/{party.name}", OUT / f"{party.name}.log"))
 
-        CONSOLE.rule("4. The insurer trains: private set intersection first, then one message from each")
+        CONSOLE.rule("4. The insurer trains: private set intersection first, then one message to each")
         tick = time.perf_counter()
-        run(
-            "vertical",
-            "train",
-            KITS / INSURER.name,
-            "--model",
-            "logistic",
-            "--epsilon",
-            EPSILON,
-            "--delta",
-            DELTA,
-            "--wait",
-            120,
-        )
-        trained = time.perf_counter() - tick
-        name = newest_run()
+        run(f"vertical train {KITS}/{INSURER.name} --model logistic --epsilon {EPSILON} --delta {DELTA} --wait 120")
+        trained, name = time.perf_counter() - tick, newest_run()
 
         CONSOLE.rule("5. What happened, at the coordinator and at a party")
-        run("vertical", "status", KITS / INSURER.name, name)
-        run("vertical", "status", KITS / "north")
-        run("ledger", "history", "--ledger", f"sqlite:///{KITS / 'north' / 'ledger.db'}", "--dataset", "people")
+        run(f"vertical status {KITS}/{INSURER.name} {name}")
+        run(f"vertical status {KITS}/north")
+        run(f"ledger history --ledger sqlite:///{KITS}/north/ledger.db --dataset people")
 
-        CONSOLE.rule("6. People who took no part are scored: each party adds its score, and keeps its coefficients")
+        CONSOLE.rule("6. People who took no part are scored: each party sends its score of them, no coefficient")
         tick = time.perf_counter()
-        run("vertical", "predict", KITS / INSURER.name, name, "--out", OUT / "predictions.csv", "--proba", "--labels")
+        run(f"vertical predict {KITS}/{INSURER.name} {name} --proba --labels --out {OUT}/predictions.csv")
         scored = time.perf_counter() - tick
-    CONSOLE.print((OUT / "predictions.csv").read_text(encoding="utf-8")[:200].rsplit("\n", 1)[0], highlight=False)
+        show(OUT / "predictions.csv", 4)
+
+        CONSOLE.rule("7. What a party does not do: training without noise would show its columns")
+        run(f"vertical train {KITS}/{INSURER.name} --model logistic --epsilon inf", refused=True)
+        run(f"vertical status {KITS}/north")
     CONSOLE.rule("done")
     CONSOLE.print(
-        f"{time.perf_counter() - began:.0f} seconds in all; {trained:.0f} for the alignment and the training, {scored:.0f} for the predictions.\n"
-        f"Everything is in {OUT}/: kits/NAME (keys, table, ledger, register and log of each organisation),\n"
-        f"kits/{INSURER.name}/runs/{name} (receipts, model), predictions.csv.",
+        f"{time.perf_counter() - began:.0f} seconds in all: {trained:.0f} for alignment and training, {scored:.0f} for "
+        f"the predictions. Everything is in {OUT}/: keys, table, ledger, register and log of each organisation in "
+        f"kits/NAME; receipts and the insurer's half of the model in kits/{INSURER.name}/runs/{name}.",
         highlight=False,
     )
 

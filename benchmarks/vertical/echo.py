@@ -1,25 +1,30 @@
 """A plain gRPC echo with mutual TLS: the floor that rounds over a federation are compared with.
 
-    python -m benchmarks.vertical.echo FOLDER        # one server; prints its port, ends when its standard input does
+    python -m benchmarks.vertical.echo FOLDER PORT   # one party; ends when its standard input does
 
-Each party is a server in a process of its own, which sends back what it gets. The coordinator keeps one channel to each and asks all of them at
-the same time. No engine, no checks, no numbers: bytes there and the same bytes back.
+Each party is a process of its own. As in a federation nobody connects to it: it opens one stream to the coordinator,
+requests come down that stream, and it sends back what it gets. The coordinator sends to all parties at the same time,
+and waits for all. No engine, no checks, no numbers: bytes there and the same bytes back.
 """
 
 import datetime
 import os
+import queue
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common import ROOT
 
-METHOD = "/echo/Echo"
+NAME, METHOD = "echo", "Echo"
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+SECONDS = 60.0  # that an answer may take
 
 
 def make_certificates(folder: Path) -> None:
@@ -55,75 +60,97 @@ def _read(folder: Path) -> tuple[bytes, bytes, bytes]:
     return authority, certificate, key
 
 
-def serve(folder: Path) -> None:
-    """Serve until standard input ends."""
+def _start_server(folder: Path, handler: Any) -> tuple[Any, int]:
     import grpc
 
     authority, certificate, key = _read(folder)
-    server = grpc.server(futures.ThreadPoolExecutor(2), options=OPTIONS)
-    handler = grpc.unary_unary_rpc_method_handler(lambda raw, context: raw)
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("echo", {"Echo": handler})])
-    port = server.add_secure_port(
-        "localhost:0", grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
-    )
+    server = grpc.server(futures.ThreadPoolExecutor(8), options=OPTIONS)
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(NAME, {METHOD: handler})])
+    credentials = grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
+    port = server.add_secure_port("localhost:0", credentials)
     server.start()
-    print(port, flush=True)
-    sys.stdin.read()
-    server.stop(0)
+    return server, port
+
+
+def _open_channel(folder: Path, port: int) -> Any:
+    import grpc
+
+    authority, certificate, key = _read(folder)
+    credentials = grpc.ssl_channel_credentials(authority, key, certificate)
+    return grpc.secure_channel(f"localhost:{port}", credentials, options=OPTIONS)
+
+
+# ------------------------------------------------------------------ the party's end
+
+
+def connect(folder: Path, port: int) -> None:
+    """Open a stream to the coordinator, and send back what comes down until standard input ends."""
+    answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    with _open_channel(folder, port) as channel, futures.ThreadPoolExecutor(1) as pool:
+        requests = channel.stream_stream(f"/{NAME}/{METHOD}")(iter(answers.get, None))
+
+        def answer() -> None:
+            for raw in requests:
+                answers.put(raw)
+
+        pool.submit(answer)
+        sys.stdin.read()
+        answers.put(None)
+        requests.cancel()
+
+
+# ------------------------------------------------------------------ the coordinator's end
+
+Round = Callable[[bytes], None]
 
 
 @contextmanager
-def echoing(n_parties: int, folder: Path) -> Iterator["Echo"]:
-    """Run so many servers, each in a process of its own, and yield what asks them."""
-    make_certificates(folder)
+def echoing(n_parties: int) -> Iterator[Round]:
+    """Run so many parties, and yield what sends bytes to all of them at the same time and waits for all answers."""
+    import grpc
+
+    connected: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+
+    def stream(answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        down: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        connected.put((down, answers))
+        yield from iter(down.get, None)
+
     with ExitStack() as stack:
-        ports = []
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        make_certificates(folder)
+        server, port = _start_server(folder, grpc.stream_stream_rpc_method_handler(stream))
+        stack.callback(lambda: server.stop(0).wait())
         for _ in range(n_parties):
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(folder)],
-                    cwd=ROOT,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )  # fmt: skip
-            )
-            stack.callback(process.stdin.close)  # type: ignore[union-attr]
-            ports.append(int(process.stdout.readline()))  # type: ignore[union-attr]
-        yield stack.enter_context(Echo(ports, folder))
+            _start_party(stack, folder, port)
+        streams = [connected.get(timeout=SECONDS) for _ in range(n_parties)]
+        stack.callback(lambda: [down.put(None) for down, _ in streams])
+
+        def one_round(raw: bytes) -> None:
+            for down, _ in streams:
+                down.put(raw)
+            for _, answers in streams:
+                assert len(next(answers)) == len(raw)
+
+        yield one_round
 
 
-class Echo:
-    """The coordinator's end: one channel to each server."""
+def _start_party(stack: ExitStack, folder: Path, port: int) -> None:
+    command = [sys.executable, "-m", __name__, str(folder), str(port)]
+    process = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE))
+    assert process.stdin is not None
+    stack.callback(process.stdin.close)
 
-    def __init__(self, ports: list[int], folder: Path) -> None:
-        import grpc
 
-        credentials = grpc.ssl_channel_credentials(*(_read(folder)[place] for place in (0, 2, 1)))
-        self._channels = [grpc.secure_channel(f"localhost:{port}", credentials, options=OPTIONS) for port in ports]
-        self._calls = [channel.unary_unary(METHOD) for channel in self._channels]
-
-    def __enter__(self) -> "Echo":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for channel in self._channels:
-            channel.close()
-
-    def round(self, raw: bytes) -> None:
-        """Send bytes to all servers at the same time, and wait for all of them."""
-        for future in [call.future(raw) for call in self._calls]:
-            assert len(future.result(timeout=60)) == len(raw)
-
-    def seconds(self, n_bytes: int, n_rounds: int) -> list[float]:
-        """Return the seconds of each of some rounds, after three that warm up."""
-        raw, found = os.urandom(n_bytes), []
-        for _ in range(n_rounds + 3):
-            tick = time.perf_counter()
-            self.round(raw)
-            found.append(time.perf_counter() - tick)
-        return found[3:]
+def seconds(one_round: Round, n_bytes: int, n_rounds: int) -> list[float]:
+    """Return the seconds of each of some rounds, after five that warm up."""
+    raw, found = os.urandom(n_bytes), []
+    for _ in range(n_rounds + 5):
+        tick = time.perf_counter()
+        one_round(raw)
+        found.append(time.perf_counter() - tick)
+    return found[5:]
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    connect(Path(sys.argv[1]), int(sys.argv[2]))

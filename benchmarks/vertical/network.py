@@ -2,30 +2,37 @@
 
     python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,memory,runs]
 
-All processes are on this machine and talk over loopback with mutual TLS. A round of exact ADMM carries one number a person to each party and one
-back; each party has one column, so that little is computed. A round is timed at the coordinator, from the first request to the last answer. The echo
-(`benchmarks.vertical.echo`) carries the same bytes before and after, while the federation is up and idle. ``rounds``: 100,000 people and
-100 people, two and three parties besides the coordinator. ``memory``: resident memory of every process during 1,000 rounds. ``runs``: a9a over three
-organisations, from the command to the result, beside the same training in this process; both models are compared bit by bit.
+All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact ADMM carries one number a
+person to each party and one back; each party has one column, so that little is computed. A round is timed at the
+coordinator, from the first request to the last answer, with all that is written to disk for it. The echo
+(`benchmarks.vertical.echo`) carries the same bytes before and after, while the federation is up and idle. Rounds of 80
+bytes too. ``memory``: what every process holds resident during 1,000 rounds. ``runs``: a9a over three organisations,
+from the command to its end, beside the same training in this process; models are compared bit by bit.
 """
 
+import argparse
 import contextlib
+import json
+import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.common import DOCS, ROOT
+from benchmarks.common import DOCS, ROOT, data_folder, keep, make_parser, parts_at_hand, show, write_tables
+from benchmarks.vertical.echo import echoing, seconds
 
 PAGE = DOCS / "guide" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
@@ -109,18 +116,11 @@ class Federation:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    def train(self, *options: object) -> tuple[float, Path]:
-        """Train, and return the seconds from the command to its end, and the folder of the run."""
-        before = set(self._runs())
+    def train(self, *options: object) -> tuple[float, dict[str, Any]]:
+        """Train, and return the seconds from the command to its end, and what it says."""
         tick = time.perf_counter()
-        command("train", self.kit(COORDINATOR), "--model", "logistic", "--wait", 120, *options)
-        seconds = time.perf_counter() - tick
-        (folder,) = set(self._runs()) - before
-        return seconds, folder
-
-    def _runs(self) -> list[Path]:
-        runs = self.kit(COORDINATOR) / "runs"
-        return list(runs.iterdir()) if runs.exists() else []
+        told = command("train", self.kit(COORDINATOR), "--model", "logistic", "--wait", 120, "--json", *options)
+        return time.perf_counter() - tick, json.loads(told)
 
     def memory(self) -> dict[str, float]:
         """Return the resident MB of each process below the sites, by site and what it is."""
@@ -148,3 +148,170 @@ def command(*words: object) -> str:
 def federation(n_parties: int) -> Iterator[Federation]:
     with tempfile.TemporaryDirectory() as folder, Federation(n_parties, Path(folder)) as found:
         yield found
+
+
+# ------------------------------------------------------------------ rounds
+
+
+def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list[dict[str, Any]]:
+    """Return the median round of a federation and of the echo, by people and parties."""
+    found = []
+    for n_parties in parties:
+        with federation(n_parties) as sites, echoing(n_parties) as echo:
+            for n in people:
+                sites.fill(one_column_each(n, n_parties))
+                before = seconds(echo, 8 * n, n_rounds)
+                _, told = sites.train("--epsilon", "inf", "--solver", "admm", "--tol", 0, "--max-iter", n_rounds)
+                after = seconds(echo, 8 * n, n_rounds)
+                round_ms, echo_ms = 1e3 * told["median_round"], 1e3 * statistics.median(before + after)
+                found.append({
+                    "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
+                    "round, ms": round_ms, "echo, ms": echo_ms, "ratio": round_ms / echo_ms,
+                    "echo before, ms": 1e3 * statistics.median(before),
+                    "echo after, ms": 1e3 * statistics.median(after),
+                })  # fmt: skip
+                print(found[-1], flush=True)
+    return found
+
+
+# ------------------------------------------------------------------ memory
+
+
+def memory(n: int, n_rounds: int, every: float) -> dict[str, Any]:
+    """Return the resident MB of each process during one long training."""
+    samples: list[dict[str, float]] = []
+    done = threading.Event()
+    with federation(2) as sites:
+        sites.fill(one_column_each(n, 2))
+
+        def watch() -> None:
+            while not done.wait(every):
+                running = list((sites.kit(COORDINATOR) / "runs").glob("*/status.json"))
+                at = json.loads(running[0].read_text())["rounds"] if running else 0
+                samples.append({"round": at, **sites.memory()})
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            took, told = sites.train("--epsilon", "inf", "--solver", "admm", "--tol", 0, "--max-iter", n_rounds)
+        finally:
+            done.set()
+            watcher.join()
+    return {"people": n, "rounds": told["training_rounds"], "seconds": took, "samples": samples}
+
+
+def memory_rows(found: dict[str, Any], parts: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return a table: a line a process, its MB at every tenth of the rounds."""
+    samples, last = found["samples"], found["rounds"]
+    marks = [round(last * part / parts) for part in range(1, parts + 1)]
+    nearest = [min(samples, key=lambda sample, mark=mark: abs(sample["round"] - mark)) for mark in marks]
+    names = sorted({name for sample in nearest for name in sample} - {"round"})
+    lines = [(name, *(f"{sample[name]:.0f}" if name in sample else "" for sample in nearest)) for name in names]
+    return ("resident MB after rounds", *map(str, marks)), lines
+
+
+# ------------------------------------------------------------------ whole runs
+
+
+def a9a_tables(n_rows: int | None) -> list[Table]:
+    """Return a9a over three organisations, the first with the labels; every feature is 0 or 1."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(str(data_folder() / "a9a.bz2"), n_features=123)
+    X, y = X[:n_rows].toarray(), np.where(y[:n_rows] > 0, "yes", "no")
+    tables = []
+    for places in np.array_split(np.arange(123), 3):
+        columns = {f"f{place + 1}": X[:, place] for place in places}
+        facts = dict.fromkeys(columns, NUMBER)
+        tables.append(Table(columns, facts))
+    tables[0] = Table({**tables[0].columns, "label": y}, {**tables[0].facts, "label": LABEL}, "label")
+    return tables
+
+
+def runs(n_rows: int | None) -> list[dict[str, Any]]:
+    """Return seconds and bytes of whole runs, and whether the model is that of one process."""
+    from sottovoce.vertical import InProcessParties, VerticalLogisticRegression
+    from sottovoce.vertical.flare.kit import Kit
+    from sottovoce.vertical.flare.site import Site
+
+    found = []
+    with federation(2) as sites:
+        sites.fill(a9a_tables(n_rows))
+        for name, options, parameters in (
+            ("exact, L-BFGS", ("--epsilon", "inf"), {"epsilon": float("inf")}),
+            ("local-models", ("--epsilon", 1, "--delta", 1e-5), {"epsilon": 1.0, "delta": 1e-5}),
+        ):
+            took, told = sites.train(*options)
+            parties = [Site.read(Kit.open(sites.kit(each))).open_party("train") for each in sites.names]
+            tick = time.perf_counter()
+            model = VerticalLogisticRegression(**parameters, classes=["no", "yes"], label_holder=COORDINATOR)
+            model.fit(InProcessParties(parties))
+            here = time.perf_counter() - tick
+            found.append({
+                "mechanism": name, "people": told["people"], "rounds": told["training_rounds"], "seconds": took,
+                "seconds in process": here, "bytes up": told["bytes_up"], "bytes down": told["bytes_down"],
+                "same model": all(same_part(sites, each, told["model_name"], model) for each in sites.names),
+            })  # fmt: skip
+            print(found[-1], flush=True)
+    return found
+
+
+def same_part(sites: Federation, name: str, run_model: str, here: Any) -> bool:
+    """Compare what a site has kept with the part of the model that was trained in this process, bit by bit."""
+    path = next(path for path in (sites.kit(name) / "state" / "models").glob("*.json") if run_model in path.read_text())
+    kept, part = json.loads(path.read_text()), here.parts_[name]
+    return kept["coef"] == part.coef.tolist() and kept["intercept"] == part.intercept
+
+
+# ------------------------------------------------------------------ all of it
+
+ROUND_HEAD = (
+    "people",
+    "bytes each way and party",
+    "parties beside the coordinator",
+    "median round, ms",
+    "echo, ms",
+    "ratio",
+)
+RUN_HEAD = (
+    "a9a", "people", "rounds", "bytes up", "bytes down", "command to end, s", "in one process, s", "same bits",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", default=None, help=f"some of {','.join(PARTS)}")
+    arguments: argparse.Namespace = parser.parse_args()
+    quick, asked = arguments.quick, (arguments.only or ",".join(PARTS)).split(",")
+    parts = [part for part in parts_at_hand(("rounds", "memory"), ("runs",)) if part in asked]
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors before"
+    results: dict[str, Any] = {"load": load}
+    tables: dict[str, Any] = {}
+    if "rounds" in parts:
+        found = rounds((10, 1_000) if quick else (10, 100_000), (2,) if quick else (2, 3), 10 if quick else 100)
+        results["rounds"] = found
+        tables["network rounds"] = ROUND_HEAD, [
+            (f"{one['people']:,}", f"{one['bytes each way']:,}", str(one["parties"]), f"{one['round, ms']:.1f}",
+             f"{one['echo, ms']:.1f}", f"{one['ratio']:.1f}")
+            for one in found
+        ]  # fmt: skip
+    if "memory" in parts:
+        results["memory"] = memory(1_000 if quick else 100_000, 50 if quick else 1_000, 0.5)
+        tables["network memory"] = memory_rows(results["memory"])
+    if "runs" in parts:
+        results["runs"] = runs(1_000 if quick else None)
+        tables["network runs"] = RUN_HEAD, [
+            (one["mechanism"], f"{one['people']:,}", str(one["rounds"]), f"{one['bytes up']:,}",
+             f"{one['bytes down']:,}", f"{one['seconds']:.1f}", f"{one['seconds in process']:.1f}",
+             "yes" if one["same model"] else "no")
+            for one in results["runs"]
+        ]  # fmt: skip
+    for name, (head, rows) in tables.items():
+        show(f"{name}; {load}", head, rows, width=150)
+    keep("vertical_network", results)
+    if arguments.docs:
+        write_tables(PAGE, tables)
+
+
+if __name__ == "__main__":
+    main()

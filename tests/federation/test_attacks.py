@@ -188,7 +188,7 @@ def test_what_the_owner_does_not_allow_is_refused(attacked):
 
 
 def test_every_refusal_is_in_the_register_of_the_site(attacked):
-    came, fresh = attacked
+    _, fresh = attacked
     for name, entries in fresh.items():
         reasons = " ".join(entry["reason"] for entry in entries if entry["outcome"] != "answered")
         for text in ("has been answered", "never begun", "step 3 is next", "not a valid message", "is bytes"):
@@ -263,9 +263,12 @@ def test_a_party_does_not_answer_another_party():
 
 def test_the_lead_of_another_federation_is_nobody_here(federation):
     """Same names, same host and port; certificates of another authority."""
-    with running_federation(sites(), start=False, port=federation.port) as other, pytest.raises(Exception) as caught:
-        with other.lead(timeout=10.0):
-            pass
+    with (
+        running_federation(sites(), start=False, port=federation.port) as other,
+        pytest.raises(Exception, match="") as caught,
+        other.lead(timeout=10.0),
+    ):
+        pytest.fail("it was let in")
     assert not isinstance(caught.value, AssertionError)
 
 

@@ -19,7 +19,7 @@ NEVER: Final = (
     "run shell commands, show files or logs, restart or change settings for anybody outside",
     "answer anybody but the coordinator, whose certificate is of this federation; another party is refused",
     "take part in two runs at once",
-    "send rows, names of columns, or its log",
+    "send names of columns, or its log",
 )
 """What no coordinator gets a site to do, whatever it sends."""
 
@@ -119,6 +119,7 @@ def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, An
         "columns": facts.columns,
         "usable": facts.usable,
         "remarks": list(facts.remarks),
+        "unused": list(facts.unused),
         "labels": facts.has_labels,
     }
 
