@@ -77,7 +77,7 @@ def test_nothing_breaks(federation, expected):
 def test_the_run_of_a_party_is_killed(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     federation.run_process("north").kill()
     began = time.monotonic()
     said = run.end(fails=True)
@@ -90,7 +90,7 @@ def test_the_run_of_a_party_is_killed(federation, expected):
 def test_the_run_of_a_party_hangs(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     process = federation.run_process("bank")
     process.suspend()
     said = run.end(fails=True)
@@ -104,7 +104,7 @@ def test_a_party_is_killed_and_restarted(federation, expected):
     """Its run ends with it, so that nobody goes on answering where the owner sees no site run."""
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     federation.kill("north")
     until(lambda: not federation.processes("north"), 20, "the end of the site's processes")
     assert "'north'" in run.end(fails=True)
@@ -115,7 +115,7 @@ def test_a_party_is_killed_and_restarted(federation, expected):
 def test_a_party_is_stopped_and_started_again(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     federation.stop("bank")
     assert not federation.processes("bank")
     assert "'bank'" in run.end(fails=True)
@@ -126,7 +126,7 @@ def test_a_party_is_stopped_and_started_again(federation, expected):
 def test_the_run_of_the_coordinator_is_killed(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     federation.run_process("lab").kill()
     assert run.folder.name in run.end(fails=True)
     check_resumed(federation, run, expected, before)
@@ -135,7 +135,7 @@ def test_the_run_of_the_coordinator_is_killed(federation, expected):
 def test_the_coordinator_is_killed_and_restarted(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     federation.kill("lab")
     until(lambda: not federation.processes("lab"), 20, "the end of the coordinator's processes")
     run.end(fails=True)
@@ -146,7 +146,7 @@ def test_the_coordinator_is_killed_and_restarted(federation, expected):
 def test_who_asked_for_the_run_ends_it(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
-    run.wait_for_rounds(30)
+    run.wait_for_rounds(20)
     run.process.send_signal(signal.SIGINT)
     said = run.end(fails=True)
     assert run.process.returncode == 130
@@ -193,7 +193,7 @@ def test_a_party_is_cut_off():
         with running_federation(sites(), prepare=make_ledgers, host=there.outside, prefix=prefix) as federation:
             before = charged(federation)
             run = federation.begin(*RUN)
-            run.wait_for_rounds(30)
+            run.wait_for_rounds(20)
             there.cut()
             assert "'north'" in run.end(fails=True)
             there.mend()

@@ -13,6 +13,7 @@ loopback. What FLARE 2.9 was seen to do, which the tests are built on:
 """
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ import numpy as np
 import psutil
 
 import sottovoce
+from sottovoce.vertical.flare.processes import _end_with_parent
 
 __all__ = ["Columns", "Federation", "free_port", "running_federation", "schema_text", "until", "write_table"]
 
@@ -180,20 +182,27 @@ class Federation:
     # -------------------------------------------------- commands
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of commands: this checkout's package."""
+        """Return the environment of commands: this checkout's package and its tests."""
         source = Path(sottovoce.__file__).parents[1]
-        return {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        path = os.pathsep.join([str(source), str(Path(__file__).parents[1])])
+        return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-    def command(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
+    def command(
+        self, *words: object, fails: bool = False, seconds: float = SECONDS
+    ) -> "subprocess.CompletedProcess[str]":
         """Run ``sottovoce vertical ...`` to its end, which is success unless it ``fails``."""
         done = subprocess.run(
             [sys.executable, "-m", "sottovoce", "vertical", *map(str, words)], env=self.environment(),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False,
         )  # fmt: skip
-        assert (done.returncode != 0) == fails, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        assert (done.returncode != 0) == fails, (
+            f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        )
         return done
 
-    def train(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
+    def train(
+        self, *words: object, fails: bool = False, seconds: float = SECONDS
+    ) -> "subprocess.CompletedProcess[str]":
         """Train, and wait for the end."""
         return self.command("train", self.coordinator, *words, fails=fails, seconds=seconds)
 
@@ -203,7 +212,32 @@ class Federation:
 
     def runs(self) -> list[Path]:
         """Return the folders of all runs, the oldest first."""
-        return sorted((path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime)
+        return sorted(
+            (path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime
+        )
+
+    @contextlib.contextmanager
+    def lead(self, timeout: float = 20.0) -> Iterator[Any]:
+        """Connect with FLARE's own interface and the coordinator's key to submit jobs."""
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        from sottovoce.vertical.flare.engine import LEAD
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            session = new_secure_session(LEAD, str(self.coordinator / "lead"), timeout=timeout)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def submit(self, session: Any, files: Mapping[str, str]) -> str:
+        """Submit a job of these files, and return its name."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for name, text in files.items():
+                path = Path(folder) / "job" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return str(session.submit_job(str(Path(folder) / "job")))
 
     # -------------------------------------------------- sites
 
@@ -220,6 +254,7 @@ class Federation:
                 self._started[name] = subprocess.Popen(
                     [*self.prefix.get(name, ()), *words], env=self.environment(), cwd=self.folder,
                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )  # fmt: skip
         if wait:
             self.wait_until_up(*(names or self.names))
@@ -283,7 +318,9 @@ class Federation:
 
     def logs(self, letters: int = 3000) -> str:
         """Return the ends of all logs, for the message of a test that failed."""
-        return "\n".join(f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names)
+        return "\n".join(
+            f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names
+        )
 
     def register(self, name: str) -> list[dict[str, Any]]:
         """Return what a party was asked, one entry a request."""
@@ -370,14 +407,19 @@ class Training:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}") from None
+            raise AssertionError(
+                f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}"
+            ) from None
         assert (status != 0) == fails, f"{status}: {self.said()}\n{self._federation.logs()}"
         return self.said()
 
 
 @contextlib.contextmanager
 def running_federation(
-    sites: Mapping[str, Columns], *, start: bool = True, prepare: Callable[[Federation], object] | None = None,
+    sites: Mapping[str, Columns],
+    *,
+    start: bool = True,
+    prepare: Callable[[Federation], object] | None = None,
     **more: Any,
 ) -> Iterator[Federation]:
     """Make a federation of these sites, the coordinator first, and start it; it ends with the block."""
@@ -506,7 +548,9 @@ def place() -> Iterator[Place]:
     try:
         made = Place()
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no network namespaces here ({getattr(error, 'stderr', '') or error}): they need root and iproute2")
+        pytest.skip(
+            f"no network namespaces here ({getattr(error, 'stderr', '') or error}): they need root and iproute2"
+        )
     try:
         yield made
     finally:

@@ -9,9 +9,9 @@ import numpy as np
 
 from support.federation import Columns, Federation
 
-__all__ = ["RUN", "check_model", "in_process", "make_ledgers", "sites"]
+__all__ = ["RUN", "check_model", "ROUNDS", "in_process", "make_ledgers", "sites"]
 
-ROUNDS = 150
+ROUNDS = 100
 EPSILON, DELTA = 1.0, 1e-6
 RUN = (
     "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "noisy-admm", "--max-iter", ROUNDS,
