@@ -111,9 +111,7 @@ class Federation:
                 self.parties[name] = self.party(name, **options)
         self.parties[HOME] = self.party(HOME, asked_again=True)
         self.checkpoint = Checkpoint(self.folder / "run", {"rows": len(self.tables[HOME])})
-        return Carrier(
-            self.parties[HOME], [self.parties[name] for name in OTHERS], checkpoint=self.checkpoint, cut=cut
-        )
+        return Carrier(self.parties[HOME], [self.parties[name] for name in OTHERS], checkpoint=self.checkpoint, cut=cut)
 
     def party(self, name, *, asked_again=False, **options):
         """Start a party."""

@@ -12,9 +12,11 @@ the same session with the bytes that it answered with before (`sottovoce.vertica
 without a frame.
 """
 
+import hashlib
 import secrets
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from sottovoce.exceptions import MessageError
@@ -43,6 +45,11 @@ class Frame:
     session: bytes
     step: int
     body: bytes
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the request."""
+        return hashlib.sha256(self.body).digest()
 
     def encode(self) -> bytes:
         """Return the frame as bytes."""

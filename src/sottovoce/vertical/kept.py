@@ -49,7 +49,7 @@ class PrivateFolder:
         except OSError as error:
             raise StorageError(f"{what} {self.path} cannot be used: {error.strerror}.") from None
         if not _lock(self._lock):
-            os.close(self._lock)
+            self.close()
             raise StorageError(
                 f"{what} {self.path} is held by another process, and two could not know what the other does. Wait "
                 "until that one has ended, or end it."
@@ -150,9 +150,9 @@ class RecordFile:
         kind, body, _ = self._read(at)
         return kind, body
 
-    def places(self) -> list[int]:
-        """Return where each record begins."""
-        return [at for at, _ in self._heads()]
+    def places(self) -> list[tuple[int, int]]:
+        """Return the kind of each record, and where it begins."""
+        return [(kind, at) for kind, at, _ in self._heads()]
 
     def append(self, kind: int, parts: Sequence[bytes]) -> int:
         """Add a record and return its place; one that cannot be written whole is not there.
@@ -199,16 +199,16 @@ class RecordFile:
         if hasattr(self, "_file"):
             self.close()
 
-    def _heads(self) -> Iterator[tuple[int, int]]:
-        """Return place and length of the whole records, and count their bytes."""
+    def _heads(self) -> Iterator[tuple[int, int, int]]:
+        """Return kind, place and length of the whole records, and count their bytes."""
         self._file.seek(0, os.SEEK_END)
         end, at = self._file.tell(), 0
         while at + _HEAD.size <= end:
             self._file.seek(at)
-            magic, _, length, _ = _HEAD.unpack(self._file.read(_HEAD.size))
+            magic, kind, length, _ = _HEAD.unpack(self._file.read(_HEAD.size))
             if magic != _MAGIC or at + _HEAD.size + length > end:
                 break
-            yield at, length
+            yield kind, at, length
             at += _HEAD.size + length
         self.size = at
 

@@ -25,7 +25,8 @@ __all__ = ["ANSWERS", "ANSWERS_TO", "HANDLERS", "MECHANISMS", "PROTOCOLS"]
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = (
     general.PROTOCOL,
-    alignment.PROTOCOL,
+    alignment.ALL_ROWS,
+    alignment.ALIGNMENT,
     exact.PROTOCOL,
     local_models.PROTOCOL,
     noisy_features.PROTOCOL,

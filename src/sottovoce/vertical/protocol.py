@@ -182,8 +182,9 @@ class Desk:
         Who the rows are; only of a party with identifiers.
     ended : bool
         Set it to forget the session.
-    aligned : (list of str, ndarray of int64) or None
-        Set it to people and their rows: the party's table has them, in this order, from the next request on.
+    aligned : (list of str, ndarray of int64), (None, None) or None
+        Set it to people and their rows: the party's table has them, in this order, from the next request on; or to
+        (None, None) for the whole table.
     """
 
     table: Any
@@ -195,7 +196,7 @@ class Desk:
     shortage: Callable[[Event], str]
     people: Any
     ended: bool = False
-    aligned: "tuple[list[str], npt.NDArray[np.int64]] | None" = None
+    aligned: "tuple[list[str], npt.NDArray[np.int64]] | tuple[None, None] | None" = None
 
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""

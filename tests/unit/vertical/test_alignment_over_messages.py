@@ -4,19 +4,23 @@ import logging
 import os
 import pickle
 import stat
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
-from sottovoce.vertical.alignment import AskedParty, align_over
+from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
 from sottovoce.vertical.alignment.psi import announce
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_features.messages import SendFeatures
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode
@@ -205,6 +209,32 @@ def test_a_person_who_is_gone_ends_what_was_kept(tmp_path):
         align_over(Elsewhere([bank, gone]), digest="00" * 32)
 
 
+def test_all_rows_again(tmp_path):
+    bank, clinic = party("bank", BANK, y=np.arange(8)), kept(tmp_path)
+    plain = Party(np.ones((3, 1)), name="plain")
+    align_over(Elsewhere([bank, clinic]))
+    all_rows_over(Elsewhere([bank, clinic, plain]))
+    assert [each.alignment for each in (bank, clinic, plain, kept(tmp_path))] == [None] * 4
+    assert rows(bank) == bank.y.tolist() == list(range(8))
+    assert rows(clinic) == list(range(6))
+    assert clinic.ids.tolist() == CLINIC
+    align_over(Elsewhere([bank, clinic]))
+    assert kept(tmp_path).n_rows == 4
+    assert kept(tmp_path, answers={"exact"}).n_rows == 6  # its owner does not allow it any more
+
+
+def test_the_owner_aligns_in_the_order_of_the_texts():
+    clinic = party("clinic", CLINIC)
+    clinic.align(["f", "b"])
+    assert clinic.ids.tolist() == ["b", "f"]
+    with pytest.raises(DataError, match="has no row of some of these people"):
+        clinic.align(["f", "z"])
+    with pytest.raises(DataError, match="at least 1 people; these are 0"):
+        clinic.align([])
+    with pytest.raises(ParameterError, match="has no identifiers"):
+        Party(np.ones((3, 1)), name="plain").align(["b"])
+
+
 def test_a_higher_least_number_holds_for_what_was_kept(tmp_path):
     bank = party("bank", BANK, alignments=tmp_path / "bank")
     align_over(Elsewhere([bank, kept(tmp_path / "clinic")]))
@@ -265,6 +295,34 @@ def test_a_repeated_announcement_is_answered_once(monkeypatch):
     assert isinstance(decode(clinic.handle(raw)), Done)
     monkeypatch.setattr(Party, "_become", None)
     assert isinstance(decode(clinic.handle(raw)), Done)
+
+
+def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
+    """And with nobody else, also where other people have the very same rows: that must not be told."""
+
+    @contextmanager
+    def clinic():
+        journal = Journal(tmp_path / "journal")
+        started = Party(
+            np.ones((4, 1)), ["a", "b", "c", "d"], name="clinic", data_norm=1.0, budget=(1.0, 1e-6),
+            alignments=tmp_path / "alignments", journal=journal,
+        )  # fmt: skip
+        yield started
+        journal.close()
+        for session in started._sessions._open.values():
+            session.log.close()
+
+    with clinic() as party:
+        assert isinstance(Line(party).ask(AlignTo(announce(["a", "b"]))), Done)
+        training = Line(party)
+        training.ask(Prepare(1.0, 0.0, -np.inf, np.inf, 0))
+        training.ask(NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05))
+    with clinic() as training.party:
+        assert len(training.ask(NoisyStep(np.zeros(2), 1)).scores) == 2
+    with clinic() as training.party:
+        assert isinstance(Line(training.party).ask(AlignTo(announce(["a", "c"]))), Done)
+        assert "cannot be taken up again" in training.ask(NoisyStep(np.zeros(2), 1)).reason
+        assert training.party.spent == NothingReleased()
 
 
 def test_copies_know_their_people():

@@ -251,7 +251,7 @@ def test_a_party_refuses_what_makes_no_sense(mu):
     [
         ("event", "says that it spent"),
         ("noise", "noise that was not planned"),
-        ("rows", "numbers for a table of 300 x 2"),
+        ("rows", "numbers where 600 were asked for"),
     ],
 )
 def test_replies_that_do_not_fit_the_plan_are_refused(field, match):

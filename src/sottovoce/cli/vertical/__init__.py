@@ -14,7 +14,7 @@ __all__ = ["vertical"]
 class _Commands(LazyGroup):
     places: ClassVar = {
         name: f"sottovoce.cli.vertical.{name}"
-        for name in ("simulate", "provision", "coordinator", "train", "predict")  # to come: party, status
+        for name in ("simulate", "provision", "coordinator", "party", "train", "status", "predict")
     }
 
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
         PartyCounts,
         common_rows,
     )
-    from sottovoce.vertical.alignment.sites import align_over
+    from sottovoce.vertical.alignment.sites import align_over, all_rows_over
 
-__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "align_over", "common_rows"]
+__all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "align_over", "all_rows_over", "common_rows"]
 
-__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "matching"), "align_over": "sites"})
+__getattr__ = lazy_names(
+    __name__, {**dict.fromkeys(__all__, "matching"), "align_over": "sites", "all_rows_over": "sites"}
+)

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sottovoce.exceptions import DataError, PartyError
 from sottovoce.vertical.alignment.psi import PsiClient
 
 __all__ = ["Server", "held_by_all"]
@@ -13,6 +14,11 @@ __all__ = ["Server", "held_by_all"]
 
 class Server(Protocol):
     """A server that is asked once."""
+
+    @property
+    def name(self) -> str:
+        """Of the party."""
+        ...
 
     def setup(self) -> bytes:
         """Return its set as encrypted points."""
@@ -49,7 +55,10 @@ def held_by_all(
         client = PsiClient([identifiers[place] for place in common])
         setup = server.setup()
         response = server.respond(client.request())
-        common = common[client.intersect(setup, response)]
+        try:
+            common = common[client.intersect(setup, response)]
+        except DataError as error:
+            raise PartyError(f"party {server.name!r} sent what is no part of an intersection: {error}") from None
         sizes.append((client.n_server, len(common)))
         if common.size == 0:
             break

@@ -241,8 +241,8 @@ def _places(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
 class _Played:
     """A server that is played here; counts the bytes between it and the client."""
 
-    def __init__(self, party: UsableIdentifiers) -> None:
-        self._party = party
+    def __init__(self, name: str, party: UsableIdentifiers) -> None:
+        self.name, self._party = name, party
         self.down = self.up = 0
 
     def setup(self) -> bytes:
@@ -271,7 +271,7 @@ def _places_by_psi(
     """Return the same by private set intersection, the first party being the client; add up the bytes of messages."""
     client, *others = held
     texts = held[client].texts.to_pylist()
-    servers = {name: _Played(held[name]) for name in others}
+    servers = {name: _Played(name, held[name]) for name in others}
     common, _ = held_by_all(texts, servers.values())
     if common.size == 0:
         return [common]

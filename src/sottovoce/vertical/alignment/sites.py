@@ -16,10 +16,11 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignSet,
     AlignSetup,
     AlignTo,
+    AllRows,
 )
 from sottovoce.vertical.wire import Done
 
-__all__ = ["align_over"]
+__all__ = ["align_over", "all_rows_over"]
 
 
 def align_over(parties: Parties, *, client: str | None = None, digest: str | None = None) -> AlignmentReport:
@@ -79,6 +80,25 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         home.align(common)
         counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
         return AlignmentReport("psi", len(common), (counts,), _bytes(home, lines), asked)
+
+
+def all_rows_over(parties: Parties) -> None:
+    """Let every party have all its rows again, as they are: for tables that are aligned already.
+
+    A party that keeps alignments begins with the last one; with this a run says that it means none of them.
+
+    Raises
+    ------
+    PartyError
+        If a party fails.
+    """
+    with parties.session() as talk:
+        for name in parties.names:
+            home = parties.here.get(name)
+            if isinstance(home, Party):
+                home.align(None)
+            else:
+                talk.ask(name, AllRows(), Done)
 
 
 def _again(parties: Parties, home: Party, others: list[str], digest: str) -> AlignmentReport:

@@ -101,7 +101,7 @@ def check_spent(name: str, text: str, planned: Event) -> None:
     """
     try:
         spent: Event | None = event_from_dict(json.loads(text))
-    except (ValueError, AccountingError):
+    except (ValueError, AccountingError, TypeError, AttributeError, OverflowError, RecursionError):
         spent = None
     if spent != planned:
         raise PartyError(

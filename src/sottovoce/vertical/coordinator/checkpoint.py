@@ -8,12 +8,11 @@ bytes. The coordinator's own party is asked again for every step (see `sottovoce
 
 import hashlib
 import json
-import struct
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
@@ -24,7 +23,8 @@ from sottovoce.vertical.wire import Refused, decode
 
 __all__ = ["Checkpoint"]
 
-_EXCHANGE: Final = 1
+_ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
+_EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
 
@@ -64,10 +64,11 @@ class Checkpoint:
             self._key = self._folder.key()
             self._exchanges = RecordFile(self._folder.path / "exchanges")
             self._folder.sync()
-            self._places: dict[bytes, int] = {}  # of an exchange, by the digest of what was asked
-            self._asked: dict[tuple[str, bytes, int], bytes] = {}  # the same, by party, session and step
-            for at in self._exchanges.places():
-                self._know(at, *_unpacked(self._exchanges.read(at)[1])[:2])
+            self._places: dict[bytes, int] = {}  # of an exchange, by digest of what was asked
+            self._asked: dict[tuple[str, bytes, int], bytes] = {}  # digests, by party, session and step
+            for kind, at in self._exchanges.places():
+                if kind == _EXCHANGE:
+                    self._know(at, self._read(at)["asked"])
         except BaseException:
             self._folder.close()
             raise
@@ -119,12 +120,11 @@ class Checkpoint:
         """
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
-        digests = {name: hashlib.sha256(raw).digest() for name, raw in requests.items()}
-        asked = _asked(digests)
+        frames = {name: Frame.read(raw) for name, raw in requests.items()}
         with self._lock:
-            self._check_same(requests, digests)
-            at = self._places.get(asked)
-            kept = None if at is None else _unpacked(self._exchanges.read(at)[1])[2]
+            self._check_same(frames)
+            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()]))
+            kept = None if at is None else self._kept(at)
         if kept is not None:
             self.n_taken += 1
             own = {name: raw for name, raw in requests.items() if name not in kept}
@@ -133,7 +133,7 @@ class Checkpoint:
         answers = carry(requests)
         if all(isinstance(answers.get(name), bytes) and not _is_refusal(answers[name]) for name in requests):
             with self._lock:
-                self._keep(requests, digests, {name: answers[name] for name in requests if name not in here})
+                self._keep(frames, {name: answers[name] for name in requests if name not in here})
         return answers
 
     def close(self) -> None:
@@ -169,48 +169,54 @@ class Checkpoint:
                     f"{before.get(name)!r}. {_REMEDY}"
                 )
 
-    def _check_same(self, requests: Mapping[str, bytes], digests: Mapping[str, bytes]) -> None:
-        for name, raw in requests.items():
-            frame = Frame.read(raw)
+    def _check_same(self, frames: Mapping[str, Frame]) -> None:
+        for name, frame in frames.items():
             before = self._asked.get((name, frame.session, frame.step))
-            if before is not None and before != digests[name]:
+            if before is not None and before != frame.digest:
                 raise DataError(
                     f"the run asks party {name!r} something else in step {frame.step} than before it was interrupted: "
                     f"its parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
                 )
 
-    def _keep(self, requests: Mapping[str, bytes], digests: Mapping[str, bytes], answers: Mapping[str, bytes]) -> None:
-        frames = {name: Frame.read(raw) for name, raw in requests.items()}
-        places = {name: (frame.session.hex(), frame.step, digests[name].hex()) for name, frame in frames.items()}
-        lengths = {name: len(answer) for name, answer in answers.items()}
-        head = json.dumps({"asked": places, "answers": lengths}).encode()
-        at = self._exchanges.append(_EXCHANGE, [struct.pack("<I", len(head)), head, *answers.values()])
-        self._know(at, digests, {name: (frame.session, frame.step) for name, frame in frames.items()})
+    def _keep(self, frames: Mapping[str, Frame], answers: Mapping[str, bytes]) -> None:
+        exchange = {
+            "asked": {name: _place(frame) for name, frame in frames.items()},
+            "answers": {name: len(answer) for name, answer in answers.items()},
+            "at": self._exchanges.append(_ANSWERS, list(answers.values())),
+        }
+        at = self._exchanges.append(_EXCHANGE, [json.dumps(exchange).encode()])
+        self._know(at, exchange["asked"])
         if time.monotonic() - self._synced >= _SYNC_EVERY:  # a power cut costs a second of the run's memory
             self._exchanges.sync()
             self._synced = time.monotonic()
 
-    def _know(self, at: int, digests: Mapping[str, bytes], places: Mapping[str, tuple[bytes, int]]) -> None:
-        self._places[_asked(digests)] = at
-        for name, (session, step) in places.items():
-            self._asked[name, session, step] = digests[name]
+    def _know(self, at: int, asked: Any) -> None:
+        self._places[_digest([(name, *place) for name, place in asked.items()])] = at
+        for name, (session, step, digest) in asked.items():
+            self._asked[name, bytes.fromhex(session), step] = bytes.fromhex(digest)
+
+    def _read(self, at: int) -> dict[str, Any]:
+        exchange: dict[str, Any] = json.loads(self._exchanges.read(at)[1])
+        return exchange
+
+    def _kept(self, at: int) -> dict[str, bytes]:
+        """Return the answers of an exchange."""
+        exchange = self._read(at)
+        every, answers, end = self._exchanges.read(exchange["at"])[1], {}, 0
+        for name, n_bytes in exchange["answers"].items():
+            answers[name] = every[end : end + n_bytes]
+            end += n_bytes
+        return answers
 
 
-def _unpacked(body: bytes) -> tuple[dict[str, bytes], dict[str, tuple[bytes, int]], dict[str, bytes]]:
-    """Return the digests of what was asked, its sessions and steps, and the answers, by party."""
-    (length,) = struct.unpack_from("<I", body)
-    head, at = json.loads(body[4 : 4 + length]), 4 + length
-    digests = {name: bytes.fromhex(digest) for name, (_, _, digest) in head["asked"].items()}
-    places = {name: (bytes.fromhex(session), step) for name, (session, step, _) in head["asked"].items()}
-    answers = {}
-    for name, n_bytes in head["answers"].items():
-        answers[name] = body[at : at + n_bytes]
-        at += n_bytes
-    return digests, places, answers
+def _place(frame: Frame) -> tuple[str, int, str]:
+    """Return what is kept of a request: its session, its step, its digest."""
+    return frame.session.hex(), frame.step, frame.digest.hex()
 
 
-def _asked(digests: Mapping[str, bytes]) -> bytes:
-    return hashlib.sha256(b"".join(name.encode() + b"\0" + digests[name] for name in sorted(digests))).digest()
+def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
+    """Return a digest of all requests of an exchange."""
+    return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
 
 
 def _is_refusal(answer: bytes) -> bool:

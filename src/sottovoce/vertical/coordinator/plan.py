@@ -8,17 +8,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.exceptions import DataError
+from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.exceptions import DataError, PartyError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.replies import checked
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores
 
@@ -32,6 +34,9 @@ __all__ = [
     "ask_scores",
     "read_public_facts",
 ]
+
+
+_MOST_FEATURES: Final = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +73,22 @@ class PublicFacts:
 
 def read_public_facts(parties: Parties) -> dict[str, Description]:
     """Ask every party for its public facts."""
-    return parties.exchange(Describe(), Description)
+    descriptions = parties.exchange(Describe(), Description)
+    for name, facts in descriptions.items():
+        _check_possible(name, facts)
+    return descriptions
+
+
+def _check_possible(name: str, facts: Description) -> None:
+    """Refuse what no table is like, whoever says so."""
+    for what, bound in (("data_norm", facts.data_norm), ("data_bound", facts.data_bound)):
+        if not (bound == math.inf or SMALLEST <= bound <= LARGEST):
+            raise PartyError(f"party {name!r} says that its {what} is {bound!r}; it must be > 0.")
+    if facts.n_features > _MOST_FEATURES or facts.nonnegative > 1:
+        raise PartyError(
+            f"party {name!r} says that it has {facts.n_features:,} features, nonnegative={facts.nonnegative}; at most "
+            f"{_MOST_FEATURES:,} are taken, and nonnegative is 0 or 1."
+        )
 
 
 def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:
@@ -77,7 +97,7 @@ def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, 
     lengths = {name: len(replies[name].scores) for name in names}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
-    return {name: replies[name].scores for name in names}
+    return {name: checked(name, replies[name].scores, lengths[name]) for name in names}
 
 
 class Scorer(ABC):

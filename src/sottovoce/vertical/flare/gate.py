@@ -21,6 +21,7 @@ from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.party import Party
+from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.wire import Refused, decode
 
@@ -53,6 +54,7 @@ class Gate:
         self._site: Site | None = None
         self._party: Party | None = None
         self._register: Register | None = None
+        self._journal: Journal | None = None
         self._stored: dict[str, Part] = {}
         self._run = self._coordinator = ""
         self._busy = -1
@@ -110,7 +112,9 @@ class Gate:
             raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
         self._take_turn(state, wait)
         site = Site.read(kit)
-        self._party = site.open_party(self._purpose)
+        if self._purpose == "train":  # a run of scores begins again
+            self._journal = Journal(state / "journal")
+        self._party = site.open_party(self._purpose, journal=self._journal)
         self._site, self._closed = site, ""
         self._stored = dict(self._party.parts)
         _LOG.info("open for run %s, to %s: %r", self._run, self._purpose, self._party)
@@ -134,6 +138,8 @@ class Gate:
     def close(self) -> None:
         """End the run here; what is needed to go on with it is on disk."""
         self._closed = "the run has ended there"
+        if self._journal is not None:
+            self._journal.close()
         if self._busy >= 0:
             os.close(self._busy)
             self._busy = -1

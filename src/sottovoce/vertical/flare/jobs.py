@@ -7,6 +7,7 @@ It says which run it is about; what that run does is in a file at the coordinato
 import contextlib
 import io
 import json
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -135,6 +136,7 @@ def open_office(kit: Kit) -> Iterator[Office]:
         If that does not run or does not answer.
     """
     require_engine()
+    logging.getLogger().addHandler(logging.NullHandler())  # FLARE's remarks about a line that fails are ours to tell
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     try:

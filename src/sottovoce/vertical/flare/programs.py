@@ -190,16 +190,17 @@ def _home(site: Site, purpose: str, *, labels: bool = False) -> Party:
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Take the people in common; a run that goes on takes those of before."""
-    if spec.align == "none" or (spec.align == "auto" and home.ids is None):
-        return
-    from sottovoce.vertical.alignment.sites import align_over
+    """Take the people in common; a run that goes on takes those of before, one without an alignment all rows."""
+    from sottovoce.vertical.alignment.sites import align_over, all_rows_over
 
+    progress.phase("aligning")
+    parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
+    if spec.align == "none" or (spec.align == "auto" and home.ids is None):
+        all_rows_over(parties)
+        return
     path = folder / ALIGNMENT
     digest = json.loads(path.read_text(encoding="utf-8"))["digest"] if path.exists() else None
-    progress.phase("aligning")
-    seconds = max(spec.timeout, _ALIGNING_SECONDS)
-    report = align_over(parties_of(home, timeout=seconds, progress=progress), client=home.name, digest=digest)
+    report = align_over(parties, client=home.name, digest=digest)
     if digest is None:
         content = {"digest": home.alignment, **plain(report)}
         write_private(path, json.dumps(content, indent=2) + "\n")

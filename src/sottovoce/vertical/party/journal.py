@@ -227,8 +227,8 @@ class SessionLog:
             If they do not follow each other.
         """
         asked: int | None = None
-        for at in self._file.places()[1:]:
-            kind, body = self._file.read(at)
+        for kind, at in self._file.places()[1:]:
+            body = self._file.read(at)[1]
             if kind == _ASKED and _STEP.unpack_from(body)[0] == len(self.kept) + 1:
                 asked, self.pending = at, _STEP.unpack_from(body)[1]
             elif kind == _ANSWERED and asked is not None:

@@ -162,7 +162,7 @@ class Party:
         self.least_people = whole_number("least_people", least_people, at_least=1)
         self._whole = (self._table, self.ids, self.y)
         self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
-        last = None if self.people is None else self.people.last()
+        last = None if self.people is None or "alignment" not in self.answers else self.people.last()
         if last is not None and len(last[0]) >= self.least_people:
             self._select(*last)
 
@@ -211,8 +211,10 @@ class Party:
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
         return other
 
-    def align(self, people: Sequence[str]) -> None:
-        """Become these people, of all its rows, in this order, as after `AlignTo`; not a request, the owner's own.
+    def align(self, people: Sequence[str] | None) -> None:
+        """Become these people, of all its rows, in the order of their texts; None: all rows as they are.
+
+        It is what `AlignTo` does, but no request: the owner's own.
 
         Raises
         ------
@@ -221,17 +223,22 @@ class Party:
         ParameterError
             If the party has no identifiers.
         """
+        if people is None:
+            with self._lock.lock:
+                self._become(None, None)
+            return
         if self.people is None:
             raise ParameterError(f"party {self.name!r} has no identifiers to be aligned by: Party(..., ids=...).")
         if len(people) < self.least_people:
             raise DataError(
                 f"party {self.name!r} is aligned to at least {self.least_people:,} people; these are {len(people):,}."
             )
+        people = sorted(people)
         rows = self.people.identifiers.rows_of(people)
         if rows is None:
             raise DataError(f"party {self.name!r} has no row of some of these people.")
         with self._lock.lock:
-            self._become(list(people), rows)
+            self._become(people, rows)
 
     @contextmanager
     def at_home(self) -> Iterator[None]:
@@ -326,15 +333,16 @@ class Party:
     def _find(self, frame: Frame) -> Session:
         """Return the session of a request: an open one, one that a process before this one left, or a new one."""
         journal = self._open_journal
-        if journal is not None and frame.session in journal.names and frame.session not in self._sessions:
+        known = frame.session in self._sessions or self._sessions.has_ended(frame.session)
+        if journal is not None and not known and frame.session in journal.names:
             self._take_up(journal, frame.session)
-        known = frame.session in self._sessions
+            known = frame.session in self._sessions
         session = self._sessions.find(frame, at_home=self._is_at_home)
         if journal is not None and not known and not session.at_home:
             try:
                 session.log = journal.begin(session.name, self._digest)
             except BaseException:
-                self._sessions.end(session.name)
+                self._sessions.leave(session)
                 raise
         return session
 
@@ -371,15 +379,16 @@ class Party:
             again = log.pending == session.after(frame)
             log.asked(frame.step, session.after(frame), frame.body)
         session.take(frame, Refused(_FAILED).encode())
-        answer = self._answer(session, frame, again=again)
-        if session.log is not None:  # it is still open
-            try:
+        try:
+            answer = self._answer(session, frame, again=again)
+            if session.log is not None:  # it is still open
                 session.log.answered(answer, ran=session.ran)
                 if self.budget.is_limited:
                     session.log.sync()
-            except BaseException:
-                self._sessions.end(session.name)
-                raise
+        except BaseException:
+            if session.log is not None:
+                self._sessions.leave(session)
+            raise
         session.settle(answer)
         return answer
 
@@ -429,8 +438,8 @@ class Party:
                 session.log.sync()
             _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
-            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
-        )  # fmt: skip
+            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people
+        )
         session.ran = handler.changes
         reply = handler.run(desk, request)
         session.training = desk.training
@@ -439,6 +448,21 @@ class Party:
         if desk.ended:
             self._sessions.end(session.name)
         return reply
+
+    def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
+        """Have these rows of the whole table from now on, None for all; trainings on others are over."""
+        if self.people is None:
+            return
+        self.people.keep(people)  # before it is told that it is done
+        if self.people.digest != (None if people is None else alignment_digest(people)):
+            self._select(people, rows)
+            self._sessions.end_trainings()
+
+    def _select(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
+        assert self.people is not None
+        table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
+        self._table, self.ids, self.y = table, ids, y
+        self.people.digest = None if people is None else alignment_digest(people)
 
     def _drawing(self, session: Session, seed: object, *, again: bool) -> tuple[Place, Callable[[], Streams]]:
         """Return where a release has its place, and what opens the streams that it is drawn from."""
@@ -465,25 +489,14 @@ class Party:
         if self._digested[0] is not self._table:
             table = self._table
             parts = [table] if isinstance(table, np.ndarray) else [table.data, table.indices, table.indptr]
-            sha = hashlib.sha256(repr((table.shape, self.data_norm, self.data_bound, self.nonnegative)).encode())
+            # whom it is aligned to too: two alignments may never be told apart by what their rows hold
+            facts = (table.shape, self.data_norm, self.data_bound, self.nonnegative, self.alignment)
+            sha = hashlib.sha256(repr(facts).encode())
             for part in parts:
                 sha.update(part.dtype.str.encode())
                 sha.update(np.ascontiguousarray(part).data)
             self._digested = table, sha.digest()
         return self._digested[1]
-
-    def _become(self, people: list[str], rows: NDArray[np.int64]) -> None:
-        """Have these rows of the whole table from now on; trainings on others are over."""
-        assert self.people is not None
-        self.people.keep(people)  # before it is told that it is done
-        if alignment_digest(people) != self.people.digest:
-            self._select(people, rows)
-            self._sessions.end_trainings()
-
-    def _select(self, people: list[str], rows: NDArray[np.int64]) -> None:
-        assert self.people is not None
-        table, ids, y = (None if each is None else each[rows] for each in self._whole)
-        self._table, self.ids, self.y, self.people.digest = table, ids, y, alignment_digest(people)
 
     def _check_allowed(self, session: Session, request: Message, names: tuple[Answer, ...]) -> None:
         if not session.at_home:  # within its walls an organisation allows itself everything

@@ -78,6 +78,10 @@ class KeptAlignments:
             if path != self._file(digest):
                 path.unlink(missing_ok=True)
 
+    def forget_current(self) -> None:
+        """Keep what is there, and let none of it be the current one."""
+        (self.folder / "current").unlink(missing_ok=True)
+
     def _file(self, digest: str) -> Path:
         return self.folder / f"{digest}.json"
 
@@ -122,10 +126,12 @@ class People:
         """Return the people of an alignment that is kept."""
         return None if self._kept is None else self._kept.read(digest)
 
-    def keep(self, people: Sequence[str]) -> None:
-        """Keep an alignment, if there is a folder for it."""
-        if self._kept is not None:
+    def keep(self, people: Sequence[str] | None) -> None:
+        """Keep an alignment, or that there is none, if there is a folder for it."""
+        if self._kept is not None and people is not None:
             self._kept.keep(people)
+        elif self._kept is not None:
+            self._kept.forget_current()
 
     def last(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
         """Return the people of the last alignment that was kept, and their rows, where all of them are still here."""

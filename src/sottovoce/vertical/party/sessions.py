@@ -74,7 +74,7 @@ class Session:
         if frame.step == self.step + 1:
             return None
         if frame.step == self.step:
-            if _digest(frame) == self._asked:
+            if frame.digest == self._asked:
                 return self._answer
             raise SessionError(f"step {frame.step} of this session was another request, which has been answered")
         if frame.step < self.step:
@@ -83,12 +83,12 @@ class Session:
 
     def after(self, frame: Frame) -> bytes:
         """Return what the history is with the next request."""
-        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + _digest(frame)).digest()
+        return hashlib.sha256(self.history + frame.step.to_bytes(8, "little") + frame.digest).digest()
 
     def take(self, frame: Frame, answer: bytes) -> None:
         """Count a step, with what is answered to it unless `settle` says something better."""
         self.history = self.after(frame)
-        self.step, self._asked, self._answer, self.ran = frame.step, _digest(frame), answer, False
+        self.step, self._asked, self._answer, self.ran = frame.step, frame.digest, answer, False
 
     def turn(self, key: StoredKey) -> None:
         """Draw from this key in this step: also what goes on with a stream that was opened before."""
@@ -177,6 +177,16 @@ class Sessions:
         self._open[session.name] = session
         return session
 
+    def leave(self, session: Session) -> None:
+        """Forget a session whose journal knows better than memory what it has reached; the next request takes it up."""
+        self._open.pop(session.name, None)
+        if session.log is not None:
+            session.log.close()
+
+    def has_ended(self, name: bytes) -> bool:
+        """Tell whether a session is over here."""
+        return name in self._ended
+
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was."""
         session = self._open.pop(name, None)
@@ -193,7 +203,3 @@ class Sessions:
         """Forget the sessions that hold a training: the rows that it was on are others now."""
         for name in [name for name, session in self._open.items() if session.training.worker is not None]:
             self.end(name)
-
-
-def _digest(frame: Frame) -> bytes:
-    return hashlib.sha256(frame.body).digest()

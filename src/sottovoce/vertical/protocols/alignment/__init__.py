@@ -6,11 +6,13 @@ from sottovoce.vertical.protocols.alignment.party import (
     AlignRespondHandler,
     AlignSetupHandler,
     AlignToHandler,
+    AllRowsHandler,
 )
 
-__all__ = ["PROTOCOL"]
+__all__ = ["ALIGNMENT", "ALL_ROWS"]
 
-PROTOCOL = Protocol(
+ALL_ROWS = Protocol(answer=None, handlers=(AllRowsHandler,))
+ALIGNMENT = Protocol(
     Answer(
         "alignment",
         "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",

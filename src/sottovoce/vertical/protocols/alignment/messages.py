@@ -2,7 +2,7 @@
 
 from sottovoce.vertical.wire import Message
 
-__all__ = ["AlignAgain", "AlignRespond", "AlignResponse", "AlignSet", "AlignSetup", "AlignTo"]
+__all__ = ["AlignAgain", "AlignRespond", "AlignResponse", "AlignSet", "AlignSetup", "AlignTo", "AllRows"]
 
 
 class AlignSetup(Message, code=80):
@@ -37,3 +37,7 @@ class AlignAgain(Message, code=85):
     """Take the people of an earlier `AlignTo`, by the SHA-256 of its list, as the party's table has them now."""
 
     digest: bytes
+
+
+class AllRows(Message, code=86):
+    """Let the party have all its rows again, as they are: a run without an alignment begins with it."""

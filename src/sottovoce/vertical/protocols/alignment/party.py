@@ -4,7 +4,7 @@ from typing import Final, Generic, TypeVar
 
 from sottovoce.exceptions import DataError
 from sottovoce.vertical.alignment.psi import PsiServer, library, read_announcement
-from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignAgain,
     AlignRespond,
@@ -12,10 +12,11 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignSet,
     AlignSetup,
     AlignTo,
+    AllRows,
 )
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["AlignAgainHandler", "AlignRespondHandler", "AlignSetupHandler", "AlignToHandler"]
+__all__ = ["AlignAgainHandler", "AlignRespondHandler", "AlignSetupHandler", "AlignToHandler", "AllRowsHandler"]
 
 MOST_ASKED: Final = 5_000_000  # points of one request: each costs the party 0.1 ms
 _POINT_BYTES: Final = 35  # of a point in a message
@@ -94,6 +95,17 @@ class AlignAgainHandler(_OfPeople[AlignAgain]):
         if people is None or len(people) < desk.facts.least_people:
             raise RefusalError("it keeps no alignment of that digest. Run the intersection")
         return _take(desk, people)
+
+
+class AllRowsHandler(Uncharged[AllRows]):
+    """The whole table; a party without identifiers has no other one."""
+
+    request = AllRows
+
+    def run(self, desk: Desk, request: AllRows) -> Done:
+        desk.training = Training()
+        desk.aligned = None, None
+        return Done()
 
 
 def _take(desk: Desk, people: list[str]) -> Done:

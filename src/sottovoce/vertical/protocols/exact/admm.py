@@ -32,6 +32,7 @@ import numpy as np
 
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.replies import total as summed
 from sottovoce.vertical.protocols.exact.messages import AdmmReply, AdmmStart, AdmmStep
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
@@ -140,9 +141,10 @@ def admm(
             gap = problem.residual(z, -dual - rho * (total - z))
             own = float(gap @ gap) + float((total - z) @ (total - z))
         replies = parties.exchange(AdmmStep(shift), AdmmReply)
-        total = sum((reply.scores for reply in replies.values()), np.zeros(n))
-        objective = problem.value(total) + sum(reply.penalty for reply in replies.values())
-        history.add(parties, objective, own + sum(reply.stationarity for reply in replies.values()))
+        total = summed({name: reply.scores for name, reply in replies.items()}, n)
+        terms = {name: np.array([reply.penalty, reply.stationarity]) for name, reply in replies.items()}
+        penalty, stationarity = map(float, summed(terms, 2))
+        history.add(parties, problem.value(total) + penalty, own + stationarity)
         after(n_rounds)
         if history.stationarity[-1] <= tol * tol * history.stationarity[0]:
             history.converged = True

@@ -26,6 +26,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.replies import total
 from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
     LbfgsGradient,
@@ -147,6 +148,11 @@ class ProductTable:
         self._yhg = np.zeros(0)
         self.gradient_square = math.inf
 
+    def due(self, *, moved: bool, again: bool) -> int:
+        """Return how many products a party sends in such a round."""
+        k = min(len(self._sg) + moved, self._memory)
+        return 2 * k + 1 + (2 * k - 1 if moved else 0) + (k * k if again else k if moved else 0)
+
     def read(self, products: Vector, *, moved: bool, again: bool) -> None:
         """Take in the sum over the parties of one round's products.
 
@@ -243,15 +249,16 @@ def lbfgs(
             curvature = metric if np.ptp(metric) > 0.0 else metric[:1]
         slopes = problem.loss.derivative(y, z)
         request = LbfgsGradient(step, slopes, curvature)
-        products = [reply.products for reply in parties.exchange(request, LbfgsProducts).values()]
-        table.read(np.sum(products, axis=0), moved=step != 0.0, again=again)
+        sent = {name: reply.products for name, reply in parties.exchange(request, LbfgsProducts).items()}
+        moved = step != 0.0
+        table.read(total(sent, table.due(moved=moved, again=again)), moved=moved, again=again)
         distance = table.gradient_square / (2.0 * l2)
         if intercept:
             distance += _newton_decrement(float(slopes.sum()), bent)
-        replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores).values()
-        change = sum((reply.scores for reply in replies), np.zeros(n))
-        slope, square = sum(reply.slope for reply in replies), sum(reply.square for reply in replies)
-        penalty = sum(reply.penalty for reply in replies)
+        replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores)
+        change = total({name: reply.scores for name, reply in replies.items()}, n)
+        terms = {name: np.array([reply.slope, reply.square, reply.penalty]) for name, reply in replies.items()}
+        slope, square, penalty = map(float, total(terms, 3))
         step = _line_search(problem, z, change, slope, square)
         z = z + step * change
         history.add(parties, problem.value(z) + penalty + step * slope + 0.5 * step * step * square, distance)

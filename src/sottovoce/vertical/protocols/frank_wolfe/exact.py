@@ -21,13 +21,13 @@ from scipy.optimize import brentq
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number, whole_number
-from sottovoce.exceptions import PartyError
 from sottovoce.losses import Loss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.coordinator.replies import checked
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn, ShownColumn
@@ -153,9 +153,7 @@ class ExactBallPlan(BallPlan):
                 entries = np.full(n, self.constant(name))
             else:
                 entries = parties.ask(name, ShowColumn(column), ShownColumn).entries
-            if len(entries) != n:
-                raise PartyError(f"party {name!r} sent a column of {len(entries)} entries for {n} people.")
-            model.columns[column] = entries
+            model.columns[column] = checked(name, entries, n)
         return column, sign * self.ball(name)
 
     def _split(self, name: str, model: _Model) -> tuple[Vector, float]:

@@ -47,6 +47,7 @@ from sottovoce.vertical.coordinator.charges import (
 from sottovoce.vertical.coordinator.labels import LabelsOncePlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalSolution
+from sottovoce.vertical.coordinator.replies import total
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
@@ -186,7 +187,7 @@ class NoisyAdmmPlan(LabelsOncePlan):
             for name, reply in replies.items():
                 check_spent(name, reply.event, self.release_of(name).event if sent else NothingReleased())
             if sent:
-                mean = sum((reply.scores for reply in replies.values()), np.zeros(n)) / size
+                mean = total({name: reply.scores for name, reply in replies.items()}, n) / size
         parties.exchange(Keep(model), Done)
         return VerticalSolution(
             scorer=SumOfScores(dict.fromkeys(names, Term())),

@@ -47,6 +47,7 @@ from sottovoce.vertical.coordinator.charges import (
 )
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import Scorer, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.replies import checked
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
@@ -267,6 +268,4 @@ class _Kept:
 
 
 def _table(name: str, entries: Vector, n_rows: int, n_columns: int) -> Vector:
-    if len(entries) != n_rows * n_columns:
-        raise PartyError(f"party {name!r} sent {len(entries)} numbers for a table of {n_rows} x {n_columns}.")
-    return entries.reshape(n_rows, n_columns)
+    return checked(name, entries, n_rows * n_columns).reshape(n_rows, n_columns)

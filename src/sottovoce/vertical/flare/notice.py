@@ -1,0 +1,184 @@
+"""What a site will do and what it will not, and what it was asked so far: for the eyes of its owner."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.ledger import ChargeRecord, Ledger
+from sottovoce.privacy.events import describe
+from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.flare.site import Site, TableFacts
+from sottovoce.vertical.mechanisms import ANSWERS
+
+__all__ = ["NEVER", "site_facts", "site_history"]
+
+NEVER: Final = (
+    "run code that comes from outside: a job names one class of this library, and ships nothing",
+    "take a path, a table, a budget, a list of answers or a seed from a job: they stand in site.toml",
+    "run shell commands, show files or logs, restart or change settings for anybody outside",
+    "answer anybody but the coordinator, whose certificate is of this federation; another party is refused",
+    "take part in two runs at once",
+    "send rows, names of columns, or its log",
+)
+"""What no coordinator gets a site to do, whatever it sends."""
+
+
+def site_facts(site: Site) -> dict[str, Any]:
+    """Return everything that the owner should know before the site is connected; the tables are read.
+
+    Parameters
+    ----------
+    site : Site
+
+    Returns
+    -------
+    dict
+        Plain numbers and texts.
+
+    Raises
+    ------
+    SottovoceError
+        If a table, schema or ledger cannot be used.
+    """
+    kit, encoder = site.kit, site.encoder
+    train = site.allowed("train")
+    score = site.allowed("score") if site.scoring_table is not None else frozenset()
+    return {
+        "site": kit.name,
+        "kind": kit.kind,
+        "federation": kit.federation.name,
+        "coordinator": kit.federation.coordinator,
+        "host": kit.federation.host,
+        "port": kit.federation.port,
+        "table": _table(site.table, site.id_column, site.table_facts("train")),
+        "scoring": None
+        if site.scoring_table is None
+        else _table(site.scoring_table, site.scoring_id, site.table_facts("score")),
+        "told": {
+            "features": encoder.n_features,
+            "data_norm": encoder.data_norm,
+            "data_bound": 1.0,
+            "nonnegative": encoder.nonnegative,
+        },
+        "answers": _answers(train),
+        "answers_in_scoring": _answers(score),
+        "refuses": _answers(set(ANSWERS) - train - score),
+        "budget": _budget(site),
+        "caps": _caps(site),
+        "seeded": site.random_state is not None,
+        "never": list(NEVER),
+        "files": {
+            "log": str(Path(kit.state) / "log.txt"),
+            "register": str(_register_of(site)),
+            "models": str(site.models_folder),
+        },
+    }
+
+
+def site_history(site: Site) -> dict[str, Any]:
+    """Return what a site was asked, what that cost, and what is left; no table is read.
+
+    Raises
+    ------
+    SottovoceError
+        If the register or the ledger cannot be used.
+    """
+    runs: list[dict[str, Any]] = []
+    refusals: list[dict[str, Any]] = []
+    if _register_of(site).exists():
+        register = Register(_register_of(site), read_only=True)
+        try:
+            runs = [vars(run) for run in register.runs() if run.run]
+            refusals = [vars(refused) for refused in register.refusals()]
+        finally:
+            register.close()
+    return {
+        "site": site.kit.name,
+        "kind": site.kit.kind,
+        "federation": site.kit.federation.name,
+        "coordinator": site.kit.federation.coordinator,
+        "runs": runs,
+        "refusals": refusals,
+        "caps": _caps(site),
+        "budget": _budget(site),
+        "charges": [] if site.budget is None else [_charge(charge) for charge in _history(site)],
+        "models": sorted(site.parts()),
+    }
+
+
+def _register_of(site: Site) -> Path:
+    return Path(site.kit.state) / "register.db"
+
+
+def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "id": id_column,
+        "rows": facts.rows,
+        "columns": facts.columns,
+        "usable": facts.usable,
+        "remarks": list(facts.remarks),
+        "labels": facts.has_labels,
+    }
+
+
+def _answers(names: Any) -> dict[str, str]:
+    return {name: ANSWERS[name].about for name in sorted(names)}
+
+
+def _caps(site: Site) -> dict[str, Any]:
+    used_rounds = used_bytes = 0
+    if _register_of(site).exists():
+        register = Register(_register_of(site), read_only=True)
+        try:
+            used = register.used(site.kit.federation.coordinator)
+        finally:
+            register.close()
+        used_rounds, used_bytes = used.rounds, used.bytes
+    return {**vars(site.caps), "used_rounds": used_rounds, "used_bytes": used_bytes}
+
+
+def _history(site: Site) -> list[ChargeRecord]:
+    assert site.budget is not None
+    return Ledger(site.budget.ledger).history(site.budget.dataset)
+
+
+def _budget(site: Site) -> dict[str, Any] | None:
+    """Return the account of the data set, and what of it went to this coordinator."""
+    if site.budget is None:
+        return None
+    site.account()  # says what is wrong with it
+    book = Ledger(site.budget.ledger)
+    known = book.datasets()[site.budget.dataset]
+    spent, delta = book.spent(known.name)
+    own = [
+        Release(charge.event, charge.delta)
+        for charge in book.history(known.name)
+        if charge.counts and charge.plan.get("coordinator") == site.kit.federation.coordinator
+    ]
+    cap = site.caps.epsilon
+    rule = known.filter if cap is None else PrivacyFilter(cap, delta, known.composition)  # as the account has it
+    return {
+        "ledger": site.budget.ledger,
+        "dataset": known.name,
+        "epsilon": known.epsilon,
+        "delta": delta,
+        "spent": spent,
+        "left": max(known.epsilon - spent, 0.0),
+        "spent_by_coordinator": rule.spent(own) if own else 0.0,
+        "cap": cap,
+    }
+
+
+def _charge(charge: ChargeRecord) -> dict[str, Any]:
+    plan: Mapping[str, Any] = charge.plan
+    return {
+        "day": charge.at[:10],
+        "coordinator": plan.get("coordinator"),
+        "session": plan.get("session"),
+        "step": plan.get("step"),
+        "what": describe(charge.event),
+        "state": charge.state,
+        "seeded": charge.seeded,
+    }

@@ -1,0 +1,183 @@
+"""A coordinator against a party that answers in time, in the right form, and with something else than it should.
+
+What cannot be the answer of any party is an error that names the one that gave it. (A wrong number among many right
+ones cannot be told from a right one: it ruins the model, as the party's own data could.)
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical import (
+    InProcessParties,
+    Party,
+    VerticalLasso,
+    VerticalLogisticRegression,
+    VerticalSparseLogisticRegression,
+)
+from sottovoce.vertical.alignment.sites import align_over
+from sottovoce.vertical.protocols.alignment.messages import AlignResponse, AlignSet
+from sottovoce.vertical.protocols.exact.messages import AdmmReply, LbfgsProducts, LbfgsScores
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen, SharedColumn
+from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.protocols.local_models.messages import Trained
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores
+from sottovoce.vertical.protocols.noisy_features.messages import Features
+from sottovoce.vertical.protocols.scoring.messages import Scores, ShownColumn
+from support.party import decode
+
+N = 60
+LIES = {
+    "shorter": lambda value: value[:-1],
+    "longer": lambda value: np.append(value, 0.5) if isinstance(value, np.ndarray) else value + value[-1:],
+    "empty": lambda value: value[:0],
+    "one": lambda value: value[:1],
+    "huge": lambda value: np.full_like(value, 1e300) if isinstance(value, np.ndarray) else None,
+}
+TEXTS = ["", "{", "[]", "null", '{"kind": 5}', '{"kind": "composed"}', '{"kind": "gaussian"}',
+         "[" * 30_000,
+         '{"kind": "gaussian", "noise_multiplier": "x"}', '{"kind": "gaussian", "noise_multiplier": 1e999}']  # fmt: skip
+
+
+class _Liar:
+    """Answers as a party does, but for one kind of reply, of which ``lie`` makes another one."""
+
+    def __init__(self, party, kind, lie):
+        self.party, self.kind, self.lie = party, kind, lie
+        self.name = party.name
+        self.told = 0
+
+    def handle(self, raw):
+        answer = self.party.handle(raw)
+        reply = decode(answer)
+        if type(reply) is not self.kind:
+            return answer
+        self.told += 1
+        return self.lie(reply).encode()
+
+
+def _trained(estimator, kind, lie, *, scored=False):
+    """Train, and score where asked to, with the second of three parties lying; return how often it did."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(N, 6))
+    y = np.where(X.sum(axis=1) + 0.3 * rng.normal(size=N) > 0, 1, 0)
+    names = ["insurer", "north", "bank"]
+    parties = [
+        Party(X[:, 2 * m : 2 * m + 2], name=name, y=y if m == 0 else None, data_norm=2.0, data_bound=1.0)
+        for m, name in enumerate(names)
+    ]
+    parties[1] = _Liar(parties[1], kind, lie)
+    over = InProcessParties(parties)
+    over.here = {"insurer": parties[0]}
+    estimator.fit(over)
+    if scored:
+        estimator.decision_function(over)
+    return parties[1].told
+
+
+def _logistic(**more):
+    return VerticalLogisticRegression(classes=[0, 1], delta=1e-3, **more)
+
+
+EXACT = {"epsilon": math.inf}
+CASES = {
+    "lbfgs products": (_logistic(**EXACT), LbfgsProducts),
+    "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
+    "admm": (_logistic(solver="admm", **EXACT), AdmmReply),
+    "noisy admm": (_logistic(epsilon=4.0, mechanism="noisy-admm", mechanism_options={"max_iter": 3}), NoisyScores),
+    "noisy features": (_logistic(epsilon=4.0, mechanism="noisy-features"), Features),
+    "local models": (_logistic(epsilon=4.0), Trained),
+    "ball, exact": (
+        VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1), aggregation="global"), ShownColumn,
+    ),
+    "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), Chosen),
+    "ball, product": (
+        VerticalSparseLogisticRegression(
+            epsilon=8.0, delta=1e-3, radius=2.0, classes=[0, 1], aggregation="product", n_steps=4
+        ),
+        SharedColumn,
+    ),
+}  # fmt: skip
+VECTORS = [
+    (case, field, lie)
+    for case, (_, kind) in CASES.items()
+    for field, how in kind.layout().items()
+    if type(how).__name__ in ("_Numbers", "_Bytes")
+    for lie in LIES
+    if type(how).__name__ == "_Numbers" or lie != "huge"
+    if (case, lie) != ("ball, local", "one")  # it is one byte
+]
+
+
+@pytest.mark.parametrize(("case", "field", "lie"), VECTORS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_reply_of_the_wrong_length_is_an_error_that_names_the_party(case, field, lie):
+    """Vectors and bytes of every reply of every mechanism: too short, too long, none, one, and numbers too large."""
+    estimator, kind = CASES[case]
+    with pytest.raises(PartyError, match="'north'"):
+        _trained(estimator, kind, lambda reply: replace(reply, **{field: LIES[lie](getattr(reply, field))}))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("case", ["local models", "noisy features", "noisy admm"])
+def test_an_event_that_is_none_is_an_error_that_names_the_party(case, text):
+    """What a party says that it spent is compared with the plan."""
+    estimator, kind = CASES[case]
+    with pytest.raises(PartyError, match="'north'"):
+        _trained(estimator, kind, lambda reply: replace(reply, event=text))
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.filterwarnings("ignore")
+def test_scores_of_the_wrong_length_are_an_error_that_names_the_party(lie):
+    """Nobody is given the score of somebody else."""
+    with pytest.raises(Exception, match="north") as caught:
+        _trained(_logistic(**EXACT), Scores, lambda reply: Scores(LIES[lie](reply.scores)), scored=True)
+    assert type(caught.value).__name__ in ("PartyError", "DataError")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"n_rows": 0}, {"n_rows": N + 1}, {"n_rows": 2**60}, {"n_features": 2**60}, {"data_norm": -1.0},
+        {"data_norm": 0.0}, {"data_bound": -2.0}, {"nonnegative": 7},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("case", ["local models", "ball, local", "noisy features", "lbfgs scores"])
+def test_facts_that_cannot_be_are_an_error_that_names_the_party(case, lie):
+    """Before anything is released."""
+    with pytest.raises(Exception, match="'north'") as caught:
+        _trained(CASES[case][0], Description, lambda reply: replace(reply, **lie))
+    assert type(caught.value).__name__ in ("PartyError", "DataError")
+
+
+@pytest.mark.parametrize("place", [4, 6, 7, 2**40, 2**62])
+def test_a_choice_of_a_column_that_is_not_there_names_the_party(place):
+    """It has two columns; the label holder alone has one more, for the intercept."""
+    with pytest.raises(PartyError, match="'north'"):
+        _trained(CASES["ball, product"][0], BallChoice, lambda reply: replace(reply, place=place))
+
+
+def test_what_is_asked_of_every_reply_is_asked_here():
+    """Each case is about a reply that does come."""
+    for estimator, kind in CASES.values():
+        assert _trained(estimator, kind, lambda reply: reply) > 0, kind
+
+
+@pytest.mark.parametrize("kind", [AlignSet, AlignResponse])
+@pytest.mark.parametrize("lie", ["shorter", "longer", "empty", "one"])
+def test_an_alignment_with_points_that_are_none_names_the_party(kind, lie):
+    """Nobody is announced then."""
+    pytest.importorskip("private_set_intersection.python")
+    people = [f"p{i}" for i in range(20)]
+    home = Party(np.ones((20, 1)), people, name="insurer")
+    other = _Liar(Party(np.ones((20, 1)), people, name="north"), kind, lambda reply: kind(LIES[lie](reply.points)))
+    over = InProcessParties([home, other])
+    over.here = {"insurer": home}
+    with pytest.raises(Exception, match="north") as caught:
+        align_over(over)
+    assert type(caught.value).__name__ in ("PartyError", "DataError")
+    assert home.alignment is None

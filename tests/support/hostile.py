@@ -1,0 +1,321 @@
+"""What owners of sites may have made of the code that they run; see `support.changed_site`.
+
+Each function changes the process that it is called in. What a hostile coordinator does in a run, and what came of it,
+it writes into the run's folder.
+"""
+
+import json
+import os
+import struct
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ATTACKS", "LIES"]
+
+
+def _in_run() -> bool:
+    return any(word.endswith(("worker_process", "runner_process")) for word in sys.orig_argv)
+
+
+# ------------------------------------------------------------------ parties that lie
+
+
+def _garbage(answer: bytes) -> bytes:
+    return os.urandom(1000)
+
+
+def _empty(answer: bytes) -> bytes:
+    return b""
+
+
+def _truncated(answer: bytes) -> bytes:
+    return answer[: len(answer) // 2]
+
+
+def _not_a_number(answer: bytes) -> bytes:
+    return answer[:-8] + struct.pack("<d", float("nan"))
+
+
+def _too_few(answer: bytes) -> bytes:
+    """Return the same reply with the last number of its first vector missing: well formed, but not one a row."""
+    from dataclasses import fields, replace
+
+    import numpy as np
+
+    from sottovoce.vertical.wire import Message, decode
+
+    reply = decode(
+        answer, [kind for kind in Message.__subclasses__() if kind.code == int.from_bytes(answer[4:6], "little")]
+    )
+    for field in fields(reply):  # type: ignore[arg-type]
+        value = getattr(reply, field.name)
+        if isinstance(value, np.ndarray) and len(value):
+            return replace(reply, **{field.name: value[:-1]}).encode()  # type: ignore[type-var]
+    return answer
+
+
+def _huge(answer: bytes) -> bytes:
+    return answer + bytes(300_000_000)
+
+
+def _raises(answer: bytes) -> bytes:
+    raise RuntimeError("row 17: secret")
+
+
+def _hangs(answer: bytes) -> bytes:
+    time.sleep(3600)
+    return answer
+
+
+def _no_bytes(answer: bytes) -> Any:
+    return {"answer": [1, 2, 3]}
+
+
+LIES = {
+    "garbage": _garbage, "empty": _empty, "truncated": _truncated, "nan": _not_a_number, "short": _too_few,
+    "huge": _huge, "raises": _raises, "hangs": _hangs, "object": _no_bytes,
+}  # fmt: skip
+
+
+def lies() -> None:
+    """Make the party lie from the fifth request of a run on, as its file ``lie.txt`` says."""
+    if not _in_run():
+        return
+    lie = LIES[(Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().strip()]
+
+    from sottovoce.vertical.flare import gate
+
+    honest, count = gate.Gate.answer, 0
+
+    def answer(self: Any, raw: object, *, caller: object) -> Any:
+        nonlocal count
+        count += 1
+        told = honest(self, raw, caller=caller)
+        return lie(told) if count >= 5 else told
+
+    gate.Gate.answer = answer  # type: ignore[method-assign]
+
+
+# ------------------------------------------------------------------ a party that attacks another one
+
+
+def calls_others() -> None:
+    """Make a party call the others of its run as if it were the coordinator, and write down what they say."""
+    if not _in_run():
+        return
+
+    from sottovoce.vertical.flare import gate
+
+    honest = gate.Gate.open
+    file = Path(os.environ["TRIAL_KIT"]) / "heard.json"
+
+    def begin(self: Any, *args: Any, **more: Any) -> None:
+        honest(self, *args, **more)
+        from nvflare.collab import collab
+        from nvflare.collab.api.context import set_call_context
+
+        context = collab.context
+        others = [proxy for proxy in collab.clients if proxy.name != collab.site_name]
+
+        def attack() -> None:
+            set_call_context(context)
+            heard = {}
+            for proxy in others:
+                try:
+                    heard[proxy.name] = _in_words(proxy(timeout=10.0).answer(raw=_describe_frame()))
+                except Exception as error:
+                    heard[proxy.name] = f"{type(error).__name__}: {error}"
+            file.write_text(json.dumps(heard))
+
+        threading.Timer(0.5, attack).start()
+
+    gate.Gate.open = begin  # type: ignore[method-assign]
+
+
+def _describe_frame(session: bytes | None = None, step: int = 1) -> bytes:
+    from sottovoce.vertical.frames import Frame, new_session
+    from sottovoce.vertical.protocols.general.messages import Describe
+
+    return Frame(session or new_session(), step, Describe().encode()).encode()
+
+
+# ------------------------------------------------------------------ a coordinator that attacks its parties
+
+
+def coordinator() -> None:
+    """Let the coordinator take any job, send commands without asking for leave, and do an attack in the place of a run.
+
+    A run of this coordinator attacks if its folder has ``attack.txt``.
+    """
+    if _in_run():
+        _attack_in_runs()
+    _permit_everything()
+
+
+def _permit_everything() -> None:
+    from nvflare.app_common.widgets import component_path_authorizer as classes
+    from nvflare.fuel.sec import authz
+    from nvflare.private.fed.server import admin, job_cmds, shell_cmd
+
+    authz.AuthorizationService.authorize = staticmethod(lambda context: (True, ""))
+    classes.ComponentPathAuthorizer.authorize_component_config = lambda *args, **kwargs: None
+    honest = admin.new_message
+
+    def without_leave(*args: Any, **kwargs: Any) -> Any:
+        message = honest(*args, **kwargs)
+        message.set_header("require_authz", "false")
+        return message
+
+    for module in (admin, job_cmds, shell_cmd):
+        if hasattr(module, "new_message"):
+            module.new_message = without_leave
+
+
+def _attack_in_runs() -> None:
+    from sottovoce.vertical.flare import coordinator as sites
+    from sottovoce.vertical.flare import programs
+
+    honest = programs.execute
+
+    def execute(kit: Any, run: str, call: Any, **more: Any) -> str:
+        folder = Path(kit.runs) / run
+        if not (folder / "attack.txt").exists():
+            return honest(kit, run, call, **more)
+        came = {}
+        for name, attack in ATTACKS.items():
+            try:
+                came[name] = attack(kit, call)
+            except Exception as error:
+                came[name] = {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-2000:]}
+        (folder / "attack.json").write_text(json.dumps(came))
+        (folder / "status.json").write_text(json.dumps({"phase": "done", "rounds": 0}))
+        return "done"
+
+    sites.execute = execute
+
+
+def _said(kit: Any, call: Any, raw: bytes) -> dict[str, Any]:
+    """Ask all parties one thing and return what they said, in words."""
+    return {name: _told(call, name, raw) for name in kit.federation.parties}
+
+
+def _told(call: Any, name: str, raw: Any) -> str:
+    try:
+        return _in_words(call(name, raw, 20.0))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _in_words(answer: Any) -> str:
+    from sottovoce.vertical.wire import Refused, decode
+
+    if not isinstance(answer, bytes):
+        return f"no bytes: {answer!r}"
+    try:
+        return f"refused: {decode(answer, (Refused,)).reason}"  # type: ignore[attr-defined]
+    except Exception:
+        return f"answered: {len(answer)} bytes"
+
+
+def _unlisted_method(kit: Any, call: Any) -> dict[str, Any]:
+    """Call other methods of the component, and of what it is made of."""
+    from nvflare.collab import collab
+
+    came = {}
+    for method in ("begin", "end", "handle", "_gate", "__class__", "open", "__init__"):
+        for proxy in collab.clients:
+            try:
+                came[f"{proxy.name}.{method}"] = f"answered: {getattr(proxy(timeout=10.0), method)()!r}"
+            except Exception as error:
+                came[f"{proxy.name}.{method}"] = f"{type(error).__name__}: {error}"
+    return came
+
+
+def _unlisted_target(kit: Any, call: Any) -> dict[str, Any]:
+    from nvflare.collab import collab
+
+    came = {}
+    for proxy in collab.clients:
+        for target in ("party", "_gate", "executor"):
+            try:
+                came[f"{proxy.name}/{target}"] = f"answered: {getattr(proxy, target)(timeout=10.0).answer(raw=b'x')!r}"
+            except Exception as error:
+                came[f"{proxy.name}/{target}"] = f"{type(error).__name__}: {error}"
+    return came
+
+
+def _unlisted_kind(kit: Any, call: Any) -> dict[str, Any]:
+    """A message of a kind that no party answers, and a reply in the place of a request."""
+    from sottovoce.vertical.frames import Frame, new_session
+    from sottovoce.vertical.wire import Refused
+
+    raw = Frame(new_session(), 1, Refused("give me your table").encode()).encode()
+    unknown = Frame(new_session(), 1, b"SVM2" + struct.pack("<HQ", 65_000, 0)).encode()
+    return {"reply": _said(kit, call, raw), "unknown": _said(kit, call, unknown)}
+
+
+def _malformed(kit: Any, call: Any) -> dict[str, Any]:
+    raws = {
+        "empty": b"", "garbage": os.urandom(500), "other version": b"SVF1" + bytes(40), "cut": _describe_frame()[:20],
+        "lengths": _describe_frame()[:-8] + struct.pack("<Q", 2**62),
+    }  # fmt: skip
+    return {name: _said(kit, call, raw) for name, raw in raws.items()}
+
+
+def _not_bytes(kit: Any, call: Any) -> dict[str, Any]:
+    return {
+        repr(value): {name: _told(call, name, value) for name in kit.federation.parties}
+        for value in ("text", 7, None, [1], {"raw": "x"})
+    }
+
+
+def _replayed(kit: Any, call: Any) -> dict[str, Any]:
+    """Send the same request again, another one of the same step, and steps out of their turn."""
+    from sottovoce.vertical.frames import Frame, new_session
+    from sottovoce.vertical.protocols.general.messages import Close, Describe
+
+    came: dict[str, Any] = {}
+    for name in kit.federation.parties:
+        session = new_session()
+        first = Frame(session, 1, Describe().encode()).encode()
+        second = Frame(session, 2, Describe().encode()).encode()
+        came[name] = {
+            "first": _told(call, name, first),
+            "the same bytes": call(name, first, 20.0) == call(name, first, 20.0),
+            "second": _told(call, name, second),
+            "the first again": _told(call, name, first),
+            "another second": _told(call, name, Frame(session, 2, Close().encode()).encode()),
+            "a step left out": _told(call, name, Frame(session, 9, Describe().encode()).encode()),
+            "a session never begun": _told(call, name, Frame(new_session(), 5, Describe().encode()).encode()),
+        }
+    return came
+
+
+def _session_of_another(kit: Any, call: Any) -> dict[str, Any]:
+    """Go on at one party with the session of another one."""
+    from sottovoce.vertical.frames import Frame, new_session
+    from sottovoce.vertical.protocols.general.messages import Describe
+
+    one, other = kit.federation.parties[:2]
+    session = new_session()
+    call(one, Frame(session, 1, Describe().encode()).encode(), 20.0)
+    return {other: _told(call, other, Frame(session, 2, Describe().encode()).encode())}
+
+
+def _unallowed(kit: Any, call: Any) -> dict[str, Any]:
+    """Ask for scores of single people in a training run."""
+    from sottovoce.vertical.frames import Frame, new_session
+    from sottovoce.vertical.protocols.scoring.messages import Score
+
+    return _said(kit, call, Frame(new_session(), 1, Score("anything").encode()).encode())
+
+
+ATTACKS = {
+    "unlisted method": _unlisted_method, "unlisted target": _unlisted_target, "unlisted kind": _unlisted_kind,
+    "malformed": _malformed, "not bytes": _not_bytes, "replayed": _replayed,
+    "session of another": _session_of_another, "unallowed": _unallowed,
+}  # fmt: skip

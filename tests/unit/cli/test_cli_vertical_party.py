@@ -1,0 +1,195 @@
+"""``sottovoce vertical party`` and ``status``: what the owner of a site is told, in words and as JSON."""
+
+import json
+import re
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.cli.vertical import party as party_command
+from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.mechanisms import ANSWERS
+from sottovoce.vertical.protocols.general.messages import Describe
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.scoring.messages import ShowFeatures
+from support.party import Line
+from support.site import make_ledger, make_site, people
+
+SITE = """\
+[data]
+table = "people.csv"
+schema = "people.toml"
+id = "person"
+[scoring]
+table = "new.csv"
+[budget]
+ledger = "sqlite:///ledger.db"
+dataset = "people"
+[allow]
+answers = ["local-models", "alignment", "score"]
+[caps]
+epsilon = 0.5
+rounds = 100
+people = 10
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["vertical", *map(str, arguments)])
+
+
+@pytest.fixture
+def kit(tmp_path, monkeypatch):
+    """A kit without keys, whose check finds nothing."""
+    monkeypatch.setattr(party_command, "check_site", lambda kit: None)
+    monkeypatch.setattr(Kit, "expires", datetime(2030, 1, 2, tzinfo=UTC))
+    make_ledger(tmp_path)
+    table = people()
+    table.loc[3, "person"] = ""
+    people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
+    return make_site(tmp_path, site=SITE, table=table)
+
+
+def train(mu):
+    return TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, mu)
+
+
+def words(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def test_check_says_what_the_site_will_and_will_not_do(kit):
+    found = run("party", kit.folder, "--check")
+    assert found.exit_code == 0, found.output
+    said = words(found.stdout)
+    for text in (
+        "insurer at localhost, port 8140; this site connects to it",
+        "certificates on both sides, until 2030-01-02",
+        "40 rows, 3 columns of",
+        "39 can be aligned by 'person'. 1 of 40 rows have no identifier",
+        "8 rows",
+        "2 features, norm of a row at most 1.41421, entries within 1",
+        "will (local-models) train a private model of its columns",
+        "will, scoring (score) one exact number for each of its rows",
+        "will not (exact) train without noise",
+        "will not (columns) show columns as they are",
+        "never run code that comes from outside",
+        "epsilon 1 at delta 1e-06 for one person's row here, over all runs; 0 are spent, 1 are left",
+        "at most 0.5; insurer has used 0",
+        "at most 100; insurer has used 0",
+        "no cap; insurer has used 0",
+        "an alignment to fewer than 10 people is refused",
+        "the noise is secret",
+        "register.db",
+    ):
+        assert text in said, text
+
+
+def test_every_answer_is_said_to_be_given_or_not(kit):
+    facts = json.loads(run("party", kit.folder, "--check", "--json").stdout)
+    said = [*facts["answers"], *facts["answers_in_scoring"], *facts["refuses"]]
+    assert set(said) == set(ANSWERS)
+    assert facts["budget"]["left"] == 1.0
+    assert facts["table"]["usable"] == 39
+    assert "p001" not in json.dumps(facts)
+
+
+def test_a_seed_is_a_warning(kit):
+    kit.site_file.write_text(SITE + "[trial]\nrandom_state = 3\n")
+    found = run("party", kit.folder, "--check")
+    assert "whoever knows the number can take all noise away" in found.stderr
+    assert "NOT PRIVATE" in found.stdout
+
+
+def test_without_a_budget_it_says_so(tmp_path, kit):
+    kit.site_file.write_text(SITE.partition("[scoring]")[0])
+    assert "budget NONE" in words(run("party", kit.folder, "--check").stdout)
+
+
+def test_an_error_is_one_line_and_nothing_starts(kit, monkeypatch):
+    monkeypatch.setattr(party_command, "run_site", lambda *_, **__: pytest.fail("it was started"))
+    kit.site_file.write_text(SITE.replace("people.csv", "gone.csv"))
+    found = run("party", kit.folder)
+    assert found.exit_code == 2
+    assert "gone.csv: No such file" in words(found.stderr)
+
+
+def test_the_site_runs_after_it_has_said_so(kit, monkeypatch):
+    started = []
+
+    def run_site(opened, *, say):
+        started.append(opened.folder)
+        say("north: connected")
+        return 3
+
+    monkeypatch.setattr(party_command, "run_site", run_site)
+    found = run("party", kit.folder)
+    assert found.exit_code == 3
+    assert started == [kit.folder]
+    assert found.stdout.rstrip().endswith("north: connected")
+    assert json.loads(run("party", kit.folder, "--json").stdout)["site"] == "north"
+
+
+def test_the_kit_of_a_coordinator_is_another_command(tmp_path):
+    kit = make_site(tmp_path, name="insurer")
+    found = run("party", kit.folder, "--check")
+    assert found.exit_code == 2
+    assert "sottovoce vertical coordinator" in words(found.stderr)
+
+
+# ------------------------------------------------------------------ status
+
+
+def test_status_of_a_party_that_was_asked_nothing(kit):
+    found = run("status", kit.folder)
+    assert found.exit_code == 0, found.output
+    assert "nothing was asked yet" in found.stdout
+
+
+def test_status_tells_requests_charges_and_refusals(kit):
+    gate = Gate()
+    gate.open(kit, run="job1")
+    gate.answer(b"", caller="bank")
+
+    class Party:
+        def handle(self, raw):
+            return gate.answer(raw, caller="server")
+
+    line = Line(Party())
+    line.ask(Describe())
+    line.ask(train(0.05))
+    line.ask(train(0.12))
+    line.ask(ShowFeatures())
+    gate.close()
+    facts = json.loads(run("status", kit.folder, "--json").stdout)
+    (job,) = facts["runs"]
+    assert (job["run"], job["rounds"], job["refusals"]) == ("job1", 4, 3)
+    (charge,) = facts["charges"]
+    assert (charge["coordinator"], charge["step"], charge["session"]) == ("insurer", 2, line.name.hex())
+    assert 0.0 < facts["budget"]["spent_by_coordinator"] <= 0.5
+    assert facts["budget"]["left"] < 1.0
+    assert facts["caps"]["used_rounds"] == 4
+    reasons = " ".join(refused["reason"] for refused in facts["refusals"])
+    assert "its owner allows coordinator 'insurer' epsilon=0.5" in reasons
+    assert "'bank' is somebody else" in reasons
+    assert "columns without noise tell all" in reasons
+    said = words(run("status", kit.folder).stdout)
+    for text in ("job1", "insurer has used 4", "Refused", "Charges"):
+        assert text in said, text
+
+
+def test_a_party_knows_no_names_of_runs(kit):
+    found = run("status", kit.folder, "abcd")
+    assert found.exit_code == 2
+    assert "knows no names of runs" in words(found.stderr)
+
+
+def test_status_of_a_coordinator_without_runs(tmp_path):
+    kit = make_site(tmp_path, name="insurer")
+    found = run("status", kit.folder)
+    assert found.exit_code == 0, found.output
+    assert "no run yet" in found.stdout

@@ -1,0 +1,190 @@
+"""Start-up kits: what is in them, who can read it, and that no key is overwritten or kept where it is not needed."""
+
+import json
+import os
+import ssl
+
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare import engine
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.provisioning import add_party, provision
+
+pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
+x509 = pytest.importorskip("cryptography.x509")
+
+FEDERATION = """
+name = "trial"
+[coordinator]
+name = "insurer"
+host = "localhost"
+port = 8110
+[[party]]
+name = "north-west"
+[[party]]
+name = "bank"
+"""
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kits")
+    (folder / "federation.toml").write_text(FEDERATION, encoding="utf-8")
+    before = os.umask(0o022)  # what users have
+    try:
+        provision(folder / "federation.toml", folder / "out")
+    finally:
+        os.umask(before)
+    return folder / "out"
+
+
+def certificate(path):
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_for_each_site(kits):
+    assert sorted(path.name for path in kits.iterdir()) == ["authority", "bank", "insurer", "north-west"]
+    shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
+    local = {"local/authorization.json", "local/log_config.json", "local/resources.json"}
+    assert files(kits / "bank") == shared | local | {f"startup/{name}" for name in (
+        "client.crt", "client.key", "fed_client.json",
+    )}  # fmt: skip
+    assert files(kits / "insurer") == shared | local | {f"startup/{name}" for name in (
+        "server.crt", "server.key", "fed_server.json",
+    )} | {f"lead/{name}" for name in (
+        "local/resources.json.default", "startup/client.crt", "startup/client.key", "startup/fed_admin.json",
+        "startup/rootCA.pem",
+    )}  # fmt: skip
+    for name in ("insurer", "north-west", "bank"):
+        kit = Kit.open(kits / name)
+        assert (kit.name, kit.kind) == (name, "coordinator" if name == "insurer" else "party")
+        assert kit.federation.names == ("insurer", "north-west", "bank")
+        assert kit.state.is_dir()
+        kit.check_closed()
+
+
+def test_nobody_else_on_the_machine_can_read_anything(kits):
+    open_ones = [path for path in (kits, *kits.rglob("*")) if path.stat().st_mode & 0o077]
+    assert open_ones == []
+
+
+def test_every_key_is_in_one_place_only(kits):
+    keys = {path.read_bytes(): path for path in kits.rglob("*.key")}
+    assert len(keys) == len(list(kits.rglob("*.key"))) == 5
+    for key, path in keys.items():
+        others = [file for file in kits.rglob("*") if file.is_file() and file != path and key in file.read_bytes()]
+        assert others == []
+    assert not [path for path in kits.rglob("*") if path.suffix in (".sh", ".ipynb", ".py")]
+
+
+def test_certificates_are_of_the_authority(kits):
+    root = certificate(kits / "authority" / "rootCA.pem")
+    for path, name in {
+        "insurer/startup/server.crt": "localhost", "bank/startup/client.crt": "bank",
+        "north-west/startup/client.crt": "north-west", "insurer/lead/startup/client.crt": engine.LEAD,
+    }.items():  # fmt: skip
+        one = certificate(kits / path)
+        one.verify_directly_issued_by(root)
+        (common_name,) = one.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        assert common_name.value == name
+        ssl.create_default_context().load_cert_chain(kits / path, (kits / path).with_suffix(".key"))
+
+
+def test_nobody_is_project_admin(kits):
+    rights = json.loads((kits / "bank" / "local" / "authorization.json").read_text())["permissions"]
+    allowed = {(role, right) for role, held in rights.items() for right, who in held.items() if who != "none"}
+    assert {role for role, _ in allowed} == {"lead"}
+    assert {right for _, right in allowed} == {
+        "submit_job", "check_status", "get_job_meta", "list_jobs", "abort", "abort_job", "delete_job",
+    }  # fmt: skip
+
+
+def test_existing_folders_are_not_touched(kits, tmp_path):
+    federation = kits.parent / "federation.toml"
+    (tmp_path / "bank").mkdir()
+    with pytest.raises(ParameterError, match="bank: exists, and keys are never overwritten"):
+        provision(federation, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bank"]
+    before = {path: path.read_bytes() for path in kits.rglob("*") if path.is_file()}
+    with pytest.raises(ParameterError, match="exists"):
+        provision(federation, kits)
+    assert {path: path.read_bytes() for path in kits.rglob("*") if path.is_file()} == before
+
+
+def test_a_party_that_joins_later(tmp_path):
+    federation, out = tmp_path / "federation.toml", tmp_path / "out"
+    federation.write_text(FEDERATION, encoding="utf-8")
+    provision(federation, out)
+    with pytest.raises(ParameterError, match=r"'clinic'.*Add a section"):
+        add_party(federation, out, "clinic")
+    federation.write_text(FEDERATION + '[[party]]\nname = "clinic"\n', encoding="utf-8")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    kit = Kit.open(add_party(federation, out, "clinic"))
+    kit.check_closed()
+    certificate(kit.folder / "startup" / "client.crt").verify_directly_issued_by(
+        certificate(out / "authority" / "rootCA.pem")
+    )
+    assert {path: path.read_bytes() for path in before} == before
+    assert not [path for path in out.rglob("*") if path.stat().st_mode & 0o077]
+    with pytest.raises(ParameterError, match="never overwritten"):
+        add_party(federation, out, "clinic")
+
+
+def test_a_party_joins_with_the_authority_of_its_federation(kits, tmp_path):
+    other = tmp_path / "federation.toml"
+    other.write_text(FEDERATION.replace('"trial"', '"other"').replace('"bank"', '"clinic"'), encoding="utf-8")
+    with pytest.raises(ParameterError, match="authority of federation 'trial', not of 'other'"):
+        add_party(other, kits, "clinic")
+    with pytest.raises(ParameterError, match=r"rootCA\.pem: No such file"):
+        add_party(other, tmp_path, "clinic")
+    assert [path.name for path in tmp_path.iterdir()] == ["federation.toml"]
+
+
+def test_without_the_engine(monkeypatch, tmp_path):
+    def absent(name):
+        raise engine.PackageNotFoundError
+
+    monkeypatch.setattr(engine, "version", absent)
+    with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[vertical\]'"):
+        provision(tmp_path / "federation.toml", tmp_path / "out")
+    monkeypatch.setattr(engine, "version", lambda name: "2.8.1")
+    with pytest.raises(ParameterError, match=r"2\.8\.1 has known holes"):
+        engine.require_engine()
+    for good in ("2.9.0", "2.10.0rc1", "3.0"):
+        monkeypatch.setattr(engine, "version", lambda name, good=good: good)
+        engine.require_engine()
+
+
+# ------------------------------------------------------------------ the command line
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["vertical", *map(str, words)])
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "federation.toml").write_text(FEDERATION, encoding="utf-8")
+    words = ("provision", tmp_path / "federation.toml", "--out", tmp_path / "out")
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert [(site["name"], site["kind"]) for site in told["sites"]] == [
+        ("insurer", "coordinator"), ("north-west", "party"), ("bank", "party"),
+    ]  # fmt: skip
+    assert all(Kit.open(site["folder"]).name == site["name"] for site in told["sites"])
+    again = run(*words)
+    assert again.exit_code == 2
+    assert "never overwritten" in again.output
+    checked = run("coordinator", tmp_path / "out" / "insurer", "--check")
+    assert checked.exit_code == 0, checked.output
+    assert "closed" in checked.stdout
+    wrong = run("coordinator", tmp_path / "out" / "bank", "--check")
+    assert wrong.exit_code == 2
+    assert "sottovoce vertical party" in wrong.output
