@@ -193,3 +193,16 @@ def test_status_of_a_coordinator_without_runs(tmp_path):
     found = run("status", kit.folder)
     assert found.exit_code == 0, found.output
     assert "no run yet" in found.stdout
+
+
+def test_charges_of_one_session_are_one_line(kit, monkeypatch):
+    from sottovoce.cli.vertical import status as status_command
+
+    one = {"day": "2026-01-01", "coordinator": "insurer", "session": "ab" * 16, "seeded": False, "state": "committed"}
+    charges = [{**one, "step": step, "what": "Gaussian release"} for step in (5, 6, 7)]
+    charges += [{**one, "step": 8, "what": "another"}, {**one, "step": None, "session": None, "what": "another"}]
+    assert [line[2:] for line in status_command._charges(charges)] == [
+        ("abababab", "5 to 7", "yes", "3 times: Gaussian release"),
+        ("abababab", "8", "yes", "another"),
+        ("", "", "yes", "another"),
+    ]

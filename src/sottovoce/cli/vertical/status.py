@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,8 @@ def _print(facts: dict[str, Any]) -> None:
         headings = ("run", "to", "first", "last", "rounds", "bytes in", "bytes out", "refused")
         print_columns("Runs", headings, map(_run, facts["runs"]))
     if facts["charges"]:
-        print_columns("Charges", ("day", "coordinator", "step", "private", "what"), map(_charge, facts["charges"]),
-                      ends_in_words=True)  # fmt: skip
+        charged = ("day", "coordinator", "session", "steps", "private", "what")
+        print_columns("Charges", charged, _charges(facts["charges"]), ends_in_words=True)
     if facts["refusals"]:
         print_columns("Refused", ("last", "times", "why"), map(_refusal, facts["refusals"]), ends_in_words=True)
 
@@ -70,10 +72,17 @@ def _run(run: dict[str, Any]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _charge(charge: dict[str, Any]) -> tuple[str, ...]:
-    step = "" if charge["session"] is None else f"{charge['session'][:8]}/{charge['step']}"
-    return (charge["day"], charge["coordinator"] or "", step, "NO: seeded" if charge["seeded"] else "yes",
-            charge["what"])  # fmt: skip
+def _charges(charges: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield one line for charges that follow each other and differ in their step alone."""
+    same = itemgetter("day", "coordinator", "session", "seeded", "what", "state")
+    for (day, coordinator, session, seeded, what, state), found in groupby(charges, same):
+        steps = [charge["step"] for charge in found]
+        span = "" if steps[0] is None else f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+        times = f"{len(steps)} times: " if len(steps) > 1 else ""
+        away = " (given back)" if state == "cancelled" else ""
+        yield (
+            day, coordinator or "", (session or "")[:8], span, "NO: seeded" if seeded else "yes", f"{times}{what}{away}"
+        )  # fmt: skip
 
 
 def _refusal(refused: dict[str, Any]) -> tuple[str, ...]:

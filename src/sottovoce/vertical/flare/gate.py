@@ -140,6 +140,8 @@ class Gate:
         self._closed = "the run has ended there"
         if self._journal is not None:
             self._journal.close()
+        if self._register is not None:
+            self._register.settle()
         if self._busy >= 0:
             os.close(self._busy)
             self._busy = -1

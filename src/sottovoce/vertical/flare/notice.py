@@ -19,7 +19,7 @@ NEVER: Final = (
     "run shell commands, show files or logs, restart or change settings for anybody outside",
     "answer anybody but the coordinator, whose certificate is of this federation; another party is refused",
     "take part in two runs at once",
-    "send rows, names of columns, or its log",
+    "send names of columns, or its log",
 )
 """What no coordinator gets a site to do, whatever it sends."""
 

@@ -175,6 +175,11 @@ class Register:
         except (OSError, sqlite3.Error) as error:
             raise ParameterError(f"{self.path}: the register cannot be used: {error}. Move the file away.") from None
 
+    def settle(self) -> None:
+        """Bring all lines into the one file."""
+        with self._lock:
+            self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

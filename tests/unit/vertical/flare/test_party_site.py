@@ -14,10 +14,11 @@ from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowFeatures
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode
-from support.site import make_site, people
+from support.site import make_ledger, make_site, people
 
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 
@@ -350,3 +351,27 @@ def test_a_part_that_cannot_be_kept_is_not_said_to_be(site, monkeypatch):
     monkeypatch.setattr(Party, "handle", handle)
     monkeypatch.setattr(Site, "keep", full)
     assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
+
+
+# ------------------------------------------------------------------ a run that is interrupted
+
+
+def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
+    ledger = make_ledger(tmp_path)
+    site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
+    line = Line(site)
+    line.ask(Describe())
+    raw = line.frame(TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, 0.05))
+    answer = site.handle(raw)
+    site.gate.close()  # as the end of its process does
+    again = Gate()
+    again.open(site.kit, run="job2", wait=0.0)
+    assert again.answer(raw, caller="server") == answer
+    last = line.frame(Close())
+    assert isinstance(decode(again.answer(last, caller="server")), Done)
+    assert "ended" in decode(again.answer(raw, caller="server")).reason
+    (charge,) = ledger.history("people")
+    assert (charge.plan["coordinator"], charge.plan["session"], charge.plan["step"]) == (
+        "insurer", line.name.hex(), 2
+    )  # fmt: skip
+    assert [entry.run for entry in site.entries] == ["job1", "job1", "job2", "job2", "job2"]
