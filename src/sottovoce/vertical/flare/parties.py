@@ -129,7 +129,8 @@ class FlareParties(Parties):
         look_again, misses = monotonic() + _LATE, dict.fromkeys(futures, 0)
         while pending:
             done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
-            self._check_running([name for name, future in futures.items() if future in pending], requests)
+            if self._stopped() or any(isinstance(future.exception(), RunStopped) for future in done):
+                raise self._stop(requests, [name for name in futures if not _has_answer(futures[name])])
             for future in done:
                 future.result()
             late = [name for name, future in futures.items() if future in pending]
@@ -191,16 +192,22 @@ class FlareParties(Parties):
         """Let the threads go; one that hangs in a call ends with it."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _check_running(self, silent: Sequence[str] = (), requests: Mapping[str, bytes] | None = None) -> None:
-        if not self._stopped():
-            return
-        if silent and requests:
-            names = " and ".join(map(repr, silent))
-            raise RunStopped(
-                f"the run was stopped when {names} had not answered {_asked(requests[silent[0]])}: by hand, or because "
-                "a process there has ended."
-            )
-        raise RunStopped("the run was stopped before its end.")
+    def _check_running(self) -> None:
+        if self._stopped():
+            raise self._stop()
+
+    @staticmethod
+    def _stop(requests: Mapping[str, bytes] | None = None, silent: Sequence[str] = ()) -> RunStopped:
+        if not requests or not silent:
+            return RunStopped("the run was stopped before its end.")
+        return RunStopped(
+            f"the run was stopped when {' and '.join(map(repr, silent))} had not answered "
+            f"{_asked(requests[silent[0]])}: by hand, or because a process there has ended."
+        )
+
+
+def _has_answer(future: Future[bytes]) -> bool:
+    return future.done() and future.exception() is None
 
 
 def _asked(raw: bytes) -> str:
