@@ -25,7 +25,7 @@ from sottovoce._validation import truth, whole_number
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
 from sottovoce.vertical.frames import SESSION_BYTES
-from sottovoce.vertical.kept import PrivateFolder, RecordFile
+from sottovoce.vertical.kept import PrivateFolder, RecordFile, sync_folder
 
 __all__ = ["MOST_ENDED", "Journal", "Kept", "SessionLog"]
 
@@ -254,6 +254,7 @@ class SessionLog:
         self.kept: list[tuple[int, int]] = []  # places of the request and of its answer
         self.pending = b""
         self._is_whole = True
+        self._is_named = False  # on the disk
 
     def read(self) -> None:
         """Look where the steps are.
@@ -296,8 +297,11 @@ class SessionLog:
         self.write(_ANSWERED, [_ANSWER.pack(ran, hashlib.sha256(answer).digest()), kept])
 
     def sync(self) -> None:
-        """Bring it to the disk."""
+        """Bring it to the disk, the first time its name too."""
         self._file.sync()
+        if not self._is_named:
+            sync_folder(self._file.path.parent)
+            self._is_named = True
 
     def close(self) -> None:
         """Leave it where it is."""
