@@ -346,6 +346,22 @@ def test_what_is_too_long_is_not_kept(tmp_path, expected):
     assert decode(party.handle(REQUESTS[0])).reason == LOST
 
 
+def test_what_nobody_took_up_makes_room(tmp_path):
+    party = clinic(tmp_path)
+    for raw in REQUESTS[:6]:
+        party.handle(raw)
+    party._journal.close()
+    size = sum(path.stat().st_size for path in (tmp_path / "clinic" / "sessions").iterdir())
+    party = clinic(tmp_path, most_bytes=size + 200)
+    for raw in frames(MESSAGES[:6], OTHER):
+        party.handle(raw)
+    assert [path.name for path in (tmp_path / "clinic" / "sessions").iterdir()] == [OTHER.hex()]
+    party._journal.close()
+    party = clinic(tmp_path)
+    assert "has ended here" in decode(party.handle(REQUESTS[6])).reason
+    assert isinstance(decode(party.handle(frames(MESSAGES, OTHER)[6])), NoisyScores)
+
+
 def test_only_so_many_sessions_are_kept(tmp_path):
     names = [bytes([place]) * 16 for place in range(MOST_OPEN + 3)]
     for name in names[: MOST_OPEN - 1], names[MOST_OPEN - 1 :]:
