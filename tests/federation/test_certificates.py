@@ -40,8 +40,11 @@ name = "bank"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The kits of one federation, and of another with the same names at the same place."""
-    folder = tmp_path_factory.mktemp("federations")
+    return make_kits(tmp_path_factory.mktemp("federations"))
+
+
+def make_kits(folder):
+    """Make the kits of one federation, and of another with the same names at the same place."""
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     (folder / "federation.toml").write_text(FEDERATION.format(port=port), encoding="utf-8")
@@ -53,20 +56,25 @@ def folder(tmp_path_factory):
 @contextmanager
 def running(kit, wait=""):
     """Run a site, and wait until it has said something."""
-    out = kit / "state" / "out.txt"
+    out = said(kit)
     with out.open("wb") as file:
         process = subprocess.Popen([sys.executable, "-c", PROGRAM, kit], stdin=subprocess.DEVNULL, stdout=file)
         try:
-            wait_for(out, wait)
+            wait_for(out, wait, process)
             yield process
         finally:
             process.terminate()
             process.wait(30)
 
 
-def wait_for(path, text):
+def said(kit):
+    return kit.with_name(f"{kit.name}.out")
+
+
+def wait_for(path, text, process=None):
     deadline = time.monotonic() + SECONDS
     while not path.exists() or text not in path.read_text():
+        assert process is None or process.poll() is None, f"it ended:\n{path.read_text()}"
         assert time.monotonic() < deadline, f"{path} has not {text!r}:\n{path.read_text() if path.exists() else ''}"
         time.sleep(0.1)
 
@@ -96,18 +104,18 @@ def test_a_party_with_a_foreign_certificate(folder, coordinator):
     kit = shutil.copytree(folder / "theirs" / "north", folder / "foreign")
     shutil.copyfile(coordinator / "startup" / "rootCA.pem", kit / "startup" / "rootCA.pem")
     with running(kit, "not connected yet: insurer at localhost"):
-        assert "refuses this site's certificate" in (kit / "state" / "out.txt").read_text()
+        assert "refuses this site's certificate" in said(kit).read_text()
         wait_for(coordinator / "state" / "log.txt", "CERTIFICATE_VERIFY_FAILED")
-        assert "connected to insurer" not in (kit / "state" / "out.txt").read_text()
+        assert "connected to insurer" not in said(kit).read_text()
         assert "SSL north" not in (coordinator / "state" / "log.txt").read_text().rpartition("VERIFY_FAILED")[2]
 
 
 def test_nobody_without_a_certificate(coordinator):
     kit = Kit.open(coordinator)
     context = ssl.create_default_context(cafile=coordinator / "startup" / "rootCA.pem")
-    with socket.create_connection(("localhost", kit.federation.port), timeout=SECONDS) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as line:
-            assert no_answer(line)
+    plain = socket.create_connection(("localhost", kit.federation.port), timeout=SECONDS)
+    with context.wrap_socket(plain, server_hostname="localhost") as line:
+        assert no_answer(line)
     wait_for(coordinator / "state" / "log.txt", "PEER_DID_NOT_RETURN_A_CERTIFICATE")
 
 
@@ -136,18 +144,19 @@ def test_a_party_is_not_let_in_as_another(folder, coordinator):
     kit = changed(folder, "ours/north", "ours/bank", "client", "bank-as-north")
     with running(kit, "started"):
         wait_for(coordinator / "state" / "log.txt", "authenticated as 'bank' but claimed endpoint 'north'")
-        assert "connected to insurer" not in (kit / "state" / "out.txt").read_text()
+        assert "connected to insurer" not in said(kit).read_text()
 
 
-def test_a_party_refuses_what_is_not_its_coordinator(folder):
+def test_a_party_refuses_what_is_not_its_coordinator(tmp_path):
     """Another authority's coordinator, and a party of the federation in the coordinator's place."""
+    folder = make_kits(tmp_path)
     bank = shutil.copytree(folder / "ours" / "bank", folder / "bank")
     with running(bank, "not connected yet: nobody answers"):
         with running(folder / "theirs" / "insurer", "listening on localhost"):
-            wait_for(bank / "state" / "out.txt", "the authority of federation trial has not signed")
+            wait_for(said(bank), "the authority of federation trial has not signed")
             assert "Successfully registered" not in (bank / "state" / "log.txt").read_text()
         posing = changed(folder, "ours/insurer", "ours/north", "client", "north-as-insurer")
         with running(posing, "listening on localhost"):
             wait_for(bank / "state" / "log.txt", "authenticated as 'north' but claimed endpoint 'server'")
-            wait_for(bank / "state" / "out.txt", "shows the certificate of 'north', not the coordinator's")
-            assert "connected to insurer" not in (bank / "state" / "out.txt").read_text()
+            wait_for(said(bank), "shows the certificate of 'north', not the coordinator's")
+            assert "connected to insurer" not in said(bank).read_text()

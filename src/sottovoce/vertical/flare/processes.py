@@ -29,7 +29,7 @@ _MAIN: Final = {
 _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
 _GRACE_SECONDS: Final = 5.0
 _FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
-_TRY_SECONDS: Final = 10.0
+_TRY_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
@@ -68,8 +68,8 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
 def check_site(kit: Kit) -> None:
     """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
     require_engine()
-    kit.settle()
     kit.check_closed()
+    kit.settle()
     if kit.kind == "coordinator":
         _check_port(kit)
 
@@ -222,7 +222,7 @@ def _alone(kit: Kit) -> Iterator[None]:
     """Hold the kit for this process."""
     import fcntl
 
-    kit.settle()
+    kit.state.mkdir(mode=0o700, exist_ok=True)
     lock = kit.state / "site.lock"
     lock.touch(mode=0o600)
     with lock.open("r+") as file:
