@@ -128,7 +128,7 @@ def test_a_job_that_asks_for_more_is_refused(federation, attack):
     canary = federation.folder / CANARY
     before = {name: (len(federation.log(name)), len(federation.register(name))) for name in federation.names}
     charges = {name: len(federation.charges(name)) for name in federation.names[1:]}
-    _, folder = end_of(federation, lambda files: attack(files, canary))
+    end_of(federation, lambda files: attack(files, canary))
     assert not canary.exists()
     for name in federation.names[1:]:
         logged, asked = before[name]
