@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, LEAD, PARTY_SITE, require_engine
+from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec
@@ -140,6 +141,7 @@ def open_office(kit: Kit) -> Iterator[Office]:
     logging.getLogger().addHandler(logging.NullHandler())  # FLARE's remarks about a line that fails are ours to tell
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    read_settings_of_the_kit_alone(kit.lead)
     try:
         with _silent():
             session = new_secure_session(LEAD, str(kit.lead), timeout=_CONNECT_SECONDS)

@@ -6,9 +6,11 @@ Counts and times, and nothing of the data. A file of one run, replaced whole, so
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from time import time
 from typing import Any, Final
 
@@ -18,6 +20,7 @@ __all__ = ["PHASES", "STATUS", "Progress", "read_progress"]
 
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
+_REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
 
 
@@ -38,6 +41,7 @@ class Progress:
         self._folder = folder
         self._lock = threading.Lock()
         self._written = 0.0
+        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
         self._state: dict[str, Any] = {
             **(facts or {}),
             "phase": "starting",
@@ -58,6 +62,8 @@ class Progress:
         """Say what the run is doing now, with facts that are known from here on."""
         with self._lock:
             self._state |= {"phase": phase, "asking": None, **more}
+            if self._seconds:
+                self._state["median_round"] = median(self._seconds)
             self._write(always=True)
 
     def asked(self, what: str, n_bytes: Mapping[str, int]) -> None:
@@ -84,6 +90,11 @@ class Progress:
             if party["waiting_since"] is not None:
                 party["seconds"] += now - party["waiting_since"]
                 party["waiting_since"] = None
+
+    def answered(self, seconds: float) -> None:
+        """Count the seconds of a round: from the first request to the last answer."""
+        with self._lock:
+            self._seconds.append(seconds)
 
     def told(self) -> dict[str, Any]:
         """Return all of it, as it is in the file."""

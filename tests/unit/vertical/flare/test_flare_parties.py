@@ -179,3 +179,5 @@ def test_progress_counts_what_parties_counts(tmp_path: Any) -> None:
     assert told["bytes_up"] == over.uplink_bytes == sum(each["bytes_up"] for each in told["parties"].values())
     assert told["bytes_down"] == over.downlink_bytes
     assert all(each["last_heard"] and each["waiting_since"] is None for each in told["parties"].values())
+    progress.phase("done")
+    assert 0.0 < progress.told()["median_round"] < 1.0
