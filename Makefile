@@ -21,7 +21,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo demo-vertical quick test test-slow recipes oldest newest lint bench clean
+.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -32,15 +32,20 @@ demo-vertical: $(READY)
 
 # the fast half: one module at a time, and laws
 quick: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/unit tests/properties
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" tests/unit tests/properties
 
 # all tests but the slow ones
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation"
 
 # the rest: long audits
 test-slow: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not federation"
+
+# columns at several organisations for real: sites as processes of their own that fail and attack each other. One after
+# the other, since times are waited for; about ten minutes on two processors
+test-vertical: $(READY)
+	$(BIN)/python -m pytest -m federation --durations 10 tests/federation
 
 # what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
 recipes:

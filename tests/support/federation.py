@@ -13,6 +13,7 @@ loopback. What FLARE 2.9 was seen to do, which the tests are built on:
 """
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ import numpy as np
 import psutil
 
 import sottovoce
+from sottovoce.vertical.flare.processes import _end_with_parent
 
 __all__ = ["Columns", "Federation", "free_port", "running_federation", "schema_text", "until", "write_table"]
 
@@ -174,26 +176,33 @@ class Federation:
         """Give a site an account, ``ledger.db`` beside its settings, for the data set ``people``."""
         from sottovoce.ledger import Ledger
 
-        with Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}") as ledger:
-            ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one")
+        ledger = Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}")
+        ledger.create("people", epsilon=epsilon, delta=delta, adjacency="replace-one")
 
     # -------------------------------------------------- commands
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of commands: this checkout's package."""
+        """Return the environment of commands: this checkout's package and its tests."""
         source = Path(sottovoce.__file__).parents[1]
-        return {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        path = os.pathsep.join([str(source), str(Path(__file__).parents[1])])
+        return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-    def command(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
+    def command(
+        self, *words: object, fails: bool = False, seconds: float = SECONDS
+    ) -> "subprocess.CompletedProcess[str]":
         """Run ``sottovoce vertical ...`` to its end, which is success unless it ``fails``."""
         done = subprocess.run(
             [sys.executable, "-m", "sottovoce", "vertical", *map(str, words)], env=self.environment(),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False,
         )  # fmt: skip
-        assert (done.returncode != 0) == fails, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        assert (done.returncode != 0) == fails, (
+            f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        )
         return done
 
-    def train(self, *words: object, fails: bool = False, seconds: float = SECONDS) -> "subprocess.CompletedProcess[str]":
+    def train(
+        self, *words: object, fails: bool = False, seconds: float = SECONDS
+    ) -> "subprocess.CompletedProcess[str]":
         """Train, and wait for the end."""
         return self.command("train", self.coordinator, *words, fails=fails, seconds=seconds)
 
@@ -203,7 +212,32 @@ class Federation:
 
     def runs(self) -> list[Path]:
         """Return the folders of all runs, the oldest first."""
-        return sorted((path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime)
+        return sorted(
+            (path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime
+        )
+
+    @contextlib.contextmanager
+    def lead(self, timeout: float = 20.0) -> Iterator[Any]:
+        """Connect with FLARE's own interface and the coordinator's key to submit jobs."""
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        from sottovoce.vertical.flare.engine import LEAD
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            session = new_secure_session(LEAD, str(self.coordinator / "lead"), timeout=timeout)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def submit(self, session: Any, files: Mapping[str, str]) -> str:
+        """Submit a job of these files, and return its name."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for name, text in files.items():
+                path = Path(folder) / "job" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return str(session.submit_job(str(Path(folder) / "job")))
 
     # -------------------------------------------------- sites
 
@@ -220,6 +254,7 @@ class Federation:
                 self._started[name] = subprocess.Popen(
                     [*self.prefix.get(name, ()), *words], env=self.environment(), cwd=self.folder,
                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )  # fmt: skip
         if wait:
             self.wait_until_up(*(names or self.names))
@@ -283,7 +318,9 @@ class Federation:
 
     def logs(self, letters: int = 3000) -> str:
         """Return the ends of all logs, for the message of a test that failed."""
-        return "\n".join(f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names)
+        return "\n".join(
+            f"---- {name}\n{self.output(name)[-letters:]}\n{self.log(name)[-letters:]}" for name in self.names
+        )
 
     def register(self, name: str) -> list[dict[str, Any]]:
         """Return what a party was asked, one entry a request."""
@@ -302,8 +339,7 @@ class Federation:
         """Return what a party's account was charged for."""
         from sottovoce.ledger import Ledger
 
-        with Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}") as ledger:
-            return list(ledger.history("people"))
+        return list(Ledger(f"sqlite:///{self.kit(name) / 'ledger.db'}").history("people"))
 
     def parts(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the parts of models that a site keeps, by model."""
@@ -328,12 +364,12 @@ class Training:
     def __init__(self, federation: Federation, words: Sequence[object]) -> None:
         self._federation = federation
         known = set(federation.runs())
-        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sottovoce", "vertical", "train", str(federation.coordinator), *map(str, words)],
-            env=federation.environment(), stdin=subprocess.DEVNULL, stdout=self._out, stderr=subprocess.STDOUT,
-            text=True,
-        )  # fmt: skip
+        self._out = federation.folder / f"train{len(known)}.out"
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sottovoce", "vertical", "train", str(federation.coordinator), *map(str, words)],
+                env=federation.environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            )  # fmt: skip
         self._known = known
 
     @property
@@ -362,8 +398,7 @@ class Training:
 
     def said(self) -> str:
         """Return what the command has printed."""
-        self._out.seek(0)
-        return self._out.read()
+        return self._out.read_text(encoding="utf-8", errors="replace")
 
     def end(self, *, fails: bool = False, seconds: float = SECONDS) -> str:
         """Wait for the end, and return what the command has printed."""
@@ -372,14 +407,19 @@ class Training:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}") from None
+            raise AssertionError(
+                f"train did not end: {self.status()}\n{self.said()}\n{self._federation.logs()}"
+            ) from None
         assert (status != 0) == fails, f"{status}: {self.said()}\n{self._federation.logs()}"
         return self.said()
 
 
 @contextlib.contextmanager
 def running_federation(
-    sites: Mapping[str, Columns], *, start: bool = True, prepare: Callable[[Federation], object] | None = None,
+    sites: Mapping[str, Columns],
+    *,
+    start: bool = True,
+    prepare: Callable[[Federation], object] | None = None,
     **more: Any,
 ) -> Iterator[Federation]:
     """Make a federation of these sites, the coordinator first, and start it; it ends with the block."""
@@ -450,3 +490,68 @@ class Line:
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
                 each.close()
+
+
+class Place:
+    """A network namespace: a place of its own, whose line to this machine can be cut; as root on Linux.
+
+    Attributes
+    ----------
+    outside, inside : str
+        The addresses of this machine and of the place, for each other.
+    """
+
+    def __init__(self) -> None:
+        number = os.getpid() % 200 + 20
+        self.name, self._line = f"trial{os.getpid()}", f"tr{os.getpid()}"
+        self.outside, self.inside = f"10.213.{number}.1", f"10.213.{number}.2"
+        _ip("netns", "add", self.name)
+        try:
+            _ip("link", "add", self._line, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+            _ip("address", "add", f"{self.outside}/24", "dev", self._line)
+            _ip("link", "set", self._line, "up")
+            for words in (["address", "add", f"{self.inside}/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                          ["link", "set", "lo", "up"]):  # fmt: skip
+                _ip("-n", self.name, *words)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def prefix(self) -> list[str]:
+        """What a command that runs there is started with."""
+        return ["ip", "netns", "exec", self.name]
+
+    def cut(self) -> None:
+        """Let nothing through, without a word to either side."""
+        _ip("link", "set", self._line, "down")
+
+    def mend(self) -> None:
+        """Let everything through again."""
+        _ip("link", "set", self._line, "up")
+
+    def close(self) -> None:
+        """Take it down."""
+        subprocess.run(["ip", "link", "delete", self._line], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True, check=False)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], capture_output=True, check=True, text=True)
+
+
+@contextlib.contextmanager
+def place() -> Iterator[Place]:
+    """Make a place, or skip the test where that is not permitted."""
+    import pytest
+
+    try:
+        made = Place()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(
+            f"no network namespaces here ({getattr(error, 'stderr', '') or error}): they need root and iproute2"
+        )
+    try:
+        yield made
+    finally:
+        made.close()

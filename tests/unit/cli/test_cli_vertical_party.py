@@ -50,6 +50,7 @@ def kit(tmp_path, monkeypatch):
     make_ledger(tmp_path)
     table = people()
     table.loc[3, "person"] = ""
+    table["shoes"] = 42
     people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
     return make_site(tmp_path, site=SITE, table=table)
 
@@ -69,7 +70,8 @@ def test_check_says_what_the_site_will_and_will_not_do(kit):
     for text in (
         "insurer at localhost, port 8140; this site connects to it",
         "certificates on both sides, until 2030-01-02",
-        "40 rows, 3 columns of",
+        "40 rows, 4 columns of",
+        "not in the schema, not used: shoes",
         "39 can be aligned by 'person'. 1 of 40 rows have no identifier",
         "8 rows",
         "2 features, norm of a row at most 1.41421, entries within 1",

@@ -388,6 +388,32 @@ def test_one_process_has_it(tmp_path):
     Journal(tmp_path / "clinic").close()
 
 
+def test_one_object_has_it(tmp_path):
+    """Two that take a session up from the same folder would answer its next step twice."""
+    party = clinic(tmp_path)
+    with pytest.raises(ParameterError, match="belongs to a party object named 'clinic' already"):
+        Party(TABLE, name="other", journal=party._journal)
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copy.copy(party._journal)
+
+
+def test_names_of_what_ended_are_trimmed(tmp_path, monkeypatch):
+    party = clinic(tmp_path)
+    names = [bytes([place]) * 16 for place in range(9)]
+    for name in names:
+        party.handle(Frame(name, 1, Describe().encode()).encode())
+        party.handle(Frame(name, 2, Close().encode()).encode())
+    party._journal.close()
+    path = tmp_path / "clinic" / "ended"
+    assert path.read_bytes() == b"".join(names)
+    path.write_bytes(path.read_bytes() + b"cut")
+    monkeypatch.setattr("sottovoce.vertical.party.journal.MOST_ENDED", 4)
+    journal = Journal(tmp_path / "clinic")
+    assert journal.ended() == names[-4:]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    journal.close()
+
+
 def test_a_party_whose_journal_was_closed_answers_nothing(tmp_path):
     party = clinic(tmp_path)
     party.handle(REQUESTS[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -18,6 +18,8 @@ from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.site import Site
 
 __all__ = ["budget_rows", "cap_rows", "party"]
+
+_NAMED: Final = 8
 
 
 def party(
@@ -78,6 +80,9 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _people(table: dict[str, Any]) -> str:
     rows = f"{table['rows']:,} rows, {table['columns']} columns of {table['file']}"
+    if table["unused"]:
+        shown = ", ".join(table["unused"][:_NAMED]) + (", ..." if len(table["unused"]) > _NAMED else "")
+        rows += f"; not in the schema, not used: {shown}"
     if table["id"] is None:
         return f"{rows}; no identifiers: row i must be the same person at every site"
     return " ".join([f"{rows}; {table['usable']:,} can be aligned by {table['id']!r}.", *table["remarks"]])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, PARTY_SITE
 
-__all__ = ["ALLOWED_CLASSES", "AUTHORIZATION", "LOGGING", "resources"]
+__all__ = ["ALLOWED_CLASSES", "AUTHORIZATION", "COMMUNICATION", "LOGGING", "resources"]
 
 ALLOWED_CLASSES: Final = {"coordinator": [COORDINATOR_SITE, CONTROLLER], "party": [PARTY_SITE, EXECUTOR]}
 """The classes that a job may name, by kind of site."""
@@ -47,6 +47,14 @@ LOGGING: Final[dict[str, Any]] = {
     "loggers": {"root": {"level": "INFO", "handlers": ["console"]}},
 }  # fmt: skip
 """One stream, which the site's own process writes to its log; no other file."""
+
+
+COMMUNICATION: Final[dict[str, Any]] = {
+    "allow_adhoc_conns": False,
+    "backbone_conn_gen": 2,
+    "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": "mtls"}},
+}
+"""A site's process and those of its runs talk by certificates too: others on the machine cannot join in."""
 
 
 def resources(kind: str, state: Path) -> dict[str, Any]:
@@ -84,7 +92,7 @@ def _of_coordinator(state: Path) -> dict[str, Any]:
                        uri_root=str(state / "jobs"), job_store_id="job_store"),
             _component("job_store", storage),
             _component("process_launcher",
-                       "nvflare.app_common.job_launcher.server_process_launcher.ServerProcessJobLauncher"),
+                       "sottovoce.vertical.flare.launcher.GuardedServerLauncher"),
         ],
     }  # fmt: skip
 

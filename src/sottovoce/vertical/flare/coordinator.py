@@ -10,6 +10,7 @@ from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.orphan import end_with_parent
 from sottovoce.vertical.flare.parties import Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
 
@@ -31,6 +32,7 @@ class CoordinatorSite:
     @collab.main  # type: ignore[untyped-decorator]
     def run(self) -> None:
         """Do the run; an error ends the job everywhere, what went wrong is in the run's folder."""
+        end_with_parent()
         kit = Kit.open(collab.workspace.get_root_dir())
         context = collab.context
         call = carrier({proxy.name: proxy for proxy in collab.clients})

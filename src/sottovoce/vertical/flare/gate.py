@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.exceptions import MessageError, SottovoceError
+from sottovoce.exceptions import DataError, MessageError, SottovoceError
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
@@ -87,10 +87,12 @@ class Gate:
             self._turn_away(self._closed)
         except Exception as error:  # its message could quote a row
             self._closed = _NOT_OPEN
-            if isinstance(error, SottovoceError):
+            kit_folder = getattr(kit, "folder", kit)
+            if isinstance(error, SottovoceError) and not isinstance(error, DataError):
                 _LOG.error("this site cannot take part: %s", error)
             else:
-                _LOG.error("this site cannot take part:\n%s", _places(error))
+                _LOG.error("this site cannot take part:\n%s%s", _places(error), type(error).__name__)
+            _LOG.error("to see what is wrong: sottovoce vertical party %s --check", kit_folder)
             self._turn_away(self._closed)
 
     def _open(self, kit: Any, app: Path | None, wait: float) -> None:

@@ -3,18 +3,25 @@
 FLARE leaves it to its *server* whether a client checks a request against the client's own authorization. A coordinator
 that runs changed code, or a party that sends through the coordinator's server, could have files below the kit printed,
 the site restarted, the logging of a job replaced by objects of its choice, which runs code, or the folder ``state``
-deleted by a job of that name. So a party's processes
-are started through this module: ``python -m sottovoce.vertical.flare.guard MODULE ARGUMENTS`` takes all requests away
-but those that start, follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
+deleted by a job of that name. So a site's processes are started through this module:
+``python -m sottovoce.vertical.flare.guard MODULE ARGUMENTS`` takes all requests to a party away but those that start,
+follow and end runs, and then runs FLARE's module. What is new in a later FLARE is away too.
+
+At all sites FLARE reads its settings from the kit alone (not from files that a run brought), and tells of connections
+that were refused.
 """
 
 from __future__ import annotations
 
+import asyncio.sslproto
 import logging
 import re
 import runpy
 import sys
+from pathlib import Path
 from typing import Any, Final
+
+from sottovoce.vertical.flare.deployed import why_not_deployed
 
 __all__ = ["guard", "main"]
 
@@ -31,6 +38,10 @@ _JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeComman
 """Commands to a run's process."""
 
 _COORDINATOR: Final = "server"
+_OF_COORDINATOR: Final = (
+    "nvflare.private.fed.app.server.server_train", "nvflare.private.fed.app.server.runner_process",
+)  # fmt: skip
+_DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
 _JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -75,6 +86,8 @@ def guard() -> None:
         topic = getattr(asked, "topic", None)
         job = None if topic is None else asked.get_header("job_id")
         reason = why_refused(topic, origin, job, self.app_ctx.get_client_name())
+        if topic == _DEPLOY and not reason:
+            reason = why_not_deployed(asked.body)
         if reason:
             _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
             return _refused_message()
@@ -127,10 +140,58 @@ def _refusal_of_command(refused: Any) -> Any:
     return Refusal()
 
 
+def read_settings_of_the_kit_alone(kit: Path) -> None:
+    """Let FLARE find its settings where the kit has them.
+
+    It would look in all folders below that of the kit, those of runs included, and where it knows no folder, below the
+    current one: a file ``comm_config.json`` there could name code to load. A process that runs FLARE calls this first.
+
+    Parameters
+    ----------
+    kit : Path
+        The folder with ``startup`` and ``local``.
+    """
+    from nvflare.fuel.utils.config import ConfigFormat
+    from nvflare.fuel.utils.config_factory import ConfigFactory
+
+    def search(init_file_path: str, search_dirs: list[str] | None = None, target_fmt: Any = None) -> tuple[Any, Any]:
+        formats = ConfigFormat.config_ext_formats()
+        endings = ConfigFormat.extensions(target_fmt) if target_fmt else list(formats)
+        name = ConfigFactory.get_file_basename(init_file_path)
+        places: list[Path] = []
+        for folder in map(Path, search_dirs or [str(Path(init_file_path).parent)]):
+            of_kit = folder == Path() or folder.resolve() == kit.resolve()
+            places += [kit / "startup", kit / "local"] if of_kit else [folder]
+        for ending in endings:
+            for place in places:
+                if (place / f"{name}{ending}").is_file():
+                    return formats[ending], str(place / f"{name}{ending}")
+        return None, None
+
+    ConfigFactory.search_config_format = staticmethod(search)
+
+
+def tell_refused_connections() -> None:
+    """Log each TLS handshake that fails: Python tells of it only when it is debugged."""
+    protocol: Any = asyncio.sslproto.SSLProtocol
+    fatal_error = protocol._fatal_error
+
+    def told(self: Any, exc: BaseException, message: str = "Fatal error on transport") -> None:
+        if message.startswith("SSL handshake failed"):
+            peer = self._transport.get_extra_info("peername") if self._transport else None
+            _LOGGER.error("refused: the connection with %s: %s", peer, exc)
+        fatal_error(self, exc, message)
+
+    protocol._fatal_error = told
+
+
 def main() -> None:
     """Run FLARE's module of the command line, guarded."""
     del sys.argv[0]
-    guard()
+    read_settings_of_the_kit_alone(Path(sys.argv[sys.argv.index("-m") + 1]))
+    tell_refused_connections()
+    if sys.argv[0] not in _OF_COORDINATOR:
+        guard()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 

@@ -17,12 +17,14 @@ from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.engine import CONTROLLER, COORDINATOR_SITE, EXECUTOR, LEAD, PARTY_SITE, require_engine
+from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import RunSpec
 
 __all__ = ["Office", "follow", "job_files", "open_office"]
 
+_SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
 _SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _CONNECT_SECONDS: Final = 20.0
 _ENDED: Final = ("done", "failed", "stopped")
@@ -139,6 +141,7 @@ def open_office(kit: Kit) -> Iterator[Office]:
     logging.getLogger().addHandler(logging.NullHandler())  # FLARE's remarks about a line that fails are ours to tell
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    read_settings_of_the_kit_alone(kit.lead)
     try:
         with _silent():
             session = new_secure_session(LEAD, str(kit.lead), timeout=_CONNECT_SECONDS)
@@ -167,7 +170,7 @@ def follow(
 
     A run that never began, or whose coordinator died, ends too: with what FLARE says of it.
     """
-    folder, asked = kit.runs / spec.run, 0.0
+    folder, asked, heard = kit.runs / spec.run, 0.0, time.monotonic()
     while True:
         state = read_progress(folder) or {"phase": "waiting"}
         tell(state)
@@ -176,6 +179,13 @@ def follow(
         if time.monotonic() - asked >= 2 * _EVERY:
             asked = time.monotonic()
             status, meta = _asked_state(office, job)
+            if status:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SILENCE_SECONDS:
+                return _failed(kit, spec, state, (
+                    "the coordinator's process does not answer any more. Start it again: sottovoce vertical "
+                    f"coordinator {kit.folder}"
+                ))  # fmt: skip
             if status.startswith(_OVER):
                 state = read_progress(folder) or {"phase": "waiting"}  # it may have ended between the two looks
                 return state if state["phase"] in _ENDED else _cut_off(kit, spec, state, job, status, meta)
@@ -194,8 +204,12 @@ def _cut_off(
 ) -> dict[str, Any]:
     """Say why a run ended that did not say so itself, and write it down."""
     error = why_ended(kit.federation.parties, status, meta, _log_of(kit, job))
+    return _failed(kit, spec, state, error, "stopped" if "ABORTED" in status else "failed")
+
+
+def _failed(kit: Kit, spec: RunSpec, state: dict[str, Any], error: str, phase: str = "failed") -> dict[str, Any]:
     progress = Progress(kit.runs / spec.run, kit.federation.names, {**state, "run": spec.run})
-    progress.phase("stopped" if "ABORTED" in status else "failed", error=error)
+    progress.phase(phase, error=error)
     return progress.told()
 
 
@@ -225,7 +239,8 @@ def why_ended(parties: tuple[str, ...], status: str, meta: Mapping[str, Any], lo
             after = log.rpartition(mark)[2][:500]
             names = [name for name in parties if repr(name) in after.partition("]")[0]]
             return f"party {' and '.join(map(repr, names or ['?']))} {what}. Its own log says more."
-    gone = [name for name in parties if f"client {name} is dead" in log or f"dead client: {name}" in log]
+    marks_of_end = ("client {} is dead", "dead client: {}", "due to reported failure from {}:")
+    gone = [name for name in parties if any(mark.format(name) in log for mark in marks_of_end)]
     if gone:
         return f"party {' and '.join(map(repr, gone))} is gone: its process ended or its line is cut. Start it again."
     if "ABORTED" in status:

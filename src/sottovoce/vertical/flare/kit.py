@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
-from sottovoce.vertical.flare.closed import AUTHORIZATION, LOGGING, resources
+from sottovoce.vertical.flare.closed import AUTHORIZATION, COMMUNICATION, LOGGING, resources
 from sottovoce.vertical.flare.federation import Federation
 
 __all__ = ["Kit", "org_of"]
@@ -209,7 +209,10 @@ def org_of(name: str) -> str:
 
 def _settings(kind: str, state: Path) -> dict[str, dict[str, Any]]:
     """Return the files of ``local/``."""
-    return {"authorization.json": AUTHORIZATION, "log_config.json": LOGGING, "resources.json": resources(kind, state)}
+    return {
+        "authorization.json": AUTHORIZATION, "comm_config.json": COMMUNICATION, "log_config.json": LOGGING,
+        "resources.json": resources(kind, state),
+    }  # fmt: skip
 
 
 def _party_name(folder: Path, federation: Federation) -> str:

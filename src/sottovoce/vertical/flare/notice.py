@@ -119,6 +119,7 @@ def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, An
         "columns": facts.columns,
         "usable": facts.usable,
         "remarks": list(facts.remarks),
+        "unused": list(facts.unused),
         "labels": facts.has_labels,
     }
 

@@ -22,8 +22,8 @@ from sottovoce.vertical.flare.kit import Kit
 __all__ = ["check_site", "run_site"]
 
 _MAIN: Final = {
-    "coordinator": (["nvflare.private.fed.app.server.server_train"], "fed_server.json"),
-    "party": (["sottovoce.vertical.flare.guard", "nvflare.private.fed.app.client.client_train"], "fed_client.json"),
+    "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
+    "party": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
 }
 _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
 _GRACE_SECONDS: Final = 5.0
@@ -139,10 +139,10 @@ def _up(kit: Kit) -> str:
 
 
 def _command(kit: Kit) -> list[str]:
-    modules, startup = _MAIN[kit.kind]
+    module, startup = _MAIN[kit.kind]
     name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
     return [
-        sys.executable, "-u", "-m", *modules, "-m", str(kit.folder), "-s", startup,
+        sys.executable, "-u", "-m", "sottovoce.vertical.flare.guard", module, "-m", str(kit.folder), "-s", startup,
         "--set", "secure_train=true", *name, f"org={kit.org}", "config_folder=config",
     ]  # fmt: skip
 

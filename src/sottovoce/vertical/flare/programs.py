@@ -10,6 +10,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ import numpy as np
 from scipy.special import expit
 
 from sottovoce._plain_data import plain
-from sottovoce.exceptions import DataError, ParameterError, SottovoceError
+from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
@@ -30,6 +31,7 @@ from sottovoce.vertical.flare.parties import Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec, write_private
 from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
@@ -82,6 +84,9 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> s
     except RunStopped:
         progress.phase("stopped", error="the run was stopped before its end.")
         return "stopped"
+    except MessageError as error:  # of a message that could not be made: those that come are checked where they come
+        progress.phase("failed", error=f"the training diverged, and there is nothing to send ({error}).")
+        return "failed"
     except SottovoceError as error:
         _LOG.error("run %s failed: %s", run, error)
         progress.phase("failed", error=str(error))
@@ -118,16 +123,21 @@ def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     VerticalEstimator
         Fitted.
     """
+    with closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal:
+        return _train(spec, site, _home(site, "train", journal=journal), parties_of, folder, progress)
+
+
+def _train(
+    spec: RunSpec, site: Site, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress
+) -> VerticalEstimator:
     estimator = make_estimator(spec, site)
-    home = _home(site, "train")
     _align(spec, home, parties_of, folder, progress)
     facts = {
         "estimator": type(estimator).__name__,
         "parameters": {name: repr(value) for name, value in sorted(estimator.get_params().items())},
         "parties": list(site.kit.federation.names),
     }
-    checkpoint = Checkpoint(folder / CHECKPOINT, facts)
-    try:
+    with closing(Checkpoint(folder / CHECKPOINT, facts)) as checkpoint:
         progress.phase("training", resumed=checkpoint.is_resumed)
         parties = parties_of(home, timeout=spec.timeout, checkpoint=checkpoint, progress=progress)
         estimator.fit(parties)
@@ -138,8 +148,6 @@ def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
             write_private(folder / name, text)
         progress.phase("done", **_told(estimator))
         checkpoint.remove()
-    finally:
-        checkpoint.close()
     return estimator
 
 
@@ -184,9 +192,9 @@ def _told(estimator: VerticalEstimator) -> dict[str, Any]:
 # ------------------------------------------------------------------ alignment
 
 
-def _home(site: Site, purpose: str, *, labels: bool = False) -> Party:
+def _home(site: Site, purpose: str, **more: Any) -> Party:
     """Return the coordinator's own party: its account is charged by the estimator, for all parties together."""
-    return replace(site, budget=None).open_party(purpose, labels=labels)
+    return replace(site, budget=None).open_party(purpose, **more)
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
@@ -202,7 +210,8 @@ def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, prog
     digest = json.loads(path.read_text(encoding="utf-8"))["digest"] if path.exists() else None
     report = align_over(parties, client=home.name, digest=digest)
     if digest is None:
-        content = {"digest": home.alignment, **plain(report)}
+        sent = [{"from": one, "to": other, "bytes": count} for (one, other), count in report.bytes_sent.items()]
+        content = {"digest": home.alignment, **plain(replace(report, bytes_sent={})), "bytes_sent": sent}
         write_private(path, json.dumps(content, indent=2) + "\n")
 
 

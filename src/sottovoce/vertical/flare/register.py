@@ -164,7 +164,6 @@ class Register:
         try:
             if not read_only:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-                self.path.chmod(0o600)
             where = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
             self._file = sqlite3.connect(where, uri=True, check_same_thread=False, isolation_level=None, timeout=10.0)
             if not read_only:

@@ -103,6 +103,8 @@ class TableFacts:
         Rows that an alignment can take.
     remarks : tuple of str
         Why it cannot take the others.
+    unused : tuple of str
+        Columns that the schema does not describe.
     """
 
     rows: int
@@ -112,6 +114,7 @@ class TableFacts:
     has_labels: bool
     usable: int
     remarks: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,15 +283,19 @@ class Site:
 
     def table_facts(self, purpose: str = "train") -> TableFacts:
         """Read the table and count; for the eyes of its owner."""
-        X, ids, y, columns = self._read(purpose, labels=False)
+        X, ids, y, names = self._read(purpose, labels=False)
         remarks: list[str] = []
         usable = X.shape[0]
         if ids is not None:
             found = usable_identifiers("id", ids)
             remarks, usable = found.remarks(), len(found.rows)
-        return TableFacts(X.shape[0], columns, X.shape[1], ids is not None, y is not None, usable, tuple(remarks))
+        known = {*self.encoder.schema.column_names, self._source(purpose)[1]}
+        unused = tuple(name for name in names if name not in known)
+        return TableFacts(
+            X.shape[0], len(names), X.shape[1], ids is not None, y is not None, usable, tuple(remarks), unused
+        )  # fmt: skip
 
-    def _read(self, purpose: str, labels: bool) -> tuple[Any, Any, Any, int]:
+    def _read(self, purpose: str, labels: bool) -> tuple[Any, Any, Any, tuple[str, ...]]:
         path, id_column = self._source(purpose)
         schema = self.encoder.schema
         may_lack = None if purpose == "train" or labels else schema.target
@@ -298,7 +305,7 @@ class Site:
             self.encoder.features(table),
             None if id_column is None else _identifiers(table, id_column, schema.layout.missing),
             self.encoder.labels(table) if wants_labels else None,
-            len(table.column_names),
+            table.column_names,
         )
 
     def _source(self, purpose: str) -> tuple[Path, str | None]:

@@ -11,21 +11,25 @@ one that is not on record never left. The proof: ``docs/privacy/parties.md``.
 """
 
 import hashlib
+import os
 import struct
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
+from sottovoce._files import whole_file
 from sottovoce._validation import truth, whole_number
-from sottovoce.exceptions import StorageError
+from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
 from sottovoce.vertical.frames import SESSION_BYTES
 from sottovoce.vertical.kept import PrivateFolder, RecordFile
 
-__all__ = ["Journal", "Kept", "SessionLog"]
+__all__ = ["MOST_ENDED", "Journal", "Kept", "SessionLog"]
+
+MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
 
 _BEGUN: Final = 1  # the table that the session is about
 _ASKED: Final = 2  # step, history, and the request where it is kept
@@ -87,12 +91,14 @@ class Journal:
     def __init__(self, folder: str | Path, *, asked_again: bool = False, most_bytes: int = 2**32) -> None:
         self.asked_again = truth("asked_again", asked_again)
         self.most_bytes = whole_number("most_bytes", most_bytes, at_least=1)
+        self._claimed: str | None = None
         self._folder = PrivateFolder(folder, "the journal")
         self._logs: weakref.WeakSet[SessionLog] = weakref.WeakSet()
         try:
             self.key: StoredKey = self._folder.key()
             (self._folder.path / "sessions").mkdir(mode=0o700, exist_ok=True)
             files = sorted((self._folder.path / "sessions").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+            self._trim()
             # the one that was idle for longest first
             self._sizes: OrderedDict[bytes, int] = OrderedDict(
                 (bytes.fromhex(path.name), path.stat().st_size) for path in files
@@ -119,6 +125,24 @@ class Journal:
         if not self._folder.is_held:
             raise StorageError("the journal is closed, and another process may go on with its sessions.")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a journal cannot be copied or pickled: two holders would answer the same step twice.")
+
+    def claim(self, party: str) -> None:
+        """Give it to a party, for good: two objects would answer the same step twice.
+
+        Raises
+        ------
+        ParameterError
+            If it has one.
+        """
+        if self._claimed is not None:
+            raise ParameterError(
+                f"journal belongs to a party object named {self._claimed!r} already: open another Journal for "
+                f"{party!r}, in a folder of its own, or close this one and open it anew."
+            )
+        self._claimed = party
+
     @property
     def names(self) -> Collection[bytes]:
         """Sessions that are kept, the one that was idle for longest first."""
@@ -126,9 +150,8 @@ class Journal:
 
     def ended(self) -> list[bytes]:
         """Return the sessions that ended, the last ones last."""
-        path = self._folder.path / "ended"
-        raw = path.read_bytes() if path.exists() else b""
-        return [raw[at : at + SESSION_BYTES] for at in range(0, len(raw) - SESSION_BYTES + 1, SESSION_BYTES)]
+        raw = self._ended.read_bytes() if self._ended.exists() else b""
+        return [raw[at : at + SESSION_BYTES] for at in range(0, len(raw), SESSION_BYTES)]
 
     def begin(self, name: bytes, table: bytes) -> "SessionLog":
         """Open the file of a new session about a table of this digest."""
@@ -174,7 +197,7 @@ class Journal:
         """Forget a session, but not that it was; one that is asked again is kept."""
         if self.asked_again or not self._folder.is_held:
             return
-        with (self._folder.path / "ended").open("ab") as file:
+        with os.fdopen(os.open(self._ended, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(name)
         self._remove(name)
 
@@ -183,6 +206,20 @@ class Journal:
         self._folder.close()
         for log in list(self._logs):
             log.close()
+
+    @property
+    def _ended(self) -> Path:
+        return self._folder.path / "ended"
+
+    def _trim(self) -> None:
+        """Drop a name that was cut short, and the oldest where there are too many."""
+        raw = self._ended.read_bytes() if self._ended.exists() else b""
+        whole = raw[: len(raw) - len(raw) % SESSION_BYTES]
+        if len(whole) > 2 * MOST_ENDED * SESSION_BYTES:
+            whole = whole[-MOST_ENDED * SESSION_BYTES :]
+        if whole != raw:
+            with whole_file(self._ended) as file:
+                file.write(whole)
 
     def _grown(self, name: bytes, size: int) -> bool:
         """Count what a file has; tell whether all of it may be kept."""

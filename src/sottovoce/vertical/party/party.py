@@ -155,6 +155,8 @@ class Party:
         self._lock = OwnLock()  # one request at a time
         if journal is not None and not isinstance(journal, Journal):
             raise ParameterError(f"journal must be a Journal or None; got {journal!r}.")
+        if journal is not None:
+            journal.claim(name)
         self._journal = journal
         self._sessions = Sessions(journal)
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
@@ -397,8 +399,8 @@ class Party:
         if session.after(frame) != kept.history:
             raise SessionError(f"step {kept.step} was another request")
         session.take(frame, Refused(_FAILED).encode())
-        if not kept.ran:
-            answer = kept.answer if kept.answer is not None else Refused(_LOST).encode()
+        if not kept.ran and kept.answer is not None:
+            answer = kept.answer
         else:
             answer = self._answer(session, frame, again=True)
             if hashlib.sha256(answer).digest() != kept.digest:

@@ -13,13 +13,12 @@ from typing import Final
 
 from sottovoce.randomness import StoredKey, Streams, TurningStreams
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.party.journal import Journal, Kept, SessionLog
+from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Kept, SessionLog
 from sottovoce.vertical.protocol import Training
 
 __all__ = ["MOST_OPEN", "Session", "SessionError", "Sessions"]
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
-_MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
 
 
 class SessionError(Exception):
@@ -118,7 +117,7 @@ class Sessions:
         self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
         self._ended: OrderedDict[bytes, None] = OrderedDict()
         self._process = os.getpid()
-        for name in () if journal is None else journal.ended()[-_MOST_ENDED:]:
+        for name in () if journal is None else journal.ended()[-MOST_ENDED:]:
             self._ended[name] = None
 
     def __contains__(self, name: bytes) -> bool:
@@ -196,7 +195,7 @@ class Sessions:
         if self._journal is not None and name in self._journal.names:
             self._journal.end(name)
         self._ended[name] = None
-        if len(self._ended) > _MOST_ENDED:
+        if len(self._ended) > MOST_ENDED:
             self._ended.popitem(last=False)
 
     def end_trainings(self) -> None:

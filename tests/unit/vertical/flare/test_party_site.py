@@ -211,14 +211,21 @@ def test_one_run_at_a_time(tmp_path):
     assert "the run has ended there" in first.reason(b"")
 
 
-def test_a_site_that_cannot_be_opened_says_why_to_its_owner_alone(tmp_path, caplog):
+def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
     table = people()
     table["age"] = table["age"].astype(object)
     table.loc[3, "age"] = "secret"
     site = Open(tmp_path, table=table)
     assert site.reason(b"") == "its site could not be opened; the party's own log says why"
-    assert "'secret' is not a number" in caplog.text
-    assert "secret" not in str(site.entries)
+    assert "TableError" in caplog.text
+    assert f"sottovoce vertical party {tmp_path} --check" in caplog.text  # which quotes the cell to its owner
+    assert "secret" not in caplog.text + str(site.entries)
+
+
+def test_what_is_wrong_with_site_toml_is_in_the_log(tmp_path, caplog):
+    site = Open(tmp_path, "[cap]\n")
+    assert site.reason(b"").startswith("its site could not be opened")
+    assert "unknown section [cap]" in caplog.text
 
 
 def test_nothing_is_answered_before_the_run_and_the_log_is_not_filled(tmp_path, caplog):

@@ -52,7 +52,7 @@ def files(folder):
 def test_a_folder_for_each_site(kits):
     assert sorted(path.name for path in kits.iterdir()) == ["authority", "bank", "insurer", "north-west"]
     shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
-    local = {"local/authorization.json", "local/log_config.json", "local/resources.json"}
+    local = {"local/authorization.json", "local/comm_config.json", "local/log_config.json", "local/resources.json"}
     assert files(kits / "bank") == shared | local | {f"startup/{name}" for name in (
         "client.crt", "client.key", "fed_client.json",
     )}  # fmt: skip

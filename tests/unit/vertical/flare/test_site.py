@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaError, TableError
+from sottovoce.vertical.flare.provisioning import _SITE_COORDINATOR, _SITE_PARTY
 from sottovoce.vertical.flare.site import Caps, Site
 from sottovoce.vertical.party import Part
 from sottovoce.vertical.party.answers import PRIVATE
@@ -134,6 +135,16 @@ def test_the_people_who_are_scored_are_others_with_the_parts_that_were_trained_h
     assert {stat.S_IMODE(path.stat().st_mode) for path in site.models_folder.iterdir()} == {0o600}
 
 
+def test_alignments_of_the_training_and_of_scoring_are_kept_apart(tmp_path):
+    people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
+    site = read(tmp_path, DATA + SCORING)
+    site.open_party().align(["p001", "p003", "p007"])
+    assert site.open_party().n_rows == 3  # as it was, in the next process too
+    assert site.open_party("score").n_rows == 8
+    site.open_party("score").align(["p002"])
+    assert (site.open_party().n_rows, site.open_party("score").n_rows) == (3, 1)
+
+
 def test_labels_of_people_who_are_scored_are_read_when_asked_for(tmp_path):
     people(8).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING, name="insurer")
@@ -210,6 +221,15 @@ def test_errors_name_file_entry_and_remedy(tmp_path, text, message):
     with pytest.raises(ParameterError, match=message) as error:
         read(tmp_path, text)
     assert str(error.value).startswith(f"{tmp_path}/site.toml: ")
+
+
+@pytest.mark.parametrize("name", ["north", "insurer"])
+def test_every_line_of_the_template_is_understood(tmp_path, name):
+    template = _SITE_COORDINATOR if name == "insurer" else _SITE_PARTY
+    people(8).to_csv(tmp_path / "new_people.csv", index=False)
+    site = read(tmp_path, re.sub(r"(?m)^# (?=[\[a-z])", "", template).replace("# id", "id"), name=name)
+    assert site.budget.dataset == "people"
+    assert (site.caps.people, site.id_column, site.scoring_table.name) == (100, "person", "new_people.csv")
 
 
 def test_a_missing_file_is_named(tmp_path):

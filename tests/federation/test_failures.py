@@ -1,0 +1,200 @@
+"""What breaks while a run is under way: each is an error that names who is gone, and the run goes on where it was.
+
+The runs are private, in rounds, with noise that can be repeated, so that a run that was cut off must leave the same
+parts of the model, bit for bit, as one process does, and no party may be charged for a round twice.
+"""
+
+import signal
+import time
+
+import pytest
+
+pytest.importorskip("nvflare", reason="parties in different organisations need the extra [vertical]")
+
+from sottovoce.vertical import VerticalLogisticRegression
+from support.federation import Federation, Line, free_port, place, running_federation, until
+from support.small_federation import DELTA, EPSILON, ROUNDS, RUN, check_model, in_process, make_ledgers, sites
+
+pytestmark = pytest.mark.federation
+
+
+def reference(federation):
+    estimator = VerticalLogisticRegression(
+        epsilon=EPSILON, delta=DELTA, mechanism="noisy-admm", mechanism_options={"max_iter": ROUNDS},
+        labels_public=True, classes=["no", "yes"], label_holder=federation.names[0],
+    )  # fmt: skip
+    return in_process(federation, estimator)
+
+
+@pytest.fixture(scope="module")
+def federation():
+    with running_federation(sites(), prepare=make_ledgers) as federation:
+        yield federation
+
+
+@pytest.fixture(scope="module")
+def expected(federation):
+    return reference(federation)
+
+
+@pytest.fixture(autouse=True)
+def _everything_runs(request):
+    """Leave all sites running and no run under way, whatever the test did."""
+    yield
+    if "federation" in request.fixturenames:
+        federation = request.getfixturevalue("federation")
+        federation.wait_for_silence()
+
+
+def charged(federation):
+    return {name: len(federation.charges(name)) for name in federation.names[1:]}
+
+
+def check_charged_once(federation, before):
+    """Each party was charged for each round of one run once."""
+    for name in federation.names[1:]:
+        fresh = federation.charges(name)[before[name] :]
+        steps = [(charge.plan["session"], charge.plan["step"]) for charge in fresh]
+        assert len(steps) == len(set(steps)) == ROUNDS, name
+        assert len({session for session, _ in steps}) == 1, name
+
+
+def check_resumed(federation, run, expected, before):
+    federation.wait_for_silence()
+    federation.train("--resume", run.folder.name, "--json")
+    check_model(federation, run.folder, expected)
+    check_charged_once(federation, before)
+
+
+def test_nothing_breaks(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.end()
+    check_model(federation, run.folder, expected)
+    check_charged_once(federation, before)
+
+
+def test_the_run_of_a_party_is_killed(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    federation.run_process("north").kill()
+    began = time.monotonic()
+    said = run.end(fails=True)
+    assert "'north'" in said
+    assert "'bank'" not in said
+    assert time.monotonic() - began < 30
+    check_resumed(federation, run, expected, before)
+
+
+def test_the_run_of_a_party_hangs(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    process = federation.run_process("bank")
+    process.suspend()
+    said = run.end(fails=True)
+    assert "'bank'" in said
+    assert "within 20 s" in said
+    process.resume()  # it ends by itself now: its run is over
+    check_resumed(federation, run, expected, before)
+
+
+def test_a_party_is_killed_and_restarted(federation, expected):
+    """Its run ends with it, so that nobody goes on answering where the owner sees no site run."""
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    federation.kill("north")
+    until(lambda: not federation.processes("north"), 20, "the end of the site's processes")
+    assert "'north'" in run.end(fails=True)
+    federation.start("north")
+    check_resumed(federation, run, expected, before)
+
+
+def test_a_party_is_stopped_and_started_again(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    federation.stop("bank")
+    assert not federation.processes("bank")
+    assert "'bank'" in run.end(fails=True)
+    federation.start("bank")
+    check_resumed(federation, run, expected, before)
+
+
+def test_the_run_of_the_coordinator_is_killed(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    federation.run_process("lab").kill()
+    assert run.folder.name in run.end(fails=True)
+    check_resumed(federation, run, expected, before)
+
+
+def test_the_coordinator_is_killed_and_restarted(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    federation.kill("lab")
+    until(lambda: not federation.processes("lab"), 20, "the end of the coordinator's processes")
+    run.end(fails=True)
+    federation.start("lab")
+    check_resumed(federation, run, expected, before)
+
+
+def test_who_asked_for_the_run_ends_it(federation, expected):
+    before = charged(federation)
+    run = federation.begin(*RUN)
+    run.wait_for_rounds(20)
+    run.process.send_signal(signal.SIGINT)
+    said = run.end(fails=True)
+    assert run.process.returncode == 130
+    assert f"--resume {run.folder.name}" in said
+    check_resumed(federation, run, expected, before)
+
+
+def test_a_party_that_is_not_there_is_named_before_anything_is_asked(federation):
+    before = charged(federation)
+    federation.stop("north")
+    done = federation.train(*RUN, "--wait", "2", fails=True)
+    assert "'north'" in done.stderr
+    assert "'bank'" not in done.stderr
+    assert charged(federation) == before
+    federation.start("north")
+
+
+def test_a_slow_line_is_only_slow():
+    """20 ms each way to one of the parties."""
+    port = free_port()
+    line = Line(port, delay=0.02)
+    try:
+        with running_federation(sites(), prepare=make_ledgers, port=port, start=False) as federation:
+            _lead_through(federation, "bank", line)
+            federation.start()
+            run = federation.begin(*RUN)
+            run.end()
+            check_model(federation, run.folder, reference(federation))
+            assert run.status()["parties"]["bank"]["seconds"] > run.status()["parties"]["north"]["seconds"] + 2
+    finally:
+        line.close()
+
+
+def _lead_through(federation: Federation, name: str, line: Line) -> None:
+    """Let a party connect through a relay, as through a proxy of its organisation."""
+    for file in (federation.kit(name) / "federation.toml", federation.kit(name) / "startup" / "fed_client.json"):
+        file.write_text(file.read_text().replace(str(federation.port), str(line.port)))
+
+
+def test_a_party_is_cut_off():
+    """In a network of its own, whose line is down for a while."""
+    with place() as there:
+        prefix = {"north": there.prefix}
+        with running_federation(sites(), prepare=make_ledgers, host=there.outside, prefix=prefix) as federation:
+            before = charged(federation)
+            run = federation.begin(*RUN)
+            run.wait_for_rounds(20)
+            there.cut()
+            assert "'north'" in run.end(fails=True)
+            there.mend()
+            check_resumed(federation, run, reference(federation), before)

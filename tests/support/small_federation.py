@@ -1,0 +1,69 @@
+"""The small federation of the tests of failures: three sites with accounts, and what its run leaves in one process."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from support.federation import Columns, Federation
+
+__all__ = ["RUN", "check_model", "ROUNDS", "in_process", "make_ledgers", "sites"]
+
+ROUNDS = 100
+EPSILON, DELTA = 1.0, 1e-6
+RUN = (
+    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "noisy-admm", "--max-iter", ROUNDS,
+    "--labels-public", "--timeout", 20, "--json",
+)  # fmt: skip
+_ACCOUNT = """
+[budget]
+ledger = "sqlite:///ledger.db"
+dataset = "people"
+[trial]
+random_state = {seed}
+"""
+
+
+def sites(n_people: int = 60) -> dict[str, Columns]:
+    """Return the coordinator and two parties, with noise that can be repeated."""
+    rng = np.random.default_rng(17)
+    X = rng.random((n_people, 9))
+    y = X.sum(axis=1) + rng.normal(scale=0.3, size=n_people) > 4.5
+    return {
+        "lab": Columns(X=X[:, :3], y=y, settings="[trial]\nrandom_state = 3\n"),
+        "north": Columns(X=X[:, 3:5], settings=_ACCOUNT.format(seed=1)),
+        "bank": Columns(X=X[:, 5:], settings=_ACCOUNT.format(seed=2)),
+    }
+
+
+def make_ledgers(federation: Federation) -> None:
+    """Give both parties accounts for many runs."""
+    for name in federation.names[1:]:
+        federation.make_ledger(name, epsilon=1000.0, delta=1e-3)
+
+
+def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
+    """Fit an estimator to the same sites in this process, without accounts; return the parts of the model by site."""
+    from sottovoce.vertical.coordinator.parties import InProcessParties
+    from sottovoce.vertical.flare.kit import Kit
+    from sottovoce.vertical.flare.site import Caps, Site
+
+    parties = []
+    for name in federation.names:
+        site = Site.read(Kit.open(federation.kit(name)))
+        answers = site.allowed("train")
+        parties.append(dataclasses.replace(site, budget=None, caps=Caps(), answers=answers).open_party("train"))
+    estimator.fit(InProcessParties(parties))
+    return {party.name: party.part(estimator.model_) for party in parties}
+
+
+def check_model(federation: Federation, run: Path, expected: dict[str, Any]) -> None:
+    """Check that a run left the expected parts, bit for bit."""
+    state = json.loads((run / "status.json").read_text())
+    assert state["phase"] == "done", state
+    for name, part in expected.items():
+        kept = federation.parts(name)[state["model_name"]]
+        assert np.array_equal(kept["coef"], part.coef), name
+        assert kept["intercept"] == part.intercept, name

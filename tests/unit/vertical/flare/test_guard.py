@@ -1,0 +1,117 @@
+"""What the guard takes away from FLARE: requests, settings that a run brought, files beside a run's configuration."""
+
+import io
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+
+from sottovoce.vertical.flare.deployed import why_not_deployed
+
+CONFIGURATION = ("config/config_fed_client.json", "config/config_fed_server.json")
+SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt", "config/.__nvfl_sig.json", "config/.__nvfl_submitter.crt")
+
+
+def packed(*names, content="{}"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as app:
+        for name in names:
+            app.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_a_run_brings_its_configuration():
+    assert why_not_deployed(packed(*CONFIGURATION, *SIGNATURES)) == ""
+    assert why_not_deployed(packed("config/", *CONFIGURATION)) == ""
+
+
+@pytest.mark.parametrize("name", [
+    "custom/evil.py", "config/evil.py", "config/comm_config.json", "config/config_fed_client.conf", "resources.json",
+    "config/custom/", "../config/config_fed_client.json", "/config/config_fed_client.json",
+    "config/resources.json.default",
+])  # fmt: skip
+def test_a_run_brings_nothing_else(name):
+    assert "brings its configuration and nothing else" in why_not_deployed(packed(*CONFIGURATION, name))
+
+
+def test_what_is_no_configuration():
+    for other in (b"", b"PK", "text", None, packed(*CONFIGURATION)[:-30]):
+        assert "no zip file" in why_not_deployed(other)
+    assert "1,000,000 bytes" in why_not_deployed(packed(*CONFIGURATION, content="0" * 600_000))
+
+
+def run(program, folder):
+    """Run it in a process of its own: the guard changes FLARE for good."""
+    pytest.importorskip("nvflare", reason="the guard is for the extra [vertical]")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], cwd=folder, capture_output=True, text=True,
+        timeout=120, check=False, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_requests_that_a_party_answers(tmp_path):
+    told = run(
+        """
+        from sottovoce.vertical.flare.guard import guard
+        guard()
+        from nvflare.private.fed.client.admin_commands import AdminCommands
+        from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+        from nvflare.private.admin_defs import Message
+        answered = []
+        for one in ClientRequestProcessors.request_processors:
+            for topic in one.get_topics():
+                if type(one).__name__ != "Refusal":
+                    answered.append(topic)
+                else:
+                    reply = one.process(Message(topic=topic, body="cat /etc/passwd"), None)
+                    assert "refused" in str(reply.body), topic
+        print(*sorted(answered))
+        for one in AdminCommands.commands:
+            if type(one).__name__ == "Refusal":
+                assert one.process({"()": "subprocess.Popen"}, None).startswith("refused")
+        print(*sorted(one.get_command_name() for one in AdminCommands.commands if type(one).__name__ != "Refusal"))
+        refused = {one.get_command_name() for one in AdminCommands.commands if type(one).__name__ == "Refusal"}
+        assert "configure_job_log" in refused, refused
+        """,
+        tmp_path,
+    )
+    requests, commands = told.splitlines()
+    assert requests.split() == [
+        "scheduler.cancel_resource", "scheduler.check_resource", "sys.report_version", "train.abort",
+        "train.abort_task", "train.check_status", "train.delete_run", "train.deploy", "train.notify_job_status",
+        "train.start_job",
+    ]  # fmt: skip
+    assert commands.split() == ["abort", "abort_task", "check_status", "shutdown"]  # the end of a run
+
+
+def test_settings_are_those_of_the_kit(tmp_path):
+    """FLARE alone finds the planted files: that is what the guard is for."""
+    kit = tmp_path / "kit"
+    for place in ("startup", "local", "run/app/config", "elsewhere"):
+        (kit / place).mkdir(parents=True)
+        if place != "startup":
+            (kit / place / "settings.json").write_text(f'{{"from": "{place}"}}')
+    (kit / "run" / "app" / "config" / "comm_config.json").write_text('{"from": "a run"}')
+    told = run(
+        """
+        from pathlib import Path
+        from nvflare.fuel.utils.config_factory import ConfigFactory
+        def look():
+            for name, places in (("comm_config.json", ["kit"]), ("comm_config.json", []), ("settings.json", ["kit"]),
+                                 ("kit/elsewhere/settings.json", None), ("settings.json", ["kit/run/app/config"])):
+                found = ConfigFactory.load_config(name, places)
+                print(None if found is None else found.to_dict()["from"])
+        look()
+        from sottovoce.vertical.flare.guard import read_settings_of_the_kit_alone
+        read_settings_of_the_kit_alone(Path("kit"))
+        look()
+        """,
+        tmp_path,
+    ).splitlines()
+    assert told[:2] == ["a run", "a run"], "FLARE looks in the kit only now: this part of the guard can go"
+    assert told[5:] == ["None", "None", "local", "elsewhere", "run/app/config"]

@@ -1,0 +1,357 @@
+"""What a coordinator keeps of a run: the same run goes on, another one is refused."""
+
+import copy
+import json
+import stat
+import threading
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import BudgetError, DataError, ParameterError, PartyError, StorageError
+from sottovoce.ledger import Ledger
+from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
+from sottovoce.vertical.coordinator.run import Run
+from sottovoce.vertical.frames import Frame
+from sottovoce.vertical.kept import RecordFile
+from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.wire import Done, Refused
+from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, tables
+
+TABLES, LABELS = tables()
+NAME = bytes(16)
+PRIVATE = {"epsilon": 2.0, "delta": 1e-6, "classes": [-1, 1]}
+
+
+def frame(step, message=None, session=NAME):
+    return Frame(session, step, (message or Describe()).encode()).encode()
+
+
+class Line:
+    """Answers with the number of the question."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, requests):
+        self.asked.append(sorted(requests))
+        return {name: f"{name} {len(self.asked)}".encode() for name in requests}
+
+
+def test_answers_are_kept_and_asked_for_once(tmp_path):
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    assert not checkpoint.is_resumed
+    requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Prepare(1.0, 0.0, -1.0, 1.0, 0))}
+    first = checkpoint.answered(requests, line, here=["home"])
+    assert (checkpoint.n_kept, checkpoint.n_taken) == (1, 0)
+    checkpoint.close()
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    assert checkpoint.is_resumed
+    again = checkpoint.answered(requests, line, here=["home"])
+    assert line.asked == [["home"]]  # the others are not asked
+    assert again == {**first, "home": b"home 1"}
+    assert list(again) == list(requests)
+    assert (checkpoint.n_kept, checkpoint.n_taken) == (1, 1)
+    checkpoint.answered({"home": frame(2), "bank": frame(2)}, line, here=["home"])
+    assert line.asked[1:] == [["bank", "home"]]
+    checkpoint.close()
+
+
+def test_it_draws_the_same_again_and_nothing_twice(tmp_path):
+    drawn = []
+    for _ in range(2):
+        checkpoint = Checkpoint(tmp_path / "run")
+        names = [checkpoint.new_session() for _ in range(3)]
+        runs = [checkpoint.new_run().of("plan", [1, 2]) for _ in range(2)]
+        drawn.append((names, [(run.model, run.charge) for run in runs]))
+        assert len({*names, *(run.model for run in runs), *(run.charge for run in runs)}) == 7
+        checkpoint.close()
+    assert drawn[0] == drawn[1]
+    assert Checkpoint(tmp_path / "other").new_session() not in drawn[0][0]
+
+
+def test_a_run_of_other_facts_is_refused(tmp_path):
+    facts = {"epsilon": 1.0, "parties": ["a", "b"], "bounds": (0, 1)}
+    Checkpoint(tmp_path / "run", facts).close()
+    Checkpoint(tmp_path / "run", facts).close()
+    with pytest.raises(ParameterError, match=r"epsilon is 2.0, and the run in .* was begun with 1.0. Resume it with"):
+        Checkpoint(tmp_path / "run", {**facts, "epsilon": 2.0})
+    with pytest.raises(ParameterError, match="parties is None"):
+        Checkpoint(tmp_path / "run", {"epsilon": 1.0, "bounds": (0, 1)})
+    Checkpoint(tmp_path / "run", facts).close()  # a refusal leaves it as it is
+    (tmp_path / "run" / "facts.json").unlink()
+    with pytest.raises(StorageError, match="cannot be resumed"):
+        Checkpoint(tmp_path / "run", facts)
+
+
+def test_another_question_in_the_same_place_is_refused(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run")
+    checkpoint.answered({"bank": frame(1)}, Line())
+    checkpoint.close()
+    checkpoint = Checkpoint(tmp_path / "run")
+    with pytest.raises(DataError, match="asks party 'bank' something else in step 1 than before"):
+        checkpoint.answered({"bank": frame(1, Prepare(1.0, 0.0, -1.0, 1.0, 0))}, Line())
+
+
+def test_what_failed_or_was_refused_is_asked_again(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run")
+
+    def refused(requests):
+        return dict.fromkeys(requests, Refused("too many rounds").encode())
+
+    def broken(requests):
+        raise PartyError("party 'bank' is gone.")
+
+    assert checkpoint.answered({"bank": frame(1)}, refused)["bank"] == Refused("too many rounds").encode()
+    with pytest.raises(PartyError, match="is gone"):
+        checkpoint.answered({"bank": frame(1)}, broken)
+    assert checkpoint.n_kept == 0
+    assert checkpoint.answered({"bank": frame(1)}, Line()) == {"bank": b"bank 1"}
+    assert checkpoint.n_kept == 1
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60, 200])
+def test_a_record_that_was_cut_short_is_asked_for_again(tmp_path, cut):
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    for step in (1, 2):
+        checkpoint.answered({"bank": frame(step)}, line)
+    checkpoint.close()
+    path = tmp_path / "run" / "exchanges"
+    path.write_bytes(path.read_bytes()[:-cut])
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    answers = [checkpoint.answered({"bank": frame(step)}, line) for step in (1, 2)]
+    assert answers == [{"bank": b"bank 1"}, {"bank": b"bank 1"}]
+    assert len(line.asked) == 1
+    assert checkpoint.n_kept == 2
+
+
+def test_a_changed_record_is_refused(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run")
+    checkpoint.answered({"bank": frame(1)}, Line())
+    checkpoint.close()
+    path = tmp_path / "run" / "exchanges"
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"bank 1", b"bank 2"))
+    with pytest.raises(StorageError, match="was damaged"):
+        Checkpoint(tmp_path / "run").answered({"bank": frame(1)}, Line())
+
+
+def test_exchanges_of_threads_are_told_apart(tmp_path):
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    names = [checkpoint.new_session() for _ in range(8)]
+
+    def talk(name):
+        for step in range(1, 6):
+            checkpoint.answered({"bank": frame(step, session=name)}, line)
+
+    threads = [threading.Thread(target=talk, args=[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert checkpoint.n_kept == 40
+    checkpoint.close()
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    for name in reversed(names):
+        talk(name)
+    assert line.asked == []
+    assert checkpoint.n_taken == 40
+
+
+def test_it_is_for_one_process_and_its_owner(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run", {"epsilon": 1.0})
+    checkpoint.answered({"bank": frame(1)}, Line())
+    with pytest.raises(StorageError, match="held by another process"):
+        Checkpoint(tmp_path / "run")
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").iterdir()} == {0o600}
+    checkpoint.remove()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["lock"]
+    with pytest.raises(StorageError, match="another process's"):
+        checkpoint.answered({"bank": frame(2)}, Line())
+
+
+def test_memory_holds_no_answers(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run")
+    for step in range(1, 6):
+        checkpoint.answered({"bank": frame(step)}, lambda requests: dict.fromkeys(requests, bytes(10**5)))
+    assert len(json.dumps([str(checkpoint._places), str(checkpoint._asked)])) < 5000
+    assert (tmp_path / "run" / "exchanges").stat().st_size > 5 * 10**5
+
+
+# --- in a fit ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def organisations(tmp_path):
+    made = Federation(tmp_path, TABLES, {"data_norm": 1.0}, limited=True)
+    yield made
+    made.end(*made.parties)
+
+
+def model(made, **options):
+    return VerticalLogisticRegression(**{**PRIVATE, **options}, ledger=made.ledger("labels"), dataset="people")
+
+
+def states(made):
+    return [each.state for each in made.ledger("labels").history("people")]
+
+
+def test_a_fit_finds_its_own_charge(organisations):
+    made = organisations
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+    assert states(made) == ["reserved"]
+    made.end(HOME)
+    fitted = model(made).fit(made.start(), LABELS)
+    assert states(made) == ["committed"]
+    made.end(HOME)
+    again = model(made).fit(made.start(), LABELS)  # it was killed before the results were written
+    assert states(made) == ["committed"]
+    assert again.charge_.charge == fitted.charge_.charge
+    assert again.charge_ == fitted.charge_
+    assert again.model_ == fitted.model_
+    assert {name: len(each) for name, each in made.charges().items()} == {"labels": 1, **dict.fromkeys(OTHERS, 1)}
+
+
+def test_other_labels_are_another_training(organisations):
+    """They are charged for: the answers of the first one were released."""
+    made = organisations
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(4, "before", Killed())), LABELS)
+    made.end(HOME)
+    with pytest.raises(DataError, match="something else in step"):
+        model(made).fit(made.start(), -LABELS)
+    assert states(made) == ["reserved", "reserved"]
+
+
+def test_a_party_does_not_answer_other_labels_in_their_place(organisations):
+    """Where the coordinator was killed before it knew the answer, the party knows the question."""
+    made = organisations
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+    made.end(HOME)
+    with pytest.raises(PartyError, match="was another request, which has been answered"):
+        model(made).fit(made.start(), -LABELS)
+    assert states(made) == ["reserved", "reserved"]
+
+
+def test_a_failure_after_a_resumption_gives_no_charge_back(organisations):
+    """What the first execution looked at nobody knows."""
+    made = organisations
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+    made.end(HOME)
+    with pytest.raises(PartyError, match="is gone"):
+        model(made).fit(made.start(cut=at(1, "bank", ConnectionError())), LABELS)
+    assert states(made) == ["reserved"]
+
+
+def test_a_cancelled_charge_is_not_found(organisations):
+    made = organisations
+    with pytest.raises(Killed):
+        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
+    (charge,) = made.ledger("labels").history("people")
+    made.ledger("labels").cancel(charge.charge, "nobody learnt anything")
+    made.end(HOME)
+    model(made).fit(made.start(), LABELS)
+    assert states(made) == ["cancelled", "committed"]
+
+
+def test_two_fits_of_one_run_are_two(organisations):
+    made = organisations
+    parties = made.start()
+    first, second = (model(made).fit(parties, LABELS) for _ in range(2))
+    assert first.model_ != second.model_
+    assert states(made) == ["committed", "committed"]
+    made.end(HOME)
+    parties = made.start()
+    again = [model(made).fit(parties, LABELS) for _ in range(2)]
+    assert [each.model_ for each in again] == [first.model_, second.model_]
+    assert states(made) == ["committed", "committed"]
+
+
+def test_a_fit_without_a_checkpoint_draws_anew():
+    run = Run()
+    assert run.of("plan", [1]) is run
+    assert run.model != run.model
+    assert run.charge is None
+
+
+def test_what_a_run_draws_depends_on_the_training_and_the_labels(tmp_path):
+    run = Checkpoint(tmp_path / "run").new_run()
+    drawn = [
+        run.of(plan, labels).charge
+        for plan, labels in [
+            ("plan", [1, 2]), ("plan", [1, 3]), ("plan", [1.0, 2.0]), ("plan", ["1", "2"]), ("plan", ["1, 2"]),
+            ("other", [1, 2]),
+        ]
+    ]  # fmt: skip
+    assert len(set(drawn)) == 6
+    assert run.of("plan", np.array([1, 2])).charge == drawn[0]
+
+
+def test_the_plan_is_written_without_addresses(organisations):
+    """Its text must be the same in another process."""
+    parties = organisations.start()
+    for mechanism in ("local-models", "noisy-features", "noisy-admm"):
+        assert " at 0x" not in repr(model(organisations, mechanism=mechanism).plan(parties))
+    assert " at 0x" not in repr(VerticalLogisticRegression(epsilon=np.inf).plan(parties))
+
+
+def test_a_training_that_failed_leaves_its_sessions_open(organisations):
+    made = organisations
+    with pytest.raises(PartyError, match="'bank' is gone"):
+        model(made).fit(made.start(cut=at(4, "bank", ConnectionError())), LABELS)
+    assert len(list((made.folder / "north" / "sessions").iterdir())) >= 1
+
+
+def test_copies_of_parties_have_no_checkpoint(organisations):
+    parties = organisations.start()
+    state = copy.copy(parties)
+    assert state.checkpoint is None
+    assert state.session_name != parties.session_name
+    assert InProcessParties([Party(np.ones((2, 1)), name="a")]).checkpoint is None
+
+
+def test_records_are_read_as_they_were_written(tmp_path):
+    file = RecordFile(tmp_path / "records")
+    places = [file.append(kind, parts) for kind, parts in [(1, []), (2, [b"a", b"bc"]), (3, [bytes(1000)])]]
+    assert list(file) == [(1, b""), (2, b"abc"), (3, bytes(1000))]
+    assert [file.read(place) for place in places] == list(file)
+    assert file.places() == [(1, places[0]), (2, places[1]), (3, places[2])]
+    file.close()
+    file = RecordFile(tmp_path / "records")
+    assert len(list(file)) == 3
+    file.empty()
+    assert list(file) == []
+    file.remove()
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_carrier_without_a_checkpoint_closes_what_failed():
+    home, other = Party(TABLES[HOME], name=HOME), Party(TABLES["bank"], name="bank")
+    parties = Carrier(home, [other])
+    with pytest.raises(RuntimeError), parties.session() as session:
+        session.exchange(Prepare(1.0, 0.0, -1.0, 1.0, 0), Done)
+        raise RuntimeError
+    assert len(home._sessions) == len(other._sessions) == 0
+
+
+def test_a_budget_that_is_spent_refuses_a_new_run_and_not_a_resumed_one(tmp_path):
+    made = Federation(tmp_path, TABLES, {"data_norm": 1.0}, limited=False)
+    ledger = Ledger(f"sqlite:///{tmp_path / 'small.db'}")
+    ledger.create("people", epsilon=2.0, delta=1e-6, adjacency="replace-one")
+
+    def fit(**start):
+        return VerticalLogisticRegression(**PRIVATE, ledger=ledger, dataset="people").fit(made.start(**start), LABELS)
+
+    with pytest.raises(Killed):
+        fit(cut=at(3, "after", Killed()))
+    made.end(HOME)
+    fit()
+    with pytest.raises(BudgetError):
+        others = [Party(TABLES[name], name=name, data_norm=1.0) for name in TABLES]
+        VerticalLogisticRegression(**PRIVATE, ledger=ledger, dataset="people").fit(others, LABELS)
+    made.end(*made.parties)
