@@ -139,7 +139,7 @@ class Federation:
 def command(*words: object) -> str:
     """Run ``sottovoce vertical``, or leave with what it said."""
     line = [sys.executable, "-m", "sottovoce", "vertical", *map(str, words)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=550)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1500)
     if done.returncode:
         sys.exit(f"{' '.join(line)} failed\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}")
     return done.stdout
