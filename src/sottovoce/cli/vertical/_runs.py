@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -48,13 +49,14 @@ def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, An
         try:
             state = follow(kit, office, spec, job, say.progress)
         except KeyboardInterrupt as error:
-            office.abort(job)
             error.add_note(
                 f"run {spec.run} was stopped at all sites. What was charged stays charged; to go on without paying "
                 f"again: sottovoce vertical train {kit.folder} --resume {spec.run}"
                 if spec.purpose == "train"
                 else f"run {spec.run} was stopped at all sites; predictions of it are not written."
             )
+            with suppress(KeyboardInterrupt):  # impatience
+                office.abort(job)
             raise
     say.end()
     if state["phase"] != "done":

@@ -4,17 +4,21 @@ It needs the extra ``[vertical]``. What the run does is in `sottovoce.vertical.f
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.orphan import end_with_parent
-from sottovoce.vertical.flare.parties import Call, RunStopped
+from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
 
-__all__ = ["CoordinatorSite", "carrier"]
+__all__ = ["CoordinatorSite", "carrier", "prober"]
+
+_PROBE_SECONDS: Final = 3.0
 
 
 class CoordinatorSite:
@@ -35,8 +39,10 @@ class CoordinatorSite:
         end_with_parent()
         kit = Kit.open(collab.workspace.get_root_dir())
         context = collab.context
-        call = carrier({proxy.name: proxy for proxy in collab.clients})
-        phase = execute(kit, self._run, call, stopped=lambda: bool(context.is_aborted()))
+        proxies = {proxy.name: proxy for proxy in collab.clients}
+        phase = execute(
+            kit, self._run, carrier(proxies), alive=prober(proxies), stopped=lambda: bool(context.is_aborted())
+        )
         if phase == "failed":
             raise RuntimeError(f"run {self._run} failed; see its status")
 
@@ -48,10 +54,28 @@ def carrier(proxies: Mapping[str, Any]) -> Call:
         try:
             return proxies[name](timeout=seconds).answer(raw=raw)
         except RunAborted:
-            raise RunStopped("the run was aborted") from None
+            raise RunStopped("the run was stopped before its end.") from None
         except CollabCallError as error:
             if isinstance(error.cause, TimeoutError):
                 raise TimeoutError from None
             raise ConnectionError from None  # what it says came from the party: not shown
 
     return call
+
+
+def prober(proxies: Mapping[str, Any]) -> Alive:
+    """Return what tells whether the process of a client of a job can be reached: by an echo of its message layer."""
+
+    def alive(name: str) -> bool:
+        backend = proxies[name].backend
+        reply = backend.cell.core_cell.send_request(
+            channel="_net_manager", topic="echo", target=backend.target_fqcn, request=new_cell_message({}, b""),
+            timeout=_PROBE_SECONDS, optional=True,
+        )  # fmt: skip
+        # a process that is stopped or busy does not answer in time, and is not gone
+        return reply.get_header(MessageHeaderKey.RETURN_CODE) not in (
+            ReturnCode.TARGET_UNREACHABLE,
+            ReturnCode.COMM_ERROR,
+        )
+
+    return alive

@@ -27,7 +27,7 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
-from sottovoce.vertical.flare.parties import Call, FlareParties, RunStopped
+from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec, write_private
 from sottovoce.vertical.flare.site import Site
@@ -48,7 +48,7 @@ PartiesOf = Callable[..., Parties]
 """Makes the parties of a run around the one at home: ``make(home, timeout=..., checkpoint=..., progress=...)``."""
 
 
-def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> str:
+def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None) -> str:
     """Do a run with the parties of the kit's federation and say how it ended; it never raises.
 
     Parameters
@@ -61,6 +61,8 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> s
         Carries requests to the other parties.
     stopped : callable
         Tells whether the run was aborted.
+    alive : callable or None
+        Tells whether a party can be reached.
 
     Returns
     -------
@@ -74,15 +76,15 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool]) -> s
     made: list[FlareParties] = []
 
     def parties_of(home: Party, **more: Any) -> Parties:
-        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, **more))
+        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, alive=alive, **more))
         return made[-1]
 
     try:
         progress.phase("starting")
         site = Site.read(kit)
         (train_run if spec.purpose == "train" else score_run)(spec, site, parties_of, folder, progress)
-    except RunStopped:
-        progress.phase("stopped", error="the run was stopped before its end.")
+    except RunStopped as reason:
+        progress.phase("stopped", error=str(reason))
         return "stopped"
     except MessageError as error:  # of a message that could not be made: those that come are checked where they come
         progress.phase("failed", error=f"the training diverged, and there is nothing to send ({error}).")

@@ -61,6 +61,8 @@ class Progress:
     def phase(self, phase: str, **more: object) -> None:
         """Say what the run is doing now, with facts that are known from here on."""
         with self._lock:
+            for party in self._state["parties"].values():
+                party["waiting_since"] = None
             self._state |= {"phase": phase, "asking": None, **more}
             if self._seconds:
                 self._state["median_round"] = median(self._seconds)
@@ -108,7 +110,9 @@ class Progress:
             return
         self._written = now
         with suppress(OSError):  # a full disk must not end the training; its results will tell
-            write_whole(self._folder / STATUS, json.dumps(self._state))
+            path = self._folder / STATUS
+            path.touch(mode=0o600)  # and so it stays
+            write_whole(path, json.dumps(self._state))
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:

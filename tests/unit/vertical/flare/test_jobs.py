@@ -1,0 +1,129 @@
+"""What a job consists of, and what is said when one ends before its program did."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.exceptions import PartyError
+from sottovoce.vertical.flare import jobs
+from sottovoce.vertical.flare.closed import ALLOWED_CLASSES
+from sottovoce.vertical.flare.gate import fault_of_job
+from sottovoce.vertical.flare.jobs import Office, follow, job_files, why_ended
+from sottovoce.vertical.flare.progress import Progress
+from sottovoce.vertical.flare.runs import RunSpec
+
+PARTIES = ("north", "bank")
+SPEC = RunSpec(run="0a1b2c3d4e5f", parameters={"epsilon": 1.0})
+
+
+def _paths(content: Any) -> set[str]:
+    """Return the classes that a configuration names."""
+    if isinstance(content, dict):
+        own = {content["path"]} if "path" in content else set()
+        return own.union(*map(_paths, content.values()))
+    return set().union(*map(_paths, content)) if isinstance(content, list) else set()
+
+
+def test_a_job_names_four_classes_and_ships_nothing(tmp_path: Path) -> None:
+    """Those that the kits allow, exactly; a site finds no fault in it."""
+    files = job_files(SPEC, 2)
+    assert set(files) == {"meta.json", "app/config/config_fed_server.json", "app/config/config_fed_client.json"}
+    server, client = (json.loads(files[f"app/config/config_fed_{end}.json"]) for end in ("server", "client"))
+    assert _paths(server) == set(ALLOWED_CLASSES["coordinator"])
+    assert _paths(client) == set(ALLOWED_CLASSES["party"])
+    assert server["components"][0]["args"] == {"run": SPEC.run}
+    assert client["components"][0]["args"] == {"purpose": "train"}
+    assert json.loads(files["meta.json"])["min_clients"] == 2
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert fault_of_job(tmp_path / "app") == ""
+    assert "epsilon" not in "".join(files.values()), "what the run does stays with the coordinator"
+
+
+@pytest.mark.parametrize(
+    ("status", "meta", "log", "said"),
+    [
+        ("FINISHED:CANT_SCHEDULE", {"job_deploy_detail": ["server: OK", "north: BYOC not permitted"]}, "",
+         "party 'north' did not take the job: BYOC not permitted"),
+        ("FINISHED:EXECUTION_EXCEPTION", {}, "... failed to sync clients ['bank'] ...", "party 'bank' did not begin"),
+        ("FINISHED:EXECUTION_EXCEPTION", {}, "failed to set up clients ['north', 'bank']",
+         "party 'north' and 'bank' could not open its site"),
+        ("FINISHED:ABORTED", {}, "", "the run was stopped before its end"),
+        ("FINISHED:EXECUTION_EXCEPTION", {}, "", "the coordinator's job ended before its program did"),
+    ],
+)  # fmt: skip
+def test_a_job_that_ends_early_is_a_sentence(status: str, meta: dict[str, Any], log: str, said: str) -> None:
+    """It names the party, where one is known."""
+    assert said in why_ended(PARTIES, status, meta, log)
+
+
+class _Federation:
+    names, parties = ("insurer", *PARTIES), PARTIES
+
+
+class _Kit:
+    federation = _Federation()
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+
+
+class _Client:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Session:
+    """What FLARE's own would say."""
+
+    def __init__(self, *states: str, clients: tuple[str, ...] = ()) -> None:
+        self._states, self.clients, self.asked = list(states), clients, 0
+
+    def get_system_info(self) -> Any:
+        self.asked += 1
+        info = type("Info", (), {})()
+        info.client_info = [_Client(name) for name in self.clients]
+        return info
+
+    def get_job_meta(self, job: str) -> dict[str, Any]:
+        return {"status": self._states.pop(0) if len(self._states) > 1 else self._states[0]}
+
+
+def test_a_party_that_is_not_connected_is_named_before_anything_is_sent(tmp_path: Path) -> None:
+    """After the time that one waits for it."""
+    said: list[str] = []
+    office = Office(_Kit(tmp_path), _Session(clients=("bank",)))  # type: ignore[arg-type]
+    with pytest.raises(PartyError, match=r"party 'north' not connected .* after 0.1 s"):
+        office.wait_for_parties(0.1, said.append)
+    assert said == ["waiting for 'north'"]
+    Office(_Kit(tmp_path), _Session(clients=("bank", "north"))).wait_for_parties(0.0, said.append)  # type: ignore[arg-type]
+
+
+def test_a_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own word counts; without one, what FLARE says of the job."""
+    monkeypatch.setattr(jobs, "_EVERY", 0.01)
+    kit: Any = _Kit(tmp_path)
+    folder = SPEC.write(kit.runs)
+    progress = Progress(folder, kit.federation.names, {"run": SPEC.run})
+    told: list[str] = []
+
+    def tell(state: Any) -> None:
+        told.append(state["phase"])
+        if len(told) == 3:
+            progress.phase("done", people=7)
+
+    state = follow(kit, Office(kit, _Session("RUNNING")), SPEC, "job", tell)
+    assert (state["phase"], state["people"]) == ("done", 7)
+
+    SPEC.begin_again(folder)
+    ended = follow(kit, Office(kit, _Session("RUNNING", "FINISHED:EXECUTION_EXCEPTION")), SPEC, "job", lambda _: None)
+    assert ended["phase"] == "failed"
+    assert "ended before its program did" in ended["error"]
+
+    SPEC.begin_again(folder)
+    stopped = follow(kit, Office(kit, _Session("FINISHED:ABORTED")), SPEC, "job", lambda _: None)
+    assert stopped["phase"] == "stopped"
