@@ -87,10 +87,10 @@ class Office:
                 return
             names = " and ".join(map(repr, missing))
             if time.monotonic() >= until:
+                who = f"party {names} is" if len(missing) == 1 else f"parties {names} are"
                 raise PartyError(
-                    f"{'party' if len(missing) == 1 else 'parties'} {names} not connected to the coordinator, after "
-                    f"{seconds:g} s. Start each at its own place with sottovoce vertical party KIT, or wait longer: "
-                    "--wait SECONDS."
+                    f"{who} not connected to the coordinator, after {seconds:g} s. Start each at its own place with "
+                    "sottovoce vertical party KIT, or wait longer: --wait SECONDS."
                 )
             if names != told:
                 say(f"waiting for {names}")
