@@ -15,6 +15,7 @@ from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.jobs import follow, open_office
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec
 
 __all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
@@ -43,8 +44,12 @@ def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, An
     """
     say = _Line(quiet)
     with open_office(kit) as office:
-        office.wait_for_parties(wait, say)
-        job = office.submit(spec)
+        try:
+            office.wait_for_parties(wait, say)
+            job = office.submit(spec)
+        except PartyError as error:  # else it would be waiting for ever in the list of runs
+            Progress(kit.runs / spec.run, kit.federation.names, {"run": spec.run}).phase("failed", error=str(error))
+            raise
         say(f"run {spec.run}: submitted; FLARE starts a process at each site")
         try:
             state = follow(kit, office, spec, job, say.progress)
