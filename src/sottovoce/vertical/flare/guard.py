@@ -91,9 +91,18 @@ def guard() -> None:
         if reason:
             _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
             return _refused_message()
-        return dispatch(self, request, *args, **kwargs)
+        reply = dispatch(self, request, *args, **kwargs)
+        if _is_refusal(reply.payload):  # FLARE tells the coordinator, and nobody here
+            _LOGGER.error("refused: the request %.100r of %.100r: %.300s", topic, origin, reply.payload.body)
+        return reply
 
     FedAdminAgent._dispatch_request = from_the_coordinator
+
+
+def _is_refusal(reply: Any) -> bool:
+    from nvflare.private.admin_defs import MsgHeader, ReturnCode
+
+    return bool(reply.get_header(MsgHeader.RETURN_CODE) == ReturnCode.ERROR)
 
 
 def _origin_header() -> str:

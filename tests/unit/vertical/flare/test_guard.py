@@ -115,3 +115,47 @@ def test_settings_are_those_of_the_kit(tmp_path):
     ).splitlines()
     assert told[:2] == ["a run", "a run"], "FLARE looks in the kit only now: this part of the guard can go"
     assert told[5:] == ["None", "None", "local", "elsewhere", "run/app/config"]
+
+
+def test_all_of_it_is_done_before_flare_runs(tmp_path):
+    (tmp_path / "probe.py").write_text(
+        textwrap.dedent(
+            """
+            import asyncio.sslproto, sys
+            from nvflare.fuel.utils.config_factory import ConfigFactory
+            from nvflare.private.fed.client.admin_commands import AdminCommands
+            changed = (ConfigFactory.search_config_format, asyncio.sslproto.SSLProtocol._fatal_error)
+            print(sys.argv[1:], __name__, type(AdminCommands.get_command("configure_job_log")).__name__,
+                  *(one.__module__ for one in changed))
+            """
+        )
+    )
+    program = "import sys; sys.argv[:] = ['guard', 'probe', '-m', 'kit']; sys.path.insert(0, '.');"
+    told = run(program + "from sottovoce.vertical.flare.guard import main; main()", tmp_path)
+    guard = "sottovoce.vertical.flare.guard"
+    assert told.strip() == f"['-m', 'kit'] __main__ Refusal {guard} {guard}"
+
+
+def test_the_processes_of_runs_are_started_through_the_guard(tmp_path):
+    told = run(
+        """
+        import sys
+        from nvflare.app_common.job_launcher import client_process_launcher, server_process_launcher
+        command = "python3 -u -m nvflare.private.fed.app.x -m /kit --set a=b"
+        client_process_launcher.generate_client_command = lambda fl_ctx: command
+        server_process_launcher.generate_server_command = lambda fl_ctx: command
+        from sottovoce.vertical.flare.launcher import GuardedLauncher, GuardedServerLauncher
+        for launcher in (GuardedLauncher(), GuardedServerLauncher()):
+            print(launcher.get_command({}, None))
+        command = "flare-job /kit"
+        for launcher in (GuardedLauncher(), GuardedServerLauncher()):
+            try:
+                launcher.get_command({}, None)
+            except RuntimeError as error:
+                print(error)
+        """,
+        tmp_path,
+    ).splitlines()
+    started = "python3 -u -m sottovoce.vertical.flare.guard nvflare.private.fed.app.x -m /kit --set a=b"
+    assert told[:2] == [started, started]
+    assert ["cannot be guarded" in line for line in told[2:]] == [True, True]
