@@ -1,10 +1,9 @@
 """A plain gRPC echo with mutual TLS: the floor that rounds over a federation are compared with.
 
-    python -m benchmarks.vertical.echo FOLDER PORT   # one party; ends when its standard input does
-
-Each party is a process of its own. As in a federation nobody connects to it: it opens one stream to the coordinator,
-requests come down that stream, and it sends back what it gets. The coordinator sends to all parties at the same time,
-and waits for all. No engine, no checks, no numbers: bytes there and the same bytes back.
+Each party is a process of its own (this module, with a folder and a port). As in a federation nobody connects to it: it
+opens one stream to the coordinator, requests come down that stream, and it sends back what it gets. The coordinator
+sends to all parties at the same time, and waits for all. No engine, no checks, no numbers: bytes there and the same
+bytes back.
 """
 
 import datetime

@@ -257,16 +257,22 @@ def _in_words(answer: Any) -> str:
 
 
 def _unlisted_method(kit: Any, call: Any) -> dict[str, Any]:
-    """Call other methods of the component, and of what it is made of."""
+    """Call other methods of the component, and of what it is made of; FLARE's check at the caller is gone."""
     from nvflare.collab import collab
+    from nvflare.collab.api.call_opt import CallOption
+    from nvflare.collab.api.proxy import Proxy
 
+    honest = Proxy._find_interface
+    Proxy._find_interface = lambda self, name: honest(self, "answer")
     came = {}
-    for method in ("begin", "end", "handle", "_gate", "__class__", "open", "__init__"):
+    for method in ("begin", "end", "handle", "_gate", "__class__", "open", "__init__", "__reduce__"):
         for proxy in collab.clients:
             try:
-                came[f"{proxy.name}.{method}"] = f"answered: {getattr(proxy(timeout=10.0), method)()!r}"
+                got = proxy.call_func(CallOption(timeout=10.0), method, [b"raw"], {})
+                came[f"{proxy.name}.{method}"] = f"answered: {got!r}"
             except Exception as error:
                 came[f"{proxy.name}.{method}"] = f"{type(error).__name__}: {error}"
+    Proxy._find_interface = honest
     return came
 
 

@@ -1,6 +1,7 @@
 """Random streams: seeded by the operating system, one for each purpose, never shared."""
 
 import os
+import pickle
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ from randomgen import AESCounter
 from scipy.stats import chi2, kstest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose, StoredKey, Streams, TurningStreams
 
 SIZE = 2000
 
@@ -190,3 +191,66 @@ def test_bits_look_random(purpose):
     assert abs(ones(good) - 32 * size) < 6 * 4 * np.sqrt(size) < abs(ones(biased) - 32 * size)
     assert abs(serial_correlation(good)) < 6 / np.sqrt(size) < abs(serial_correlation(repeated))
     assert kstest(good / 2.0**64, "uniform").pvalue > 1e-9
+
+
+# --- keys on disk -----------------------------------------------------------------------------------------------------
+
+SECRET = bytes(range(32))
+
+
+def test_a_stored_key_repeats_every_stream_and_is_private():
+    for purpose in Purpose:
+        assert np.array_equal(bits(Streams(StoredKey(SECRET)), purpose), bits(Streams(StoredKey(SECRET)), purpose))
+    assert not Streams(StoredKey(SECRET)).seeded
+    firsts = {tuple(bits(Streams(key), purpose, 4)) for key in derived() for purpose in Purpose}
+    assert len(firsts) == len(derived()) * len(Purpose)
+
+
+def derived():
+    key = StoredKey(SECRET)
+    return [
+        key, StoredKey(bytes(32)), key.within(b"a"), key.within(b"b"), key.within(b"a", b"b"), key.within(b"ab"),
+        key.within(b"a").within(b"b"), key.within(b""), key.within(),
+    ]  # fmt: skip
+
+
+def test_names_tell_nothing_about_streams():
+    names = {key.name(16) for key in derived()}
+    assert len(names) == len(derived())
+    assert all(len(name) == 16 for name in names)
+    assert StoredKey(SECRET).name(16) != SECRET[:16]
+
+
+@pytest.mark.parametrize("secret", [b"", bytes(31), bytes(33), "x" * 32, 7])
+def test_a_stored_key_is_32_bytes(secret):
+    with pytest.raises(ParameterError, match="32 bytes"):
+        StoredKey(secret)
+
+
+def test_a_stored_key_does_not_travel():
+    for holder in (StoredKey(SECRET), Streams(StoredKey(SECRET)).generator(Purpose.NOISE)):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            pickle.dumps(holder)
+    assert repr(StoredKey(SECRET)) == "StoredKey(...)"
+
+
+def test_streams_of_a_conversation_turn_with_its_steps():
+    """What a step draws is a function of its key, whatever was drawn before, and of what was opened before."""
+    one, two = StoredKey(SECRET).within(b"one"), StoredKey(SECRET).within(b"two")
+
+    def conversation(*drawn_before):
+        turning = TurningStreams(one)
+        streams = turning.open()
+        for count in drawn_before:
+            bits(streams, Purpose.NOISE, count)
+            streams.generator(Purpose.NOISE).integers(0, 2**32, size=1, dtype=np.uint32)  # half a word is left
+        first = bits(streams, Purpose.NOISE, 8)
+        turning.turn(two)
+        return first, bits(streams, Purpose.NOISE, 8), bits(turning.open(), Purpose.NOISE, 8)
+
+    plain, other = conversation(), conversation(3, 5)
+    assert not np.array_equal(plain[0], other[0])
+    assert np.array_equal(plain[1], other[1])
+    assert np.array_equal(plain[2], other[2])
+    drawn = np.concatenate([*plain, other[0]])
+    assert len(np.unique(drawn)) == len(drawn)

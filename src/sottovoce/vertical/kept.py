@@ -16,7 +16,7 @@ from typing import Final
 from sottovoce.exceptions import StorageError
 from sottovoce.randomness import StoredKey
 
-__all__ = ["PrivateFolder", "RecordFile"]
+__all__ = ["PrivateFolder", "RecordFile", "sync_folder"]
 
 _HEAD: Final = struct.Struct("<4sBQI")  # magic, kind, length, CRC-32 of what follows
 _MAGIC: Final = b"SVK1"
@@ -103,11 +103,16 @@ class PrivateFolder:
 
     def sync(self) -> None:
         """Bring the names of its files to the disk."""
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(self.path)
+
+
+def sync_folder(path: Path) -> None:
+    """Bring the names of the files in a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class RecordFile:

@@ -315,6 +315,26 @@ def test_what_does_not_fit_is_refused_in_the_same_words(tmp_path, change, caplog
     assert decode(party.handle(frames([Describe()], OTHER)[0])).n_rows == N  # and it works on
 
 
+@pytest.mark.parametrize("asked_again", [False, True])
+def test_an_answer_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch, caplog, asked_again):
+    """Another version, or another machine: what is released next would not be what was planned."""
+    party = clinic(tmp_path, asked_again=asked_again)
+    for raw in REQUESTS[:5]:
+        party.handle(raw)
+    party._journal.close()
+    party, run = clinic(tmp_path, asked_again=asked_again), NoisyStepHandler.run
+
+    def otherwise(self, desk, request):
+        reply = run(self, desk, request)
+        return NoisyScores(reply.scores + 2.0**-20, reply.event)
+
+    monkeypatch.setattr(NoisyStepHandler, "run", otherwise)
+    answers = [decode(party.handle(raw)) for raw in REQUESTS[0 if asked_again else 5 : 6]]
+    assert answers[3 if asked_again else 0].reason == LOST
+    assert all(isinstance(answer, Refused) for answer in answers[3:])
+    assert "the answer to step 4 is another one than before" in caplog.text
+
+
 def test_what_is_too_long_is_not_kept(tmp_path, expected):
     party = clinic(tmp_path, most_bytes=1000)
     assert [party.handle(raw) for raw in REQUESTS] == expected
@@ -324,6 +344,22 @@ def test_what_is_too_long_is_not_kept(tmp_path, expected):
     party = clinic(tmp_path, most_bytes=1000)
     assert decode(party.handle(REQUESTS[4])).reason == LOST
     assert decode(party.handle(REQUESTS[0])).reason == LOST
+
+
+def test_what_nobody_took_up_makes_room(tmp_path):
+    party = clinic(tmp_path)
+    for raw in REQUESTS[:6]:
+        party.handle(raw)
+    party._journal.close()
+    size = sum(path.stat().st_size for path in (tmp_path / "clinic" / "sessions").iterdir())
+    party = clinic(tmp_path, most_bytes=size + 200)
+    for raw in frames(MESSAGES[:6], OTHER):
+        party.handle(raw)
+    assert [path.name for path in (tmp_path / "clinic" / "sessions").iterdir()] == [OTHER.hex()]
+    party._journal.close()
+    party = clinic(tmp_path)
+    assert "has ended here" in decode(party.handle(REQUESTS[6])).reason
+    assert isinstance(decode(party.handle(frames(MESSAGES, OTHER)[6])), NoisyScores)
 
 
 def test_only_so_many_sessions_are_kept(tmp_path):
@@ -522,6 +558,7 @@ def test_a_coordinator_has_a_cap(ledger):
     assert "its owner allows coordinator 'insurer' epsilon=0.5 at delta=1e-06 in all" in insurer.shortage(small)
     assert "its owner allows" in account("insurer", cap=0.5).charge(small)  # in another process too
     assert other.charge(small) == ""
+    assert account("third", cap=0.5).shortage(small) == ""  # what others were told is not counted
     assert insurer.shortage(small) == insurer.charge(small) != ""
     with pytest.raises(ParameterError, match="cap"):
         account("insurer", cap=4.0)

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +73,16 @@ def _run(run: dict[str, Any]) -> tuple[str, ...]:
 
 def _charges(charges: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """Yield one line for charges that follow each other and differ in their step alone."""
-    same = itemgetter("day", "coordinator", "session", "seeded", "what", "state")
-    for (day, coordinator, session, seeded, what, state), found in groupby(charges, same):
+
+    def same(charge: dict[str, Any]) -> tuple[Any, ...]:  # reserved or committed, it counts
+        names = ("day", "coordinator", "session", "seeded", "what")
+        return (*(charge[name] for name in names), charge["state"] == "cancelled")
+
+    for (day, coordinator, session, seeded, what, cancelled), found in groupby(charges, same):
         steps = [charge["step"] for charge in found]
         span = "" if steps[0] is None else f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
         times = f"{len(steps)} times: " if len(steps) > 1 else ""
-        away = " (given back)" if state == "cancelled" else ""
+        away = " (given back)" if cancelled else ""
         yield (
             day, coordinator or "", (session or "")[:8], span, "NO: seeded" if seeded else "yes", f"{times}{what}{away}"
         )  # fmt: skip

@@ -155,8 +155,8 @@ class Kit:
                 raise ParameterError(
                     f"{self.folder / place / name}: missing. Take it from the kit that you were given."
                 )
-        for path in (self.folder, *_below(self.folder, [*allowed, "state"])):
-            if path.stat().st_mode & 0o077:
+        for path in (self.folder, self.state, *_below(self.folder, [*allowed])):
+            if path.exists() and path.stat().st_mode & 0o077:
                 raise ParameterError(
                     f"{path}: others on this machine can get at it (mode {path.stat().st_mode & 0o777:o}). Run: "
                     f"chmod -R go= {self.folder}"

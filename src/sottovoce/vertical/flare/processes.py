@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import sottovoce
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.connection import why_not_connected
 from sottovoce.vertical.flare.engine import require_engine
 from sottovoce.vertical.flare.kit import Kit
 
@@ -27,6 +28,8 @@ _MAIN: Final = {
 }
 _UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
 _GRACE_SECONDS: Final = 5.0
+_FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
+_TRY_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
@@ -65,8 +68,8 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
 def check_site(kit: Kit) -> None:
     """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
     require_engine()
-    kit.settle()
     kit.check_closed()
+    kit.settle()
     if kit.kind == "coordinator":
         _check_port(kit)
 
@@ -117,17 +120,25 @@ def _run(kit: Kit, say: Callable[[str], object]) -> int:
 def _watch(
     kit: Kit, child: subprocess.Popen[bytes], log: Path, begin: int, stopped: list[int], say: Callable[[str], object]
 ) -> None:
-    """Wait for the end; tell once when the site is up."""
-    tail = b""
+    """Wait for the end; tell once when the site is up, and until then what keeps a party from it."""
+    up, tail, told = False, b"", ""
+    next_try = time.monotonic() + _FIRST_TRY_SECONDS
     with log.open("rb") as lines:
         lines.seek(begin)
-        up = False
         while not stopped and child.poll() is None:
             if not up:
                 tail = tail[-100:] + lines.read(1 << 20)
                 if _UP_LINE[kit.kind] in tail:
                     up = True
                     say(_up(kit))
+                elif kit.kind == "party" and time.monotonic() > next_try:
+                    reason = why_not_connected(kit)
+                    if reason not in ("", told):
+                        told = reason
+                        say(f"{kit.name}: not connected yet: {reason}; trying again")
+                        with log.open("a", encoding="utf-8") as file:
+                            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} - site - ERROR - {reason}\n")
+                    next_try = time.monotonic() + _TRY_SECONDS
             time.sleep(0.1)
 
 
@@ -211,7 +222,7 @@ def _alone(kit: Kit) -> Iterator[None]:
     """Hold the kit for this process."""
     import fcntl
 
-    kit.settle()
+    kit.state.mkdir(mode=0o700, exist_ok=True)
     lock = kit.state / "site.lock"
     lock.touch(mode=0o600)
     with lock.open("r+") as file:

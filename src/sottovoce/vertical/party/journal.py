@@ -13,7 +13,6 @@ one that is not on record never left. The proof: ``docs/privacy/parties.md``.
 import hashlib
 import os
 import struct
-import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from sottovoce._validation import truth, whole_number
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
 from sottovoce.vertical.frames import SESSION_BYTES
-from sottovoce.vertical.kept import PrivateFolder, RecordFile
+from sottovoce.vertical.kept import PrivateFolder, RecordFile, sync_folder
 
 __all__ = ["MOST_ENDED", "Journal", "Kept", "SessionLog"]
 
@@ -80,7 +79,8 @@ class Journal:
         For the party that lives with the coordinator, which asks it everything again when a run is resumed: what is
         kept is then what requests and answers were, not themselves.
     most_bytes : int
-        Of what is kept of all sessions. A session that goes beyond it goes on, and cannot be taken up again.
+        Of what is kept of all sessions. If they have more, those that are not open end, the one that was idle for
+        longest first; an open one that goes beyond it goes on, and cannot be taken up again.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Journal:
         self.most_bytes = whole_number("most_bytes", most_bytes, at_least=1)
         self._claimed: str | None = None
         self._folder = PrivateFolder(folder, "the journal")
-        self._logs: weakref.WeakSet[SessionLog] = weakref.WeakSet()
+        self._open: dict[bytes, SessionLog] = {}
         try:
             self.key: StoredKey = self._folder.key()
             (self._folder.path / "sessions").mkdir(mode=0o700, exist_ok=True)
@@ -157,8 +157,7 @@ class Journal:
         """Open the file of a new session about a table of this digest."""
         while self.asked_again and len(self._sizes) >= _MOST_FILES:
             self._remove(next(iter(self._sizes)))
-        log = SessionLog(self, name, RecordFile(self._path(name)))
-        self._logs.add(log)
+        log = self._open[name] = SessionLog(self, name, RecordFile(self._path(name)))
         log.write(_BEGUN, [self._mark(table)])
         return log
 
@@ -179,7 +178,6 @@ class Journal:
             del self._sizes[name]
             return None
         log = SessionLog(self, name, file)
-        self._logs.add(log)
         try:
             if first[0] != _BEGUN or first[1] != self._mark(table):
                 raise StorageError(
@@ -191,6 +189,7 @@ class Journal:
         except BaseException:
             file.close()
             raise
+        self._open[name] = log
         return log
 
     def end(self, name: bytes) -> None:
@@ -204,7 +203,7 @@ class Journal:
     def close(self) -> None:
         """Let another process have it; what is kept stays, and the party that has it answers nothing more."""
         self._folder.close()
-        for log in list(self._logs):
+        for log in list(self._open.values()):
             log.close()
 
     @property
@@ -225,6 +224,11 @@ class Journal:
         """Count what a file has; tell whether all of it may be kept."""
         self._sizes[name] = size
         self._sizes.move_to_end(name)
+        for other in [other for other in self._sizes if other not in self._open]:
+            if sum(self._sizes.values()) <= self.most_bytes:
+                break
+            self.end(other)  # of runs that nobody took up again
+            self._remove(other)
         return sum(self._sizes.values()) <= self.most_bytes
 
     def _mark(self, table: bytes) -> bytes:
@@ -254,6 +258,7 @@ class SessionLog:
         self.kept: list[tuple[int, int]] = []  # places of the request and of its answer
         self.pending = b""
         self._is_whole = True
+        self._is_named = False  # on the disk
 
     def read(self) -> None:
         """Look where the steps are.
@@ -296,12 +301,16 @@ class SessionLog:
         self.write(_ANSWERED, [_ANSWER.pack(ran, hashlib.sha256(answer).digest()), kept])
 
     def sync(self) -> None:
-        """Bring it to the disk."""
+        """Bring it to the disk, the first time its name too."""
         self._file.sync()
+        if not self._is_named:
+            sync_folder(self._file.path.parent)
+            self._is_named = True
 
     def close(self) -> None:
         """Leave it where it is."""
         self._file.close()
+        self._journal._open.pop(self._name, None)
 
     def write(self, kind: int, parts: list[bytes]) -> None:
         """Add a record; a session that becomes too long to be kept is from now on not kept."""

@@ -89,6 +89,34 @@ def test_requests_that_a_party_answers(tmp_path):
     assert commands.split() == ["abort", "abort_task", "check_status", "shutdown"]  # the end of a run
 
 
+def test_no_site_answers_diagnostics(tmp_path):
+    told = run(
+        """
+        from types import SimpleNamespace as Thing
+        from sottovoce.vertical.flare.guard import refuse_diagnostics
+        from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+        from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+        names = [name for name in vars(NetAgent) if name.startswith("_do_")]
+        NetAgent._do_stop = lambda self, request: "stopped"
+        refuse_diagnostics()
+        agent = Thing(cell=Thing(get_fqcn=lambda: "bank.job"))
+        def ask(name, origin):
+            headers = {MessageHeaderKey.ORIGIN: origin}
+            return getattr(NetAgent, name)(agent, Thing(get_header=headers.get, headers=headers, payload=None))
+        for origin in ("server", "server.job", "bank", "north", "north.job", None):
+            print(ask("_do_stop", origin) == "stopped", end=" ")
+        refused = {"_do_stop", "_do_stop_cell", "_do_heartbeat"}
+        for name in names:
+            if name not in refused:
+                reply = ask(name, "server")
+                assert reply.get_header(MessageHeaderKey.RETURN_CODE) == "authentication_error", name
+        print(len(names) > 15)
+        """,
+        tmp_path,
+    )
+    assert told.split() == ["True", "True", "True", "False", "False", "False", "True"]
+
+
 def test_settings_are_those_of_the_kit(tmp_path):
     """FLARE alone finds the planted files: that is what the guard is for."""
     kit = tmp_path / "kit"
@@ -115,3 +143,47 @@ def test_settings_are_those_of_the_kit(tmp_path):
     ).splitlines()
     assert told[:2] == ["a run", "a run"], "FLARE looks in the kit only now: this part of the guard can go"
     assert told[5:] == ["None", "None", "local", "elsewhere", "run/app/config"]
+
+
+def test_all_of_it_is_done_before_flare_runs(tmp_path):
+    (tmp_path / "probe.py").write_text(
+        textwrap.dedent(
+            """
+            import asyncio.sslproto, sys
+            from nvflare.fuel.utils.config_factory import ConfigFactory
+            from nvflare.private.fed.client.admin_commands import AdminCommands
+            changed = (ConfigFactory.search_config_format, asyncio.sslproto.SSLProtocol._fatal_error)
+            print(sys.argv[1:], __name__, type(AdminCommands.get_command("configure_job_log")).__name__,
+                  *(one.__module__ for one in changed))
+            """
+        )
+    )
+    program = "import sys; sys.argv[:] = ['guard', 'probe', '-m', 'kit']; sys.path.insert(0, '.');"
+    told = run(program + "from sottovoce.vertical.flare.guard import main; main()", tmp_path)
+    guard = "sottovoce.vertical.flare.guard"
+    assert told.strip() == f"['-m', 'kit'] __main__ Refusal {guard} {guard}"
+
+
+def test_the_processes_of_runs_are_started_through_the_guard(tmp_path):
+    told = run(
+        """
+        import sys
+        from nvflare.app_common.job_launcher import client_process_launcher, server_process_launcher
+        command = "python3 -u -m nvflare.private.fed.app.x -m /kit --set a=b"
+        client_process_launcher.generate_client_command = lambda fl_ctx: command
+        server_process_launcher.generate_server_command = lambda fl_ctx: command
+        from sottovoce.vertical.flare.launcher import GuardedLauncher, GuardedServerLauncher
+        for launcher in (GuardedLauncher(), GuardedServerLauncher()):
+            print(launcher.get_command({}, None))
+        command = "flare-job /kit"
+        for launcher in (GuardedLauncher(), GuardedServerLauncher()):
+            try:
+                launcher.get_command({}, None)
+            except RuntimeError as error:
+                print(error)
+        """,
+        tmp_path,
+    ).splitlines()
+    started = "python3 -u -m sottovoce.vertical.flare.guard nvflare.private.fed.app.x -m /kit --set a=b"
+    assert told[:2] == [started, started]
+    assert ["cannot be guarded" in line for line in told[2:]] == [True, True]

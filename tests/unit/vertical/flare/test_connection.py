@@ -1,0 +1,136 @@
+"""What a party's owner is told while it is not connected; a listener of this process plays the coordinator."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from sottovoce.vertical.flare import connection, processes
+from sottovoce.vertical.flare.connection import why_not_connected
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.provisioning import provision
+
+pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
+
+FEDERATION = """
+name = "trial"
+[coordinator]
+name = "insurer"
+host = "localhost"
+port = {port}
+[[party]]
+name = "bank"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kits")
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "federation.toml").write_text(FEDERATION.format(port=port), encoding="utf-8")
+    for name in ("ours", "theirs"):
+        provision(folder / "federation.toml", folder / name)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch):
+    monkeypatch.setattr(connection, "_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "_REFUSAL_SECONDS", 0.2)
+
+
+@contextmanager
+def listening(bank, certificate=None, trusted=None):
+    """Accept one connection, by TLS if there is a certificate, and keep it until the block ends."""
+    context = None
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(trusted / "startup" / "rootCA.pem")
+        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    over = threading.Event()
+
+    def accept():
+        try:
+            plain, _ = listener.accept()
+        except OSError:
+            return
+        with plain:
+            if context is None:
+                plain.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                return
+            try:
+                with context.wrap_socket(plain, server_side=True):
+                    over.wait(10)
+            except OSError:
+                pass
+
+    with socket.create_server(("localhost", bank.federation.port)) as listener:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.fixture
+def bank(folder):
+    return Kit.open(folder / "ours" / "bank")
+
+
+def test_the_coordinator(folder, bank):
+    insurer = folder / "ours" / "insurer"
+    with listening(bank, insurer / "startup" / "server.crt", insurer):
+        assert why_not_connected(bank) == ""
+
+
+def test_nobody_listens(bank):
+    assert "nobody answers at localhost, port" in why_not_connected(bank)
+
+
+def test_an_unknown_host(bank, tmp_path):
+    kit = shutil.copytree(bank.folder, tmp_path / "bank")
+    text = (kit / "federation.toml").read_text().replace('"localhost"', '"insurer.invalid"')
+    (kit / "federation.toml").write_text(text)
+    assert "the host 'insurer.invalid' is not known here" in why_not_connected(Kit.open(kit))
+
+
+def test_another_authority(folder, bank):
+    insurer = folder / "theirs" / "insurer"
+    with listening(bank, insurer / "startup" / "server.crt", insurer):
+        assert "authority of federation trial has not signed" in why_not_connected(bank)
+
+
+def test_a_party_in_the_coordinators_place(folder, bank):
+    with listening(bank, bank.folder / "startup" / "client.crt", bank.folder):
+        assert "shows the certificate of 'bank', not the coordinator's" in why_not_connected(bank)
+
+
+def test_a_coordinator_that_refuses(folder, bank):
+    insurer = folder / "ours" / "insurer"
+    with listening(bank, insurer / "startup" / "server.crt", folder / "theirs" / "insurer"):
+        assert "insurer at localhost" in (told := why_not_connected(bank))
+        assert "refuses this site's certificate" in told
+
+
+def test_what_does_not_speak_tls(bank):
+    with listening(bank):
+        assert "does not speak TLS" in why_not_connected(bank)
+
+
+def test_sites_trust_the_authority_of_their_federation_alone(bank):
+    """FLARE's client would trust those of the system beside it."""
+    program = "import ssl; print(len(ssl.create_default_context(ssl.Purpose.SERVER_AUTH).get_ca_certs()))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=processes._environment(bank), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "1"
