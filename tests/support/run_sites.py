@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.parties import _asked
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
@@ -69,10 +70,12 @@ class Sites:
         for kit in self.kits[1:]:
             gates[kit.name].open(kit, run=spec.run)
         answers = 0
+        self.asked: list[str] = []
 
         def call(name: str, raw: bytes, seconds: float) -> bytes:
             nonlocal answers
             answers += 1
+            self.asked.append(_asked(raw))
             if cut is not None and answers > cut:
                 raise ConnectionError
             return gates[name].answer(raw, caller="server")

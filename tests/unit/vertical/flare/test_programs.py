@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.ledger import Ledger
 from sottovoce.vertical import VerticalLogisticRegression
 from sottovoce.vertical.flare.programs import CHECKPOINT, COMPARISON, PREDICTIONS
 from sottovoce.vertical.flare.runs import RunSpec, find_run, list_runs, run_state
@@ -76,6 +77,23 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
     assert told["parties"]["north"]["bytes_up"] < told["parties"]["insurer"]["bytes_up"]
 
 
+def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path) -> None:
+    """By the estimator: what its own party sends is a part of that."""
+    sites = Sites(tmp_path)
+    ledger = Ledger(f"sqlite:///{sites.home.folder / 'ledger.db'}")
+    ledger.create("people", epsilon=9.0, delta=1e-2, adjacency="replace-one")
+    settings = sites.home.site_file
+    budget = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
+    settings.write_text(settings.read_text().replace('"exact", ', "") + budget)
+    parameters = {"epsilon": 4.0, "delta": 1e-3, "mechanism": "noisy-admm", "mechanism_options": {"max_iter": 3}}
+    spec = sites.begin(parameters=parameters)
+    assert sites.run(spec, cut=7)["phase"] == "failed"
+    spec.begin_again(sites.home.runs / spec.run)
+    told = sites.run(spec)
+    assert told["phase"] == "done", told
+    assert len(ledger.history("people")) == 1
+
+
 def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path: Path) -> None:
     """Each site has its rows in an order of its own; predictions come with identifiers."""
     pytest.importorskip("private_set_intersection.python")
@@ -86,6 +104,8 @@ def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path:
     told = sites.run(spec)
     assert told["phase"] == "done", told
     assert told["people"] == N
+    assert {"AlignAgain"} <= set(sites.asked), "the people of before, without an intersection"
+    assert "AlignSetup" not in sites.asked
     report = json.loads((sites.home.runs / spec.run / "alignment.json").read_text())
     assert report["n_common"] == N
     assert {each["to"] for each in report["bytes_sent"]} == set(NAMES)
