@@ -13,6 +13,7 @@ from the command to its end, beside the same training in this process; models ar
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.common import DOCS, ROOT, data_folder, keep, make_parser, parts_at_hand, show, write_tables
 from benchmarks.vertical.echo import echoing, seconds
+from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.site import Site
 
 PAGE = DOCS / "guide" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
@@ -58,7 +62,8 @@ class Table(NamedTuple):
 
 
 NUMBER = 'type = "numeric"\nbounds = [0, 1]'
-LABEL = 'type = "categorical"\ncategories = ["no", "yes"]'
+CLASSES = ["no", "yes"]
+LABEL = f'type = "categorical"\ncategories = {json.dumps(CLASSES)}'
 
 
 def one_column_each(n: int, n_parties: int) -> list[Table]:
@@ -123,6 +128,10 @@ class Federation:
         told = command("train", self.kit(COORDINATOR), "--model", "logistic", "--wait", 120, "--json", *options)
         return time.perf_counter() - tick, json.loads(told)
 
+    def parties(self) -> list[Party]:
+        """Return what each site opens for a run, in this process."""
+        return [Site.read(Kit.open(self.kit(name))).open_party("train") for name in self.names]
+
     def memory(self) -> dict[str, float]:
         """Return the resident MB of each process below the sites, by site and what it is."""
         found: dict[str, float] = {}
@@ -164,15 +173,33 @@ def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list
                 before = seconds(echo, 8 * n, n_rounds)
                 _, told = sites.train("--epsilon", "inf", "--solver", "admm", "--tol", 1e-50, "--max-iter", n_rounds)
                 after = seconds(echo, 8 * n, n_rounds)
+                here_ms = 1e3 * median_round_here(sites, n_rounds)
                 round_ms, echo_ms = 1e3 * told["median_round"], 1e3 * statistics.median(before + after)
                 found.append({
                     "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
-                    "round, ms": round_ms, "echo, ms": echo_ms, "ratio": round_ms / echo_ms,
+                    "round, ms": round_ms, "in one process, ms": here_ms, "echo, ms": echo_ms,
+                    "ratio": round_ms / echo_ms,
                     "echo before, ms": 1e3 * statistics.median(before),
                     "echo after, ms": 1e3 * statistics.median(after),
                 })  # fmt: skip
                 print(found[-1], flush=True)
     return found
+
+
+def median_round_here(sites: Federation, n_rounds: int) -> float:
+    """Return the seconds of a round of the same training with all parties in this process: what parties compute."""
+    found: list[float] = []
+
+    class Timed(InProcessParties):
+        def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+            tick = time.perf_counter()
+            answers = super()._send(requests)
+            found.append(time.perf_counter() - tick)
+            return answers
+
+    model = VerticalLogisticRegression(epsilon=math.inf, solver="admm", tol=1e-50, max_iter=n_rounds, classes=CLASSES)
+    model.fit(Timed(sites.parties()))
+    return statistics.median(found)
 
 
 # ------------------------------------------------------------------ memory
@@ -231,10 +258,6 @@ def a9a_tables(n_rows: int | None) -> list[Table]:
 
 def runs(n_rows: int | None) -> list[dict[str, Any]]:
     """Return seconds and bytes of whole runs, and whether the model is that of one process."""
-    from sottovoce.vertical import InProcessParties, VerticalLogisticRegression
-    from sottovoce.vertical.flare.kit import Kit
-    from sottovoce.vertical.flare.site import Site
-
     found = []
     with federation(2) as sites:
         sites.fill(a9a_tables(n_rows))
@@ -244,9 +267,9 @@ def runs(n_rows: int | None) -> list[dict[str, Any]]:
              {"epsilon": 1.0, "delta": 1e-5, "random_state": 1}),
         ):  # fmt: skip
             took, told = sites.train(*options)
-            parties = [Site.read(Kit.open(sites.kit(each))).open_party("train") for each in sites.names]
+            parties = sites.parties()
             tick = time.perf_counter()
-            model = VerticalLogisticRegression(**parameters, classes=["no", "yes"], label_holder=COORDINATOR)
+            model = VerticalLogisticRegression(**parameters, classes=CLASSES, label_holder=COORDINATOR)
             model.fit(InProcessParties(parties))
             here = time.perf_counter() - tick
             found.append({
@@ -272,6 +295,7 @@ ROUND_HEAD = (
     "bytes each way and party",
     "parties beside the coordinator",
     "median round, ms",
+    "in one process, ms",
     "echo, ms",
     "ratio",
 )
@@ -294,6 +318,7 @@ def main() -> None:
         results["rounds"] = found
         tables["network rounds"] = ROUND_HEAD, [
             (f"{one['people']:,}", f"{one['bytes each way']:,}", str(one["parties"]), f"{one['round, ms']:.1f}",
+             f"{one['in one process, ms']:.1f}",
              f"{one['echo, ms']:.1f}", f"{one['ratio']:.1f}")
             for one in found
         ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -31,8 +31,10 @@ def coordinator_kit(folder: Any) -> Kit:
     return kit
 
 
-def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, Any]:
-    """Submit a run whose folder is written, follow it, and return what it says at its end.
+def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float, quiet: bool) -> dict[str, Any]:
+    """Submit a run, follow it, and return what it says at its end.
+
+    ``write`` writes it down, once all parties are there.
 
     Raises
     ------
@@ -44,6 +46,7 @@ def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, An
     say = _Line(quiet)
     with open_office(kit) as office:
         office.wait_for_parties(wait, say)
+        write()
         job = office.submit(spec)
         say(f"run {spec.run}: submitted; FLARE starts a process at each site")
         try:
