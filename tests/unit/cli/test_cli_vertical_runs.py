@@ -7,25 +7,33 @@ import pytest
 
 from sottovoce.cli.vertical import _runs
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.runs import RunSpec, new_run_name, run_state
+from sottovoce.vertical.flare.runs import RunSpec, list_runs, new_run_name, run_state
 
 
 class Office:
+    def __init__(self, missing):
+        self.missing = missing
+
     def wait_for_parties(self, seconds, say):
-        raise PartyError("party 'bank' not connected")
+        if self.missing:
+            raise PartyError("party 'bank' is not connected")
+
+    def submit(self, spec):
+        raise PartyError("the coordinator did not take the run")
 
 
-def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatch):
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatch, missing):
+    """Where a party is missing it is not written down; where the job is not taken it has failed."""
+
     @contextmanager
     def office(kit):
-        yield Office()
+        yield Office(missing)
 
     monkeypatch.setattr(_runs, "open_office", office)
     kit = SimpleNamespace(runs=tmp_path, folder=tmp_path, federation=SimpleNamespace(names=("insurer", "bank")))
     spec = RunSpec(run=new_run_name())
-    folder = spec.write(tmp_path)
-    assert run_state(folder)["phase"] == "waiting"
-    with pytest.raises(PartyError, match="bank"):
-        _runs.do_run(kit, spec, wait=0.0, quiet=True)
-    assert run_state(folder)["phase"] == "failed"
-    assert "bank" in run_state(folder)["error"]
+    with pytest.raises(PartyError, match="bank" if missing else "did not take"):
+        _runs.do_run(kit, spec, lambda: spec.write(tmp_path), wait=0.0, quiet=True)
+    states = [run_state(folder)["phase"] for folder in list_runs(tmp_path)]
+    assert states == ([] if missing else ["failed"])

@@ -15,6 +15,7 @@ from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.jobs import follow, open_office
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec
 
 __all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
@@ -47,7 +48,11 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
     with open_office(kit) as office:
         office.wait_for_parties(wait, say)
         write()
-        job = office.submit(spec)
+        try:
+            job = office.submit(spec)
+        except PartyError as error:
+            Progress(kit.runs / spec.run, kit.federation.names).phase("failed", error=str(error))
+            raise
         say(f"run {spec.run}: submitted; FLARE starts a process at each site")
         try:
             state = follow(kit, office, spec, job, say.progress)

@@ -18,6 +18,7 @@ from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, 
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.mechanisms import HANDLERS
+from sottovoce.vertical.protocols.general.messages import Close
 from sottovoce.vertical.wire import code_of
 
 __all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "RunStopped"]
@@ -34,6 +35,7 @@ _LATE: Final = 3.0  # seconds after which it is looked whether a party is still 
 _MISSES: Final = 2  # times in a row that it must not be
 _LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
+_FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
 _NAMES: Final = {kind.code: kind.__name__ for kind in HANDLERS}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
@@ -123,7 +125,8 @@ class FlareParties(Parties):
 
     def _fetch(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Ask parties at other places, all at the same time, and wait for all of them, but not for ever."""
-        until = monotonic() + self.timeout
+        farewell = all(code_of(raw[FRAME_BYTES:]) == Close.code for raw in requests.values())
+        until = monotonic() + (min(self.timeout, _FAREWELL) if farewell else self.timeout)
         futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
         pending: set[Future[bytes]] = set(futures.values())
         look_again, misses = monotonic() + _LATE, dict.fromkeys(futures, 0)

@@ -190,6 +190,29 @@ def test_a_party_that_is_gone_is_noticed_before_its_time_is_over(monkeypatch: py
     assert set(over.exchange(Describe(), Description)) == set(over.names)
 
 
+def test_nobody_waits_long_for_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A party that hung in the training hangs at its end too: it is not given its whole time again."""
+    monkeypatch.setattr(module, "_FAREWELL", 0.1)
+    parties, y = _three()
+    by_name = {party.name: party for party in parties}
+    asked: list[str] = []
+
+    def call(name: str, raw: bytes, seconds: float) -> object:
+        if name == "party3":
+            asked.append(module._asked(raw))
+            if "LbfgsDirection" in asked:
+                time.sleep(seconds)
+                raise TimeoutError
+        return by_name[name].handle(raw)
+
+    over = _over(parties, call, timeout=1.0)
+    began = time.monotonic()
+    with pytest.raises(PartyError, match="'party3' gave no answer to LbfgsDirection"):
+        VerticalLogisticRegression(epsilon=np.inf).fit(over, y)
+    assert asked[-1] == "Close"
+    assert time.monotonic() - began < 1.8
+
+
 def test_progress_counts_what_parties_counts(tmp_path: Any) -> None:
     """Rounds, bytes by party, and who was heard when."""
     parties, y = _three()

@@ -5,97 +5,16 @@ import io
 import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import VerticalLogisticRegression
-from sottovoce.vertical.flare.gate import Gate
-from sottovoce.vertical.flare.programs import CHECKPOINT, COMPARISON, PREDICTIONS, execute
-from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import RunSpec, find_run, list_runs, new_run_name, run_state
+from sottovoce.vertical.flare.programs import CHECKPOINT, COMPARISON, PREDICTIONS
+from sottovoce.vertical.flare.runs import RunSpec, find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
-
-N = 60
-NAMES = ("insurer", "north", "bank")
-
-
-class _Kit:
-    """The folder of a site, as far as a run looks at it."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name, self.folder = name, folder / name
-        self.kind = "coordinator" if name == NAMES[0] else "party"
-        self.federation = _Federation()
-        self.state, self.runs, self.site_file = self.folder / "state", self.folder / "runs", self.folder / "site.toml"
-
-
-class _Federation:
-    coordinator, parties, names = NAMES[0], NAMES[1:], NAMES
-
-
-def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> _Kit:
-    kit = _Kit(folder, NAMES[m])
-    kit.state.mkdir(parents=True)
-    columns = [f"x{2 * m}", f"x{2 * m + 1}"]
-    order = np.random.default_rng(m).permutation(N) if ids else np.arange(N)
-    for name, rows in (("people", order), ("new", order[: N // 2] if not ids else order)):
-        head = ["person"] * ids + columns + ["y"] * (m == 0)
-        lines = [
-            [f"p{i:03}"] * ids + [repr(float(x)) for x in X[i, 2 * m : 2 * m + 2]] + [y[i]] * (m == 0) for i in rows
-        ]
-        (kit.folder / f"{name}.csv").write_text("\n".join(",".join(line) for line in [head, *lines]) + "\n")
-    schema = 'format = "sottovoce-schema"\nversion = 1\n' + 'target = "y"\n' * (m == 0)
-    schema += "".join(f'[columns.{name}]\ntype = "numeric"\nbounds = [-1, 1]\n' for name in columns)
-    schema += '[columns.y]\ntype = "categorical"\ncategories = ["no", "yes"]\n' * (m == 0)
-    (kit.folder / "people.toml").write_text(schema)
-    id_line = 'id = "person"\n' * ids
-    kit.site_file.write_text(
-        f'[data]\ntable = "people.csv"\nschema = "people.toml"\n{id_line}[scoring]\ntable = "new.csv"\n{id_line}'
-        f'[allow]\nanswers = ["exact", "local-models", "noisy-admm", "alignment", "score"]\n{more}'
-    )
-    return kit
-
-
-class _Sites:
-    """Three sites; the parties answer behind their gates, as they do in a job."""
-
-    def __init__(self, folder: Path, *, ids: bool = False, more: str = "") -> None:
-        rng = np.random.default_rng(8)
-        self.X = rng.uniform(-1, 1, (N, 6))
-        self.y = np.where(self.X.sum(axis=1) + 0.5 * rng.normal(size=N) > 0, "yes", "no")
-        self.kits = [_make_site(folder, m, self.X, self.y, ids=ids, more=more) for m in range(3)]
-        self.home = self.kits[0]
-
-    def run(self, spec: RunSpec, *, cut: int | None = None) -> dict[str, Any]:
-        """Do a run in sites that are opened for it; ``cut`` breaks the line for good after so many answers."""
-        gates = {kit.name: Gate(spec.purpose) for kit in self.kits[1:]}
-        for kit in self.kits[1:]:
-            gates[kit.name].open(kit, run=spec.run)
-        answers = 0
-
-        def call(name: str, raw: bytes, seconds: float) -> bytes:
-            nonlocal answers
-            answers += 1
-            if cut is not None and answers > cut:
-                raise ConnectionError
-            return gates[name].answer(raw, caller="server")
-
-        try:
-            execute(self.home, spec.run, call, stopped=lambda: False)
-        finally:
-            for gate in gates.values():
-                gate.close()
-        told = read_progress(self.home.runs / spec.run)
-        assert told is not None
-        return told
-
-    def begin(self, **more: Any) -> RunSpec:
-        spec = RunSpec(run=new_run_name(), **more)
-        spec.write(self.home.runs)
-        return spec
+from support.run_sites import NAMES, N, Sites
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +31,7 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
     """As in one process, bit for bit; each site keeps its own part, and nobody else may read what is written."""
-    sites = _Sites(tmp_path)
+    sites = Sites(tmp_path)
     spec = sites.begin(parameters=EXACT)
     told = sites.run(spec)
     assert told["phase"] == "done", told
@@ -144,7 +63,7 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
 def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path) -> None:
     """With noise: the same model, and what the parties gave is not asked again."""
     parameters = {"epsilon": 4.0, "delta": 1e-3, "mechanism": "noisy-admm", "mechanism_options": {"max_iter": 6}}
-    sites = _Sites(tmp_path)
+    sites = Sites(tmp_path)
     spec = sites.begin(parameters=parameters)
     told = sites.run(spec, cut=9)
     assert told["phase"] == "failed"
@@ -160,7 +79,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
 def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path: Path) -> None:
     """Each site has its rows in an order of its own; predictions come with identifiers."""
     pytest.importorskip("private_set_intersection.python")
-    sites = _Sites(tmp_path, ids=True)
+    sites = Sites(tmp_path, ids=True)
     spec = sites.begin(parameters=EXACT)
     assert sites.run(spec, cut=12)["phase"] == "failed"
     spec.begin_again(sites.home.runs / spec.run)
@@ -180,7 +99,7 @@ def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path:
 
 def test_what_goes_wrong_is_in_the_status_of_the_run(tmp_path: Path) -> None:
     """In words that name the party, or the file."""
-    sites = _Sites(tmp_path)
+    sites = Sites(tmp_path)
     refused = sites.run(sites.begin(parameters={"epsilon": 1.0, "delta": 1e-3, "mechanism": "noisy-features"}))
     assert refused["phase"] == "failed"
     assert "party 'north' refused" in refused["error"]

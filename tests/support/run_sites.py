@@ -1,0 +1,92 @@
+"""Three sites of a federation in this process: real settings, tables and gates; calls take the place of a network."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sottovoce.vertical.flare.gate import Gate
+from sottovoce.vertical.flare.programs import execute
+from sottovoce.vertical.flare.progress import read_progress
+from sottovoce.vertical.flare.runs import RunSpec, new_run_name
+
+__all__ = ["NAMES", "N", "Sites"]
+
+N = 60
+NAMES = ("insurer", "north", "bank")
+
+
+class _Kit:
+    """The folder of a site, as far as a run looks at it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name, self.folder = name, folder / name
+        self.kind = "coordinator" if name == NAMES[0] else "party"
+        self.federation = _Federation()
+        self.state, self.runs, self.site_file = self.folder / "state", self.folder / "runs", self.folder / "site.toml"
+
+
+class _Federation:
+    coordinator, parties, names = NAMES[0], NAMES[1:], NAMES
+
+
+def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> _Kit:
+    kit = _Kit(folder, NAMES[m])
+    kit.state.mkdir(parents=True)
+    columns = [f"x{2 * m}", f"x{2 * m + 1}"]
+    order = np.random.default_rng(m).permutation(N) if ids else np.arange(N)
+    for name, rows in (("people", order), ("new", order[: N // 2] if not ids else order)):
+        head = ["person"] * ids + columns + ["y"] * (m == 0)
+        lines = [
+            [f"p{i:03}"] * ids + [repr(float(x)) for x in X[i, 2 * m : 2 * m + 2]] + [y[i]] * (m == 0) for i in rows
+        ]
+        (kit.folder / f"{name}.csv").write_text("\n".join(",".join(line) for line in [head, *lines]) + "\n")
+    schema = 'format = "sottovoce-schema"\nversion = 1\n' + 'target = "y"\n' * (m == 0)
+    schema += "".join(f'[columns.{name}]\ntype = "numeric"\nbounds = [-1, 1]\n' for name in columns)
+    schema += '[columns.y]\ntype = "categorical"\ncategories = ["no", "yes"]\n' * (m == 0)
+    (kit.folder / "people.toml").write_text(schema)
+    id_line = 'id = "person"\n' * ids
+    kit.site_file.write_text(
+        f'[data]\ntable = "people.csv"\nschema = "people.toml"\n{id_line}[scoring]\ntable = "new.csv"\n{id_line}'
+        f'[allow]\nanswers = ["exact", "local-models", "noisy-admm", "alignment", "score"]\n{more}'
+    )
+    return kit
+
+
+class Sites:
+    """Three sites; the parties answer behind their gates, as they do in a job."""
+
+    def __init__(self, folder: Path, *, ids: bool = False, more: str = "") -> None:
+        rng = np.random.default_rng(8)
+        self.X = rng.uniform(-1, 1, (N, 6))
+        self.y = np.where(self.X.sum(axis=1) + 0.5 * rng.normal(size=N) > 0, "yes", "no")
+        self.kits = [_make_site(folder, m, self.X, self.y, ids=ids, more=more) for m in range(3)]
+        self.home = self.kits[0]
+
+    def run(self, spec: RunSpec, *, cut: int | None = None) -> dict[str, Any]:
+        """Do a run in sites that are opened for it; ``cut`` breaks the line for good after so many answers."""
+        gates = {kit.name: Gate(spec.purpose) for kit in self.kits[1:]}
+        for kit in self.kits[1:]:
+            gates[kit.name].open(kit, run=spec.run)
+        answers = 0
+
+        def call(name: str, raw: bytes, seconds: float) -> bytes:
+            nonlocal answers
+            answers += 1
+            if cut is not None and answers > cut:
+                raise ConnectionError
+            return gates[name].answer(raw, caller="server")
+
+        try:
+            execute(self.home, spec.run, call, stopped=lambda: False)
+        finally:
+            for gate in gates.values():
+                gate.close()
+        told = read_progress(self.home.runs / spec.run)
+        assert told is not None
+        return told
+
+    def begin(self, **more: Any) -> RunSpec:
+        spec = RunSpec(run=new_run_name(), **more)
+        spec.write(self.home.runs)
+        return spec

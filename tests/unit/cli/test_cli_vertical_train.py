@@ -1,0 +1,105 @@
+"""``sottovoce vertical train`` and ``predict``: what is refused before a job is made, and what is told at the end."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.cli.vertical import predict as predict_command
+from sottovoce.cli.vertical import train as train_command
+from sottovoce.exceptions import PartyError
+from support.run_sites import N, Sites
+
+
+@pytest.fixture
+def sites(tmp_path, monkeypatch):
+    """Three sites; a run is done in this process where the commands would submit a job."""
+    made = Sites(tmp_path)
+
+    def do_run(kit, spec, write, *, wait, quiet):
+        write()
+        told = made.run(spec, cut=made.cut)
+        if told["phase"] != "done":
+            raise PartyError(told["error"])
+        return told
+
+    made.cut = None
+    for module in (train_command, predict_command):
+        monkeypatch.setattr(module, "coordinator_kit", lambda folder: made.home)
+        monkeypatch.setattr(module, "do_run", do_run)
+    monkeypatch.setattr("sottovoce.vertical.flare.parties._PAUSE", 0.01)
+    return made
+
+
+def run(*words, fails=False):
+    done = CliRunner().invoke(app, ["vertical", *map(str, words)])
+    assert (done.exit_code != 0) == fails, done.output
+    return done.output
+
+
+def test_what_is_trained_is_scored(sites, tmp_path):
+    """From the command to the file of predictions."""
+    told = json.loads(run("train", "KIT", "--model", "logistic", "--epsilon", "inf", "--json"))
+    assert told["phase"] == "done"
+    shown = run("train", "KIT", "--model", "logistic", "--epsilon", "2", "--delta", "1e-3")
+    for words in ("people trained on", "What each party gives away by itself", "vertical predict KIT", "Results:"):
+        assert words in shown
+    out = tmp_path / "scores.csv"
+    shown = run("predict", "KIT", told["run"][:8], "--out", out, "--labels")
+    assert "insurer alone" in shown
+    assert "NOT PRIVATE: these figures" in shown
+    rows = list(csv.reader(out.read_text().splitlines()))
+    assert rows[0] == ["row", "prediction"]
+    assert len(rows) == 1 + N // 2
+    run("predict", "KIT", told["run"], "--out", out, "--force", "--proba")
+    assert next(csv.reader(out.read_text().splitlines())) == ["row", "prediction", "probability"]
+
+
+def test_a_run_goes_on_with_what_it_was_begun_with(sites):
+    """Its name is all that is given, and a longer time to answer where that helps."""
+    sites.cut = 7
+    run("train", "KIT", "--model", "logistic", "--epsilon", "inf", fails=True)
+    (folder,) = sites.home.runs.iterdir()
+    wrong = run("train", "KIT", "--resume", folder.name, "--epsilon", "1", fails=True)
+    assert "--epsilon is that of the run" in wrong
+    sites.cut = None
+    told = json.loads(run("train", "KIT", "--resume", folder.name[:4], "--timeout", "300", "--json"))
+    assert told["resumed"] is True
+    assert json.loads((folder / "run.json").read_text())["timeout"] == 300
+    assert "this run has ended" in run("train", "KIT", "--resume", folder.name, fails=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--model is missing"),
+        (("--model", "logistic"), "--epsilon is missing"),
+        (("--model", "ridge", "--epsilon", "1", "--delta", "1e-3"), "predicts a number"),
+        (("--model", "lasso", "--epsilon", "1"), "needs --radius"),
+        (("--model", "logistic", "--epsilon", "1", "--mechanism", "magic", "--delta", "1e-3"), "mechanism must be one"),
+        (("--model", "logistic", "--epsilon", "-1", "--delta", "1e-3"), "epsilon"),
+        (("--model", "logistic", "--epsilon", "inf", "--mechanism", "noisy-admm"), "is for a private training"),
+        (("--model", "logistic", "--epsilon", "inf", "--align", "perhaps"), "align must be one"),
+        (("--model", "logistic", "--epsilon", "inf", "--timeout", "0"), "timeout"),
+        (("--resume", "ffff"), "no run of that name"),
+    ],
+)
+def test_what_no_run_could_do_is_refused_before_it_is_written_down(sites, words, said):
+    """Nothing is left behind."""
+    assert said in run("train", "KIT", *words, fails=True)
+    assert not sites.home.runs.exists() or not list(sites.home.runs.iterdir())
+
+
+def test_what_cannot_be_scored_is_refused(sites, tmp_path):
+    """Before a job is made."""
+    told = json.loads(run("train", "KIT", "--model", "svm", "--epsilon", "inf", "--json"))
+    out = tmp_path / "scores.csv"
+    assert "--proba is for logistic" in run("predict", "KIT", told["run"], "--out", out, "--proba", fails=True)
+    out.write_text("mine")
+    assert "the file exists" in run("predict", "KIT", told["run"], "--out", out, fails=True)
+    assert out.read_text() == "mine"
+    settings = sites.home.site_file
+    settings.write_text(settings.read_text().replace("[scoring]", "").replace('table = "new.csv"', ""))
+    assert "no people to be scored" in run("predict", "KIT", told["run"], "--out", tmp_path / "o.csv", fails=True)
