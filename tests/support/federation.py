@@ -75,8 +75,6 @@ class Columns:
         More sections of its ``site.toml``.
     scoring : Columns or None
         People to be scored.
-    binary : bool
-        The columns are yes or no.
     """
 
     X: np.ndarray

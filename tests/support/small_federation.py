@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from support.federation import Columns, Federation
 
@@ -45,7 +46,10 @@ def make_ledgers(federation: Federation) -> None:
 
 
 def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
-    """Fit an estimator to the same sites in this process, without accounts; return the parts of the model by site."""
+    """Fit an estimator to the same sites in this process, without accounts; return the parts of the model by site.
+
+    With one thread for each product, as the sites: with two it adds up in another order, in any process.
+    """
     from sottovoce.vertical.coordinator.parties import InProcessParties
     from sottovoce.vertical.flare.kit import Kit
     from sottovoce.vertical.flare.site import Caps, Site
@@ -55,7 +59,8 @@ def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
         site = Site.read(Kit.open(federation.kit(name)))
         answers = site.allowed("train")
         parties.append(dataclasses.replace(site, budget=None, caps=Caps(), answers=answers).open_party("train"))
-    estimator.fit(InProcessParties(parties))
+    with threadpool_limits(1):
+        estimator.fit(InProcessParties(parties))
     return {party.name: party.part(estimator.model_) for party in parties}
 
 

@@ -558,6 +558,7 @@ def test_a_coordinator_has_a_cap(ledger):
     assert "its owner allows coordinator 'insurer' epsilon=0.5 at delta=1e-06 in all" in insurer.shortage(small)
     assert "its owner allows" in account("insurer", cap=0.5).charge(small)  # in another process too
     assert other.charge(small) == ""
+    assert account("third", cap=0.5).shortage(small) == ""  # what others were told is not counted
     assert insurer.shortage(small) == insurer.charge(small) != ""
     with pytest.raises(ParameterError, match="cap"):
         account("insurer", cap=4.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,6 @@ from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.jobs import follow, open_office
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec
 
 __all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
@@ -32,8 +31,10 @@ def coordinator_kit(folder: Any) -> Kit:
     return kit
 
 
-def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, Any]:
-    """Submit a run whose folder is written, follow it, and return what it says at its end.
+def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float, quiet: bool) -> dict[str, Any]:
+    """Submit a run, follow it, and return what it says at its end.
+
+    ``write`` writes it down, once all parties are there.
 
     Raises
     ------
@@ -44,12 +45,9 @@ def do_run(kit: Kit, spec: RunSpec, *, wait: float, quiet: bool) -> dict[str, An
     """
     say = _Line(quiet)
     with open_office(kit) as office:
-        try:
-            office.wait_for_parties(wait, say)
-            job = office.submit(spec)
-        except PartyError as error:  # else it would be waiting for ever in the list of runs
-            Progress(kit.runs / spec.run, kit.federation.names, {"run": spec.run}).phase("failed", error=str(error))
-            raise
+        office.wait_for_parties(wait, say)
+        write()
+        job = office.submit(spec)
         say(f"run {spec.run}: submitted; FLARE starts a process at each site")
         try:
             state = follow(kit, office, spec, job, say.progress)

@@ -13,7 +13,6 @@ from sottovoce.cli._options import ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run, print_json
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.jobs import open_office
 from sottovoce.vertical.flare.programs import PREDICTIONS
 from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
@@ -58,9 +57,7 @@ def predict(
         run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, align=align,
         timeout=timeout,
     )  # fmt: skip
-    with open_office(home):  # a coordinator that does not run leaves no folder behind
-        spec.write(home.runs)
-    state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
+    state = do_run(home, spec, lambda: spec.write(home.runs), wait=wait, quiet=quiet or as_json)
     write_or_keep({out: _chosen(home.runs / spec.run / PREDICTIONS, proba=proba)})
     if as_json:
         print_json({**state, "out": str(out)})

@@ -28,7 +28,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Party
 from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
-from sottovoce.vertical.flare.jobs import open_office
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator
 from sottovoce.vertical.flare.progress import read_progress
@@ -66,7 +65,7 @@ def train(
     home = coordinator_kit(kit)
     site = Site.read(home)
     if resume is None:
-        spec = _new(home, site, model, epsilon, training, align, 120.0 if timeout is None else timeout, {
+        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout, {
             "delta": delta, "accept_delta": accept_delta, "labels_public": labels_public or None,
         })  # fmt: skip
     else:
@@ -74,8 +73,15 @@ def train(
             "--model": model, "--epsilon": epsilon, "--delta": delta, "--accept-delta": accept_delta,
             "--labels-public": labels_public or None,
         })  # fmt: skip
-    state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
     folder = home.runs / spec.run
+
+    def write() -> None:
+        if resume is None:
+            spec.write(home.runs)
+        else:
+            spec.begin_again(folder)
+
+    state = do_run(home, spec, write, wait=wait, quiet=quiet or as_json)
     guarantee = Guarantee.from_json((folder / GUARANTEE).read_text(encoding="utf-8"))
     if as_json:
         print_json({**state, "folder": str(folder)})
@@ -95,10 +101,10 @@ def train(
 
 
 def _new(
-    kit: Kit, site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str,
+    site: Site, model: ModelKind | None, epsilon: float | None, training: HowToTrain, align: str,
     timeout: float, budget: dict[str, Any],
 ) -> RunSpec:  # fmt: skip
-    """Write a new run down, once its parameters are known to be good."""
+    """Return a new run, whose parameters are known to be good."""
     why = "is missing: say what to train, or give --resume RUN."
     kind = require("--model", model, f"--model {why} One of {', '.join(ModelKind)}.")
     spent = require("--epsilon", epsilon, "--epsilon is missing: the privacy budget, or inf to train without noise.")
@@ -108,8 +114,6 @@ def _new(
         parameters={name: value for name, value in parameters.items() if value is not None},
     )  # fmt: skip
     _check(spec, site)
-    with open_office(kit):  # a coordinator that does not run leaves no folder behind
-        spec.write(kit.runs)
     return spec
 
 
@@ -142,5 +146,4 @@ def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> R
         raise ParameterError(f"--resume {name}: this run has ended; its results are in {folder}.")
     if timeout is not None:
         spec = replace(spec, timeout=timeout)
-    spec.begin_again(folder)
     return spec

@@ -33,6 +33,7 @@ _KINDS: Final = {kind.code: kind.__name__ for kind in HANDLERS}
 _FAILED: Final = "it failed there; the party's own log says more"
 _NOT_OPEN: Final = "its site could not be opened; the party's own log says why"
 _BUSY: Final = "another run is under way there, and a party is in one at a time. Wait until it has ended"
+_NOBODY: Final = "its owner named no people to be scored: [scoring] in its site.toml"
 _MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its log
 
 
@@ -114,6 +115,8 @@ class Gate:
             raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
         self._take_turn(state, wait)
         site = Site.read(kit)
+        if self._purpose == "score" and site.scoring_table is None:
+            raise _ClosedError(_NOBODY)
         if self._purpose == "train":  # a run of scores begins again
             self._journal = Journal(state / "journal")
         self._party = site.open_party(self._purpose, journal=self._journal)

@@ -18,6 +18,7 @@ import logging
 import re
 import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ _COORDINATOR: Final = "server"
 _OF_COORDINATOR: Final = (
     "nvflare.private.fed.app.server.server_train", "nvflare.private.fed.app.server.runner_process",
 )  # fmt: skip
+_NETWORK_REQUESTS: Final = frozenset({"_do_heartbeat", "_do_stop", "_do_stop_cell"})
 _DEPLOY: Final = "train.deploy"
 _OF_JOB: Final = "train.notify_job_status"
 _JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -97,6 +99,30 @@ def guard() -> None:
         return reply
 
     FedAdminAgent._dispatch_request = from_the_coordinator
+
+
+def refuse_diagnostics() -> None:
+    """Refuse what FLARE's network answers to whoever is in it, without a look at rights.
+
+    Variables of the configuration, threads, load tests, another root to connect to: for a debugging engineer. A process
+    is stopped by the coordinator's server or by its own site.
+    """
+    from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+
+    for name in [name for name in vars(NetAgent) if name.startswith("_do_")]:
+        setattr(NetAgent, name, _guarded(name, getattr(NetAgent, name)))
+
+
+def _guarded(name: str, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def asked(self: Any, request: Any) -> Any:
+        origin = str(request.get_header(_origin_header()))
+        ours = origin.partition(".")[0] in (_COORDINATOR, self.cell.get_fqcn().partition(".")[0])
+        if name in _NETWORK_REQUESTS and ours:
+            return answer(self, request)
+        _LOGGER.error("refused: %s of %.100r; a site answers no diagnostics", name.removeprefix("_do_"), origin)
+        return _refused_message()
+
+    return asked
 
 
 def _is_refusal(reply: Any) -> bool:
@@ -199,6 +225,7 @@ def main() -> None:
     del sys.argv[0]
     read_settings_of_the_kit_alone(Path(sys.argv[sys.argv.index("-m") + 1]))
     tell_refused_connections()
+    refuse_diagnostics()
     if sys.argv[0] not in _OF_COORDINATOR:
         guard()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -87,10 +87,10 @@ class Office:
                 return
             names = " and ".join(map(repr, missing))
             if time.monotonic() >= until:
+                who = f"party {names} is" if len(missing) == 1 else f"parties {names} are"
                 raise PartyError(
-                    f"{'party' if len(missing) == 1 else 'parties'} {names} not connected to the coordinator, after "
-                    f"{seconds:g} s. Start each at its own place with sottovoce vertical party KIT, or wait longer: "
-                    "--wait SECONDS."
+                    f"{who} not connected to the coordinator, after {seconds:g} s. Start each at its own place with "
+                    "sottovoce vertical party KIT, or wait longer: --wait SECONDS."
                 )
             if names != told:
                 say(f"waiting for {names}")
@@ -175,7 +175,7 @@ def follow(
         state = read_progress(folder) or {"phase": "waiting"}
         tell(state)
         if state["phase"] in _ENDED:
-            return state
+            return _named(kit, spec, state, job)
         if time.monotonic() - asked >= 2 * _EVERY:
             asked = time.monotonic()
             status, meta = _asked_state(office, job)
@@ -190,6 +190,12 @@ def follow(
                 state = read_progress(folder) or {"phase": "waiting"}  # it may have ended between the two looks
                 return state if state["phase"] in _ENDED else _cut_off(kit, spec, state, job, status, meta)
         time.sleep(_EVERY / 2)
+
+
+def _named(kit: Kit, spec: RunSpec, state: dict[str, Any], job: str) -> dict[str, Any]:
+    """Say whose process died where FLARE stopped the run for that; its program was not told why."""
+    gone = _gone(kit.federation.parties, _log_of(kit, job)) if state["phase"] == "stopped" else ""
+    return _failed(kit, spec, state, gone) if gone else state
 
 
 def _asked_state(office: Office, job: str) -> tuple[str, Mapping[str, Any]]:
@@ -239,13 +245,21 @@ def why_ended(parties: tuple[str, ...], status: str, meta: Mapping[str, Any], lo
             after = log.rpartition(mark)[2][:500]
             names = [name for name in parties if repr(name) in after.partition("]")[0]]
             return f"party {' and '.join(map(repr, names or ['?']))} {what}. Its own log says more."
-    marks_of_end = ("client {} is dead", "dead client: {}", "due to reported failure from {}:")
-    gone = [name for name in parties if any(mark.format(name) in log for mark in marks_of_end)]
+    gone = _gone(parties, log)
     if gone:
-        return f"party {' and '.join(map(repr, gone))} is gone: its process ended or its line is cut. Start it again."
+        return gone
     if "ABORTED" in status:
         return "the run was stopped before its end."
     return f"the coordinator's job ended before its program did ({status}); {_LOG_NAME} of the kit says more."
+
+
+def _gone(parties: tuple[str, ...], log: str) -> str:
+    """Return which parties' processes ended under a run, in a sentence; empty if none."""
+    marks = ("client {} is dead", "dead client: {}", "due to reported failure from {}:")
+    gone = [name for name in parties if any(mark.format(name) in log for mark in marks)]
+    if not gone:
+        return ""
+    return f"party {' and '.join(map(repr, gone))} is gone: its process ended or its line is cut. Start it again."
 
 
 _LOG_NAME: Final = "state/log.txt"

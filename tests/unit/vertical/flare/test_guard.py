@@ -89,6 +89,34 @@ def test_requests_that_a_party_answers(tmp_path):
     assert commands.split() == ["abort", "abort_task", "check_status", "shutdown"]  # the end of a run
 
 
+def test_no_site_answers_diagnostics(tmp_path):
+    told = run(
+        """
+        from types import SimpleNamespace as Thing
+        from sottovoce.vertical.flare.guard import refuse_diagnostics
+        from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+        from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+        names = [name for name in vars(NetAgent) if name.startswith("_do_")]
+        NetAgent._do_stop = lambda self, request: "stopped"
+        refuse_diagnostics()
+        agent = Thing(cell=Thing(get_fqcn=lambda: "bank.job"))
+        def ask(name, origin):
+            headers = {MessageHeaderKey.ORIGIN: origin}
+            return getattr(NetAgent, name)(agent, Thing(get_header=headers.get, headers=headers, payload=None))
+        for origin in ("server", "server.job", "bank", "north", "north.job", None):
+            print(ask("_do_stop", origin) == "stopped", end=" ")
+        refused = {"_do_stop", "_do_stop_cell", "_do_heartbeat"}
+        for name in names:
+            if name not in refused:
+                reply = ask(name, "server")
+                assert reply.get_header(MessageHeaderKey.RETURN_CODE) == "authentication_error", name
+        print(len(names) > 15)
+        """,
+        tmp_path,
+    )
+    assert told.split() == ["True", "True", "True", "False", "False", "False", "True"]
+
+
 def test_settings_are_those_of_the_kit(tmp_path):
     """FLARE alone finds the planted files: that is what the guard is for."""
     kit = tmp_path / "kit"

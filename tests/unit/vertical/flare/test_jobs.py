@@ -97,7 +97,7 @@ def test_a_party_that_is_not_connected_is_named_before_anything_is_sent(tmp_path
     """After the time that one waits for it."""
     said: list[str] = []
     office = Office(_Kit(tmp_path), _Session(clients=("bank",)))  # type: ignore[arg-type]
-    with pytest.raises(PartyError, match=r"party 'north' not connected .* after 0.1 s"):
+    with pytest.raises(PartyError, match=r"party 'north' is not connected .* after 0.1 s"):
         office.wait_for_parties(0.1, said.append)
     assert said == ["waiting for 'north'"]
     Office(_Kit(tmp_path), _Session(clients=("bank", "north"))).wait_for_parties(0.0, said.append)  # type: ignore[arg-type]

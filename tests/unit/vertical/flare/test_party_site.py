@@ -108,11 +108,12 @@ def test_a_step_that_is_replayed_has_the_same_answer_and_counts(site):
     assert len(site.entries) == 4
 
 
-def test_a_vector_with_nan_is_refused(site):
-    session = new_session()
-    body = bytearray(Scores(np.zeros(3)).encode())
-    body[-8:] = np.array([np.nan]).tobytes()
-    assert "no message has kind" in site.reason(Frame(session, 1, bytes(body)).encode())
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_vector_that_is_not_finite_is_refused(site, broken):
+    labels = np.full(40, 123.25)
+    body = TrainOnLabels(labels, "squared", 0.0, 200.0, 0.1, 0.05).encode()
+    sent = body.replace(labels[:1].tobytes(), np.array([broken]).tobytes(), 1)
+    assert "finite numbers only" in site.reason(Frame(new_session(), 1, sent).encode())
 
 
 def test_a_request_that_its_owner_did_not_list_is_refused_and_written_down(site):
@@ -197,6 +198,10 @@ def test_a_job_that_gives_a_path_is_refused_before_any_table_is_read(tmp_path, m
     assert reply.reason == "a job chooses its purpose and nothing else; this one gives 'table'"
     assert reply.reason in caplog.text
     assert reply.reason in [entry.reason for entry in Register(kit.state / "register.db", read_only=True).entries()]
+
+
+def test_without_people_to_score_a_run_of_scores_is_refused_in_words(tmp_path):
+    assert "named no people to be scored" in Open(tmp_path, purpose="score").reason(b"")
 
 
 def test_one_run_at_a_time(tmp_path):
@@ -382,3 +387,14 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
         "insurer", line.name.hex(), 2
     )  # fmt: skip
     assert [entry.run for entry in site.entries] == ["job1", "job1", "job2", "job2", "job2"]
+
+
+def test_the_component_publishes_one_method_and_takes_what_a_job_may_not_give():
+    app = pytest.importorskip("nvflare.collab.api.app", reason="needs nvflare: the extra [vertical]")
+    from sottovoce.vertical.flare.engine import PARTY_SITE
+    from sottovoce.vertical.flare.party import PartySite
+
+    assert f"{PartySite.__module__}.{PartySite.__qualname__}" == PARTY_SITE
+    site = PartySite(purpose="train", table="/etc/passwd")  # refused when it begins, in words
+    interface = app.ClientApp(site).get_collab_interface()
+    assert {method for methods in interface.values() for method in methods} == {"answer"}
