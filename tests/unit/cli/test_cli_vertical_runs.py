@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.cli.vertical import _runs
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.runs import RunSpec, new_run_name, run_state
+from sottovoce.vertical.flare.runs import RunSpec, new_run_name
 
 
 class Office:
@@ -15,17 +15,13 @@ class Office:
         raise PartyError("party 'bank' not connected")
 
 
-def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatch):
+def test_a_run_that_could_not_begin_leaves_nothing_behind(tmp_path, monkeypatch):
     @contextmanager
     def office(kit):
         yield Office()
 
     monkeypatch.setattr(_runs, "open_office", office)
-    kit = SimpleNamespace(runs=tmp_path, folder=tmp_path, federation=SimpleNamespace(names=("insurer", "bank")))
     spec = RunSpec(run=new_run_name())
-    folder = spec.write(tmp_path)
-    assert run_state(folder)["phase"] == "waiting"
     with pytest.raises(PartyError, match="bank"):
-        _runs.do_run(kit, spec, wait=0.0, quiet=True)
-    assert run_state(folder)["phase"] == "failed"
-    assert "bank" in run_state(folder)["error"]
+        _runs.do_run(SimpleNamespace(folder=tmp_path), spec, lambda: spec.write(tmp_path), wait=0.0, quiet=True)
+    assert not list(tmp_path.iterdir())
