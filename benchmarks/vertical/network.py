@@ -262,9 +262,9 @@ def runs(n_rows: int | None) -> list[dict[str, Any]]:
     with federation(2) as sites:
         sites.fill(a9a_tables(n_rows))
         for name, options, parameters in (
-            ("exact, L-BFGS", ("--epsilon", "inf"), {"epsilon": float("inf")}),
-            ("local-models", ("--epsilon", 1, "--delta", 1e-5, "--random-state", 1),
-             {"epsilon": 1.0, "delta": 1e-5, "random_state": 1}),
+            ("exact, L-BFGS", ("--epsilon", "inf"), {"epsilon": math.inf}),
+            ("local-models, public labels", ("--epsilon", 1, "--delta", 1e-5, "--labels-public"),
+             {"epsilon": 1.0, "delta": 1e-5, "labels_public": True}),
         ):  # fmt: skip
             took, told = sites.train(*options)
             parties = sites.parties()

@@ -46,6 +46,8 @@ def test_answers_are_kept_and_asked_for_once(tmp_path):
     assert not checkpoint.is_resumed
     requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Prepare(1.0, 0.0, -1.0, 1.0, 0))}
     first = checkpoint.answered(requests, line, here=["home"])
+    assert (checkpoint.n_kept, checkpoint.n_taken) == (0, 0)  # nobody has looked at them yet
+    checkpoint.answered({"home": frame(2), "bank": frame(2)}, line, here=["home"])
     assert (checkpoint.n_kept, checkpoint.n_taken) == (1, 0)
     checkpoint.close()
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
@@ -89,7 +91,8 @@ def test_a_run_of_other_facts_is_refused(tmp_path):
 
 def test_another_question_in_the_same_place_is_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run")
-    checkpoint.answered({"bank": frame(1)}, Line())
+    for step in (1, 2):
+        checkpoint.answered({"bank": frame(step)}, Line())
     checkpoint.close()
     checkpoint = Checkpoint(tmp_path / "run")
     with pytest.raises(DataError, match="asks party 'bank' something else in step 1 than before"):
@@ -108,16 +111,27 @@ def test_what_failed_or_was_refused_is_asked_again(tmp_path):
     assert checkpoint.answered({"bank": frame(1)}, refused)["bank"] == Refused("too many rounds").encode()
     with pytest.raises(PartyError, match="is gone"):
         checkpoint.answered({"bank": frame(1)}, broken)
+    checkpoint.answered({"bank": frame(2)}, Line())
     assert checkpoint.n_kept == 0
     assert checkpoint.answered({"bank": frame(1)}, Line()) == {"bank": b"bank 1"}
-    assert checkpoint.n_kept == 1
+
+
+def test_what_could_not_be_used_is_asked_again(tmp_path):
+    """A party that lied, or was broken: what the run did not go on with is not kept."""
+    checkpoint = Checkpoint(tmp_path / "run")
+    checkpoint.answered({"bank": frame(1)}, lambda requests: {"bank": b"garbage"})
+    checkpoint.close()  # the run failed over it
+    checkpoint, line = Checkpoint(tmp_path / "run"), Line()
+    assert checkpoint.answered({"bank": frame(1)}, line) == {"bank": b"bank 1"}
+    assert line.asked == [["bank"]]
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 200])
 def test_a_record_that_was_cut_short_is_asked_for_again(tmp_path, cut):
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
-    for step in (1, 2):
+    for step in (1, 2, 3):
         checkpoint.answered({"bank": frame(step)}, line)
+    assert checkpoint.n_kept == 2
     checkpoint.close()
     path = tmp_path / "run" / "exchanges"
     path.write_bytes(path.read_bytes()[:-cut])
@@ -125,12 +139,13 @@ def test_a_record_that_was_cut_short_is_asked_for_again(tmp_path, cut):
     answers = [checkpoint.answered({"bank": frame(step)}, line) for step in (1, 2)]
     assert answers == [{"bank": b"bank 1"}, {"bank": b"bank 1"}]
     assert len(line.asked) == 1
-    assert checkpoint.n_kept == 2
+    assert checkpoint.n_kept == 1
 
 
 def test_a_changed_record_is_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run")
-    checkpoint.answered({"bank": frame(1)}, Line())
+    for step in (1, 2):
+        checkpoint.answered({"bank": frame(step)}, Line())
     checkpoint.close()
     path = tmp_path / "run" / "exchanges"
     raw = path.read_bytes()
@@ -152,13 +167,13 @@ def test_exchanges_of_threads_are_told_apart(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert checkpoint.n_kept == 40
+    assert checkpoint.n_kept == 32
     checkpoint.close()
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
     for name in reversed(names):
         talk(name)
-    assert line.asked == []
-    assert checkpoint.n_taken == 40
+    assert len(line.asked) == 8  # the last of each
+    assert checkpoint.n_taken == 32
 
 
 def test_it_is_for_one_process_and_its_owner(tmp_path):
@@ -179,7 +194,8 @@ def test_memory_holds_no_answers(tmp_path):
     for step in range(1, 6):
         checkpoint.answered({"bank": frame(step)}, lambda requests: dict.fromkeys(requests, bytes(10**5)))
     assert len(json.dumps([str(checkpoint._places), str(checkpoint._asked)])) < 5000
-    assert (tmp_path / "run" / "exchanges").stat().st_size > 5 * 10**5
+    assert len(checkpoint._latest) == 1
+    assert (tmp_path / "run" / "exchanges").stat().st_size > 4 * 10**5
 
 
 # --- in a fit ---------------------------------------------------------------------------------------------------------

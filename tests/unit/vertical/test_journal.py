@@ -315,6 +315,15 @@ def test_what_does_not_fit_is_refused_in_the_same_words(tmp_path, change, caplog
     assert decode(party.handle(frames([Describe()], OTHER)[0])).n_rows == N  # and it works on
 
 
+def test_a_session_is_about_one_table(tmp_path, caplog):
+    """Also one of which nothing has been told yet but the sizes."""
+    party = clinic(tmp_path)
+    party.handle(REQUESTS[0])
+    party._journal.close()
+    assert decode(clinic(tmp_path, table=TABLE + 1e-9).handle(REQUESTS[1])).reason == LOST
+    assert "about another table" in caplog.text
+
+
 @pytest.mark.parametrize("asked_again", [False, True])
 def test_an_answer_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch, caplog, asked_again):
     """Another version, or another machine: what is released next would not be what was planned."""

@@ -26,6 +26,8 @@ __all__ = ["Checkpoint"]
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
+
+_Place = tuple[str, int, str]
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
 
 
@@ -72,6 +74,7 @@ class Checkpoint:
         except BaseException:
             self._folder.close()
             raise
+        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes]]] = {}  # by session; not kept yet
         self.n_taken = 0
         self._n_sessions = self._n_runs = 0
         self._synced = 0.0
@@ -102,7 +105,8 @@ class Checkpoint:
     ) -> dict[str, bytes]:
         """Return the answers to framed requests: those that are kept, or what ``carry`` returns, which is kept.
 
-        Answers are kept when all have come and none is a refusal: what was refused or failed is asked again.
+        The answers of an exchange are kept when the next one of its session begins: the run has gone on with them. What
+        failed, was refused or could not be used is asked again; so is the last step, which parties answer as before.
 
         Parameters
         ----------
@@ -121,7 +125,10 @@ class Checkpoint:
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
         frames = {name: Frame.read(raw) for name, raw in requests.items()}
+        session = next(iter(frames.values())).session
         with self._lock:
+            if session in self._latest:
+                self._keep(*self._latest.pop(session))
             self._check_same(frames)
             at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()]))
             kept = None if at is None else self._kept(at)
@@ -133,7 +140,10 @@ class Checkpoint:
         answers = carry(requests)
         if all(isinstance(answers.get(name), bytes) and not _is_refusal(answers[name]) for name in requests):
             with self._lock:
-                self._keep(frames, {name: answers[name] for name in requests if name not in here})
+                self._latest[session] = (
+                    {name: _place(frame) for name, frame in frames.items()},
+                    {name: answers[name] for name in requests if name not in here},
+                )
         return answers
 
     def close(self) -> None:
@@ -178,14 +188,14 @@ class Checkpoint:
                     f"its parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
                 )
 
-    def _keep(self, frames: Mapping[str, Frame], answers: Mapping[str, bytes]) -> None:
+    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes]) -> None:
         exchange = {
-            "asked": {name: _place(frame) for name, frame in frames.items()},
+            "asked": asked,
             "answers": {name: len(answer) for name, answer in answers.items()},
             "at": self._exchanges.append(_ANSWERS, list(answers.values())),
         }
         at = self._exchanges.append(_EXCHANGE, [json.dumps(exchange).encode()])
-        self._know(at, exchange["asked"])
+        self._know(at, asked)
         if time.monotonic() - self._synced >= _SYNC_EVERY:  # a power cut costs a second of the run's memory
             self._exchanges.sync()
             self._synced = time.monotonic()
@@ -209,7 +219,7 @@ class Checkpoint:
         return answers
 
 
-def _place(frame: Frame) -> tuple[str, int, str]:
+def _place(frame: Frame) -> _Place:
     """Return what is kept of a request: its session, its step, its digest."""
     return frame.session.hex(), frame.step, frame.digest.hex()
 

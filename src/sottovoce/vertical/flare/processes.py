@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import sottovoce
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.connection import why_not_connected
 from sottovoce.vertical.flare.engine import require_engine
@@ -169,7 +168,7 @@ def _environment(kit: Kit) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
     }
     return kept | {
-        "PYTHONPATH": str(Path(sottovoce.__file__).resolve().parents[1]),
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "MALLOC_ARENA_MAX": "4",
