@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,8 @@ def _chosen(path: Path, *, proba: bool) -> str:
     text = path.read_text(encoding="utf-8")
     if proba:
         return text
-    rows = csv.reader(text.splitlines())
-    return "".join(f"{_line(row[:2])}\n" for row in rows)
-
-
-def _line(row: list[str]) -> str:
-    import io
-
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(row)
+    csv.writer(buffer, lineterminator="\n").writerows(row[:2] for row in csv.reader(io.StringIO(text, newline="")))
     return buffer.getvalue()
 
 
