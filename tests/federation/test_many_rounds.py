@@ -1,8 +1,8 @@
 """A long training: how much processes grow with the number of rounds.
 
-They do grow. Measured with 2,000 people, two parties and 2,800 rounds: 70 kB a round at the coordinator and 12 kB at a
-party. In one process the library's own part of that is 0.6 kB a round (the checkpoint's list), so the rest is with
-FLARE or with the allocator; it is not found yet. The bounds keep it from becoming more.
+Messages leave threads behind for some seconds (`sottovoce.vertical.flare.closed.COMMUNICATION`), so memory is level only
+after about a thousand rounds. From 1,500 to 4,000 rounds of 2,000 people each process grew by 7 kB a round; the
+library's own part of that is 0.6 kB (the checkpoint's list).
 """
 
 import time
@@ -16,14 +16,13 @@ from support.federation import SECONDS, Columns, running_federation
 
 pytestmark = pytest.mark.federation
 
-ROUNDS = 1000
-SETTLED = 200  # rounds, after which buffers and pools have the size that they keep
-MOST_GROWTH_OF_COORDINATOR = 128 * 2**20
-MOST_GROWTH_OF_PARTY = 24 * 2**20
+ROUNDS = 2200
+SETTLED = 1200  # rounds, after which buffers and pools have the size that they keep
+MOST_GROWTH = 24 * 2**20
 PEOPLE = 2_000
 
 
-def test_a_thousand_rounds_fit_into_memory():
+def test_a_thousand_rounds_more_need_no_more_memory():
     """Exact ADMM that never converges; a round carries 16 kB to each site and back."""
     rng = np.random.default_rng(3)
     X = rng.random((PEOPLE, 6))
@@ -48,5 +47,4 @@ def test_a_thousand_rounds_fit_into_memory():
         assert rounds > SETTLED + 100
         growth = {name: largest[name] - settled[name] for name in largest}
         print({name: f"{settled[name] / 2**20:.1f} MiB + {growth[name] / 2**20:.2f} MiB" for name in growth})
-        assert growth.pop("lab") < MOST_GROWTH_OF_COORDINATOR
-        assert max(growth.values()) < MOST_GROWTH_OF_PARTY, growth
+        assert max(growth.values()) < MOST_GROWTH, growth

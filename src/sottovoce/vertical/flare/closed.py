@@ -52,6 +52,10 @@ LOGGING: Final[dict[str, Any]] = {
 COMMUNICATION: Final[dict[str, Any]] = {
     "allow_adhoc_conns": False,
     "backbone_conn_gen": 2,
+    # every message leaves a thread behind that waits for chunks which come twice, for as long as they may (60 s):
+    # thousands of them in a long run. A line that was cut for longer ends the run, which is resumed
+    "streaming_retry_timeout": 5.0,
+    "streaming_retry_wait": 1.0,
     "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": "mtls"}},
 }
 """A site's process and those of its runs talk by certificates too: others on the machine cannot join in."""
