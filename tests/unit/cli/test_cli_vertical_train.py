@@ -71,6 +71,14 @@ def test_a_run_goes_on_with_what_it_was_begun_with(sites):
     assert "this run has ended" in run("train", "KIT", "--resume", folder.name, fails=True)
 
 
+def test_a_fault_of_the_own_table_is_told_before_a_run_is_made(sites):
+    """The coordinator's labels and columns are read first, here, and nobody is asked for anything."""
+    (table,) = sites.home.folder.glob("people.*sv")
+    table.write_text(table.read_text().replace(",yes", ",perhaps", 1))
+    assert "perhaps" in run("train", "KIT", "--model", "logistic", "--epsilon", "inf", fails=True)
+    assert not sites.home.runs.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -14,7 +14,7 @@ from sottovoce.cli._options import ForceOption, argument, flag, option
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run, print_json
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.programs import PREDICTIONS
+from sottovoce.vertical.flare.programs import PREDICTIONS, open_home
 from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
 
@@ -54,6 +54,7 @@ def predict(
         raise ParameterError(
             f'{home.site_file}: there are no people to be scored. Name their table: [scoring] with table = "FILE".'
         )
+    open_home(site, "score", labels=labels)  # a fault of its own table is told before a party is asked for anything
     spec = RunSpec(
         run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, align=align,
         timeout=timeout,

@@ -29,7 +29,7 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Party
 from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.programs import make_estimator
+from sottovoce.vertical.flare.programs import make_estimator, open_home
 from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
@@ -73,6 +73,7 @@ def train(
             "--model": model, "--epsilon": epsilon, "--delta": delta, "--accept-delta": accept_delta,
             "--labels-public": labels_public or None,
         })  # fmt: skip
+    open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
     folder = home.runs / spec.run
 
     def write() -> None:

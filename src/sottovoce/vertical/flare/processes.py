@@ -32,7 +32,6 @@ _TRY_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 _KEPT_PREFIXES: Final = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "SOTTOVOCE_")
 

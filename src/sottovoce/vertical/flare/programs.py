@@ -35,7 +35,7 @@ from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
-__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "score_run", "train_run"]
+__all__ = ["ALIGNMENT", "COMPARISON", "PREDICTIONS", "execute", "open_home", "score_run", "train_run"]
 
 ALIGNMENT: Final = "alignment.json"
 PREDICTIONS: Final = "predictions.csv"
@@ -126,7 +126,7 @@ def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
         Fitted.
     """
     with closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal:
-        return _train(spec, site, _home(site, "train", journal=journal), parties_of, folder, progress)
+        return _train(spec, site, open_home(site, "train", journal=journal), parties_of, folder, progress)
 
 
 def _train(
@@ -194,8 +194,21 @@ def _told(estimator: VerticalEstimator) -> dict[str, Any]:
 # ------------------------------------------------------------------ alignment
 
 
-def _home(site: Site, purpose: str, **more: Any) -> Party:
-    """Return the coordinator's own party: its account is charged by the estimator, for all parties together."""
+def open_home(site: Site, purpose: str, **more: Any) -> Party:
+    """Return the coordinator's own party: its account is charged by the estimator, for all parties together.
+
+    Parameters
+    ----------
+    site : Site
+    purpose : {"train", "score"}
+    **more
+        As for `Site.open_party`.
+
+    Raises
+    ------
+    ParameterError, DataError
+        If its table is not there, or not what its schema says.
+    """
     return replace(site, budget=None).open_party(purpose, **more)
 
 
@@ -226,7 +239,7 @@ def score_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     trained = folder.parent / spec.trained
     content = _read_json(trained / COORDINATOR)
     scorer = scorer_from(content)
-    home = _home(site, "score", labels=spec.labels)
+    home = open_home(site, "score", labels=spec.labels)
     if not home.keeps(content["model"]):
         raise DataError(
             f"{site.kit.name!r} keeps no part of the model of run {spec.trained} that fits the columns of its schema. "
