@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.common import keep, make_parser, show
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment.matching import common_rows
-from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
 from sottovoce.vertical.alignment.sites import align_over
+from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce
 
 PSI_SIZES = ((2, 20_000), (3, 20_000))
 MESSAGE_SIZES = ((2, 10_000), (3, 10_000), (2, 20_000), (3, 20_000))

@@ -27,7 +27,6 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.published.vertical_admm.messages import PublishedStart
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.alignment.psi import PsiClient, announce
 from sottovoce.vertical.frames import Frame, new_session
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
 from sottovoce.vertical.party.answers import PRIVATE, PUBLIC
@@ -42,6 +41,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignSetup,
     AlignTo,
 )
+from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart, Spectrum
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     BallChoice,

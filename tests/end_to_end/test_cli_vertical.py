@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from sottovoce import Guarantee
 from sottovoce.cli import app
 from sottovoce.vertical import Comparison
-from sottovoce.vertical.alignment.psi import PsiServer
 from sottovoce.vertical.mechanisms import MECHANISMS
+from sottovoce.vertical.protocols.alignment.psi import PsiServer
 
 N = 400
 MISSING_IDS, REPEATED_IDS, ONLY_BANK = 3, 4, 20

@@ -60,7 +60,7 @@ def test_counts(method):
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_bytes_of_every_message_are_counted(method, monkeypatch):
     """The counts are those of the messages that the roles hand out and take, for each direction."""
-    from sottovoce.vertical.alignment import psi as module
+    from sottovoce.vertical.protocols.alignment import psi as module
 
     sizes = {"request": [], "setup": [], "respond": []}
 

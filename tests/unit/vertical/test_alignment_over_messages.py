@@ -14,11 +14,11 @@ from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
 from sottovoce.vertical.alignment import AskedParty, align_over, all_rows_over
-from sottovoce.vertical.alignment.psi import announce
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.people import KeptAlignments, alignment_digest
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
+from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_features.messages import SendFeatures

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.identifiers import canonical_identifiers
+from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 
 NAME = "identifiers['bank']"
 

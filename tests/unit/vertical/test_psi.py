@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment import psi as module
-from sottovoce.vertical.alignment.psi import PsiClient, PsiServer, announce
+from sottovoce.vertical.protocols.alignment import psi as module
+from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce
 
 library = pytest.importorskip(
     "private_set_intersection.python", reason="the package openmined-psi (extra [vertical]) is not installed"

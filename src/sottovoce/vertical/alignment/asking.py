@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sottovoce.exceptions import DataError, PartyError
-from sottovoce.vertical.alignment.psi import PsiClient
+from sottovoce.vertical.protocols.alignment.psi import PsiClient
 
 __all__ = ["Server", "held_by_all"]
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.alignment.asking import held_by_all
-from sottovoce.vertical.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.alignment.psi import PsiServer, announce
+from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
+from sottovoce.vertical.protocols.alignment.psi import PsiServer, announce
 
 __all__ = ["Alignment", "AlignmentReport", "AskedParty", "PartyCounts", "common_rows"]
 
@@ -138,8 +138,8 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     identifiers : mapping of str to array-like of shape (n_rows,)
         For each party, by name, the identifier of each of its rows: text, bytes, whole numbers, or floats that are
         whole. The canonical form is text, the same for 17, 17.0 and "17"; see
-        `sottovoce.vertical.alignment.identifiers`. None, NaN, NaT, pandas.NA and "" are missing: the row is left
-        out. Any order, any length.
+        `sottovoce.vertical.protocols.alignment.identifiers`. None, NaN, NaT, pandas.NA and "" are missing: the row
+        is left out. Any order, any length.
     method : {"exact", "psi"}, default="exact"
         "exact" compares the identifiers in one place. "psi" runs private set intersection, which needs
         ``sottovoce[vertical]``; the result is the same.
@@ -172,10 +172,10 @@ def common_rows(identifiers: Mapping[str, Any], *, method: str = "exact", duplic
     * Party m learns the size of the set it is asked about, :math:`|S_1 \cap \dots \cap S_{m-1}|` (party 2:
       :math:`|S_1|`), and in the end the aligned identifiers. It learns no other identifier of anybody.
 
-    This holds for parties that follow the protocol; `sottovoce.vertical.alignment.psi` has the assumptions and what is
-    not covered. **This function plays all parties in one process, which sees everything**: it is for simulation and for
-    one owner of several tables. Between organisations, `sottovoce.vertical.alignment.align_over` exchanges the same
-    bytes with the parties where they are.
+    This holds for parties that follow the protocol; `sottovoce.vertical.protocols.alignment.psi` has the assumptions
+    and what is not covered. **This function plays all parties in one process, which sees everything**: it is for
+    simulation and for one owner of several tables. Between organisations, `sottovoce.vertical.alignment.align_over`
+    exchanges the same bytes with the parties where they are.
 
     Examples
     --------

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.alignment.asking import held_by_all
 from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
-from sottovoce.vertical.alignment.psi import announce
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.messages import (
@@ -18,6 +17,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
     AllRows,
 )
+from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.wire import Done
 
 __all__ = ["align_over", "all_rows_over"]

@@ -7,9 +7,9 @@ from typing import Any
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.alignment.aligned import AlignedParties
-from sottovoce.vertical.alignment.identifiers import canonical_identifiers
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.party.party import Part, Party
+from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from sottovoce.vertical.protocols.exact.plan import own_model_name
 
 __all__ = ["as_parties", "hand_out", "kept_parts", "owned", "seeded_for_session"]

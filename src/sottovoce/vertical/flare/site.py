@@ -22,11 +22,11 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, Schema, Table, read_table
 from sottovoce.tables._entries import nearest
-from sottovoce.vertical.alignment.identifiers import usable_identifiers
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.party import Part, Party
 from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
 
 __all__ = ["PURPOSES", "BudgetEntry", "Caps", "Site", "TableFacts"]
 

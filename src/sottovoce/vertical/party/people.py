@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.alignment.psi import announce, read_announcement
+from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
+from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 
 __all__ = ["KeptAlignments", "People", "alignment_digest"]
 

@@ -3,7 +3,6 @@
 from typing import Final, Generic, TypeVar
 
 from sottovoce.exceptions import DataError
-from sottovoce.vertical.alignment.psi import PsiServer, library, read_announcement
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignAgain,
@@ -14,6 +13,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
     AllRows,
 )
+from sottovoce.vertical.protocols.alignment.psi import PsiServer, library, read_announcement
 from sottovoce.vertical.wire import Done, Message
 
 __all__ = ["AlignAgainHandler", "AlignRespondHandler", "AlignSetupHandler", "AlignToHandler", "AllRowsHandler"]
