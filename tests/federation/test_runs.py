@@ -102,10 +102,11 @@ def test_people_are_scored_and_compared(federation, exact, tmp_path):
 
 
 def test_where_runs_are(federation, exact):
-    """All of them, with the sites' connections left as they are."""
+    """All of them, and who is connected, with the sites' connections left as they are."""
     told, _ = exact
     said = json.loads(federation.command("status", federation.coordinator, "--json").stdout)
-    assert told["run"] in json.dumps(said)
+    assert told["run"] in {run["run"] for run in said["runs"]}
+    assert said["connected"] == list(federation.names)[1:]
     wrong = federation.command("predict", federation.coordinator, "zz", "--out", "x.csv", fails=True)
     assert "no run of that name" in wrong.stderr
     refused = federation.train("--model", "ridge", "--epsilon", "inf", fails=True)

@@ -195,6 +195,9 @@ def test_status_of_a_coordinator_without_runs(tmp_path):
     found = run("status", kit.folder)
     assert found.exit_code == 0, found.output
     assert "no run yet" in found.stdout
+    assert "does not answer. Start it" in words(found.stdout)
+    facts = json.loads(run("status", kit.folder, "--json").stdout)
+    assert (facts["connected"], facts["runs"]) == (None, [])
 
 
 def test_charges_of_one_session_are_one_line(kit, monkeypatch):

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import logging
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ __all__ = ["Office", "follow", "job_files", "open_office"]
 _SILENCE_SECONDS: Final = 15.0  # without a word of the coordinator's process, after which it is taken for gone
 _SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _CONNECT_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 2.0
 _ENDED: Final = ("done", "failed", "stopped")
 _OVER: Final = "FINISHED"
 _EVERY: Final = 1.0  # seconds between two lines of progress
@@ -155,6 +157,17 @@ def open_office(kit: Kit) -> Iterator[Office]:
         yield office
     finally:
         office.close()
+
+
+def who_is_connected(kit: Kit) -> tuple[str, ...] | None:
+    """Return the parties that are connected to the coordinator's process; None if that does not answer."""
+    try:
+        with socket.create_connection((kit.federation.host, kit.federation.port), _LOOK_SECONDS):
+            pass
+        with open_office(kit) as office:
+            return office.connected()
+    except (OSError, PartyError):
+        return None
 
 
 def follow(

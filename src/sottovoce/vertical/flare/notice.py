@@ -11,7 +11,7 @@ from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site, TableFacts
 from sottovoce.vertical.mechanisms import ANSWERS
 
-__all__ = ["NEVER", "site_facts", "site_history"]
+__all__ = ["budget_of", "NEVER", "site_facts", "site_history"]
 
 NEVER: Final = (
     "run code that comes from outside: a job names one class of this library, and ships nothing",
@@ -64,7 +64,7 @@ def site_facts(site: Site) -> dict[str, Any]:
         "answers": _answers(train),
         "answers_in_scoring": _answers(score),
         "refuses": _answers(set(ANSWERS) - train - score),
-        "budget": _budget(site),
+        "budget": budget_of(site),
         "caps": _caps(site),
         "seeded": site.random_state is not None,
         "never": list(NEVER),
@@ -101,7 +101,7 @@ def site_history(site: Site) -> dict[str, Any]:
         "runs": runs,
         "refusals": refusals,
         "caps": _caps(site),
-        "budget": _budget(site),
+        "budget": budget_of(site),
         "charges": [] if site.budget is None else [_charge(charge) for charge in _history(site)],
         "models": sorted(site.parts()),
     }
@@ -145,8 +145,8 @@ def _history(site: Site) -> list[ChargeRecord]:
     return Ledger(site.budget.ledger).history(site.budget.dataset)
 
 
-def _budget(site: Site) -> dict[str, Any] | None:
-    """Return the account of the data set, and what of it went to this coordinator."""
+def budget_of(site: Site) -> dict[str, Any] | None:
+    """Return the account of a site's data set, and what of it went to its coordinator; None without a budget."""
     if site.budget is None:
         return None
     site.account()  # says what is wrong with it
