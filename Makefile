@@ -43,9 +43,9 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not federation"
 
 # columns at several organisations for real: sites as processes of their own that fail and attack each other. One after
-# the other, since times are waited for; about ten minutes on two processors
+# the other, since times are waited for; `pytest -m federation tests/federation` has four sites too
 test-vertical: $(READY)
-	$(BIN)/python -m pytest -m federation --durations 10 tests/federation
+	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 
 # what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
 recipes:

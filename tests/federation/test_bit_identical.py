@@ -45,7 +45,7 @@ def split(path, names):
     return made
 
 
-@pytest.fixture(scope="module", params=[3, 4], ids=["three-sites", "four-sites"])
+@pytest.fixture(scope="module", params=[3, pytest.param(4, marks=pytest.mark.slow)], ids=["three-sites", "four-sites"])
 def federation(request, real_data):
     path = real_data("a9a.bz2") / "a9a.bz2"
     with running_federation(split(path, ["insurer", "north", "bank", "shop"][: request.param])) as federation:

@@ -147,8 +147,11 @@ def test_who_asked_for_the_run_ends_it(federation, expected):
     before = charged(federation)
     run = federation.begin(*RUN)
     run.wait_for_rounds(20)
+    process = federation.run_process("bank")
+    process.suspend()  # or the run may have ended before it is told to
     run.process.send_signal(signal.SIGINT)
     said = run.end(fails=True)
+    process.resume()
     assert run.process.returncode == 130
     assert f"--resume {run.folder.name}" in said
     check_resumed(federation, run, expected, before)

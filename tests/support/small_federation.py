@@ -12,7 +12,7 @@ from support.federation import Columns, Federation
 
 __all__ = ["RUN", "check_model", "ROUNDS", "in_process", "make_ledgers", "sites"]
 
-ROUNDS = 100
+ROUNDS = 160
 EPSILON, DELTA = 1.0, 1e-6
 RUN = (
     "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "noisy-admm", "--max-iter", ROUNDS,
