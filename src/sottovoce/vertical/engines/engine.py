@@ -1,0 +1,74 @@
+"""What an engine of secure computation does for a party: take its numbers, run a listed program, open what is masked.
+
+All parties of a session give the same commands in the same order; what differs is which values they know. Numbers are
+whole, modulo 2^64 or a prime: there is no fixed point and no truncation, so what is opened is, bit for bit, what the
+same whole numbers are in clear (`Program.in_clear`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.exceptions import SottovoceError
+from sottovoce.vertical.engines.programs import Program
+
+__all__ = ["Engine", "EngineError", "Whole"]
+
+Whole = NDArray[np.int64]
+
+
+class EngineError(SottovoceError):
+    """A joint computation cannot go on; the text tells nothing about data, and may cross."""
+
+
+class Engine(ABC):
+    """One party's end of a joint computation.
+
+    Attributes
+    ----------
+    name : str
+        As users give it.
+    bound : int
+        Values and sums below it in absolute value are exact.
+    rank : int
+        This party's place among all that compute.
+    n_parties : int
+    """
+
+    name: ClassVar[str]
+    bound: int
+    rank: int
+    n_parties: int
+
+    @abstractmethod
+    def start(self) -> None:
+        """Connect to the others and check, bit for bit, that the session computes what it should; no data are shared.
+
+        Raises
+        ------
+        EngineError
+            As from every other command: a partner does not answer in time, is another one, or computes something else.
+        """
+
+    @abstractmethod
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        """Make a secret variable of what party ``owner`` knows; the others give None."""
+
+    @abstractmethod
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a program on secret variables; its results are secret variables, which may replace inputs."""
+
+    @abstractmethod
+    def reveal(self, name: str) -> Whole:
+        """Open a variable that the program `Mask` has made, to all parties; anything else is refused."""
+
+    @abstractmethod
+    def drop(self, *names: str) -> None:
+        """Forget variables."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the session here; never raises, and may be called again."""

@@ -1,0 +1,127 @@
+"""The closed list of programs that parties run on numbers that nobody sees, each with what it is in clear.
+
+A program is public: its kind and its whole-number constants follow from the plan, and parties compare `digest` before
+any of them shares data.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Add", "AddSlopes", "CrossProduct", "Mask", "MoveDuals", "Program", "digest_of"]
+
+_Arrays = Sequence[NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Program(ABC):
+    """A listed program."""
+
+    opens: ClassVar[bool] = False
+    """Whether its result may be revealed."""
+
+    @abstractmethod
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return what the program computes, modulo 2^64."""
+
+
+@dataclass(frozen=True)
+class Add(Program):
+    """The sum of arrays of one shape."""
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (sum,)."""
+        return (np.sum(inputs, axis=0, dtype=np.int64),)
+
+
+@dataclass(frozen=True)
+class Mask(Add):
+    """The same, of a result and every party's share of noise: what may be revealed."""
+
+    opens: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class CrossProduct(Program):
+    """Add A'B to a sum: inputs are the sum (a, b), A (n, a) and B (n, b)."""
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (sum + A'B,)."""
+        total, left, right = inputs
+        return (total + left.T @ right,)
+
+
+@dataclass(frozen=True)
+class MoveDuals(Program):
+    r"""Move dual variables toward what the rows ask for, by at most ``clip``, and add up by how much.
+
+    Inputs: dual variables a (n), labels y of -1 and +1 (n), the sums for each data party's columns (d_m), that of all
+    moves (1), and for each data party its margins z_m (n) and its rows X_m (n, d_m), in the order: a, y, sums_1, ...,
+    sums_M, moves, z_1, ..., z_M, X_1, ..., X_M. With z = z_1 + ... + z_M the target is
+
+    - ``by_label`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
+    - ``by_label`` True: y clip(``offset`` - ``factors[0]`` y z, 0, ``bounds[0]``),
+
+    and every row moves by clip(target - a, -``clip``, ``clip``). Rows of zeros that fill up a piece have y = 0 and z =
+    0, so they do not move.
+    """
+
+    clip: int
+    offset: int
+    factors: tuple[int, ...]
+    bounds: tuple[int, ...]
+    by_label: bool = False
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (a', sums_1', ..., sums_M', moves')."""
+        n_parties = (len(inputs) - 3) // 3
+        duals, labels = inputs[:2]
+        sums, moves = inputs[2 : 2 + n_parties], inputs[2 + n_parties]
+        margins, tables = inputs[3 + n_parties : 3 + 2 * n_parties], inputs[3 + 2 * n_parties :]
+        z = np.sum(margins, axis=0, dtype=np.int64)
+        if self.by_label:
+            target = labels * np.clip(self.offset - self.factors[0] * labels * z, 0, self.bounds[0])
+        else:
+            target = labels * self.offset
+            for factor, bound in zip(self.factors, self.bounds, strict=True):
+                target = target - factor * np.clip(z, -bound, bound)
+        move = np.clip(target - duals, -self.clip, self.clip)
+        added = tuple(each + move @ table for each, table in zip(sums, tables, strict=True))
+        return (duals + move, *added, moves + np.sum(move, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class AddSlopes(Program):
+    r"""Add slopes that are a polynomial of margins, times rows: for engines that cannot compare.
+
+    Inputs: labels y (n), the sums for each data party's columns (d_m), that of all slopes (1), and for each data party
+    z_m (n) and X_m (n, d_m), in the order of `MoveDuals`. The slope of a row is, with coefficients c_0, ..., c_3 in
+    ``coefficients``, c_1 z + c_3 z^3 + y (c_0 + c_2 z^2); rows that fill up have z = 0 and y = 0, so their slope is 0.
+    """
+
+    coefficients: tuple[int, int, int, int]
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (sums_1', ..., sums_M', all')."""
+        n_parties = (len(inputs) - 2) // 3
+        labels = inputs[0]
+        sums, total = inputs[1 : 1 + n_parties], inputs[1 + n_parties]
+        margins, tables = inputs[2 + n_parties : 2 + 2 * n_parties], inputs[2 + 2 * n_parties :]
+        z = np.sum(margins, axis=0, dtype=np.int64)
+        square = z * z
+        free, linear, quadratic, cubic = self.coefficients
+        slope = linear * z + cubic * (square * z) + labels * (free + quadratic * square)
+        added = tuple(each + slope @ table for each, table in zip(sums, tables, strict=True))
+        return (*added, total + np.sum(slope, dtype=np.int64))
+
+
+def digest_of(programs: Sequence[Program]) -> str:
+    """Return what parties compare: programs in order, with their constants, as a SHA-256 digest."""
+    listed = [[type(program).__name__, asdict(program)] for program in programs]
+    return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
