@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._validation import privacy_budget
+from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
@@ -223,6 +225,11 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         """Set what is known of a solution; a subclass may take more."""
         self.plan_ = plan
         self.scorer_ = solution.scorer
+        if not (plan.is_private or solution.history is None or solution.history.converged):
+            warn_caller(
+                f"no convergence in max_iter={self.max_iter} rounds. Raise max_iter or tol, or choose another solver.",
+                ConvergenceWarning,
+            )
         self.model_ = model
         self.history_ = solution.history
         self.n_rounds_ = solution.n_rounds
