@@ -225,11 +225,11 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         """Set what is known of a solution; a subclass may take more."""
         self.plan_ = plan
         self.scorer_ = solution.scorer
-        if not (plan.is_private or solution.history is None or solution.history.converged):
+        self.model_ = model
+        self.history_ = solution.history
+        self.n_rounds_ = solution.n_rounds
+        if math.isinf(plan.epsilon) and self.history_ is not None and not self.history_.converged:
             warn_caller(
                 f"no convergence in max_iter={self.max_iter} rounds. Raise max_iter or tol, or choose another solver.",
                 ConvergenceWarning,
             )
-        self.model_ = model
-        self.history_ = solution.history
-        self.n_rounds_ = solution.n_rounds
