@@ -232,6 +232,10 @@ class Parties(ABC):
 
     def leave_out(self, names: Collection[str]) -> None:
         """Go on without some parties, which were asked for their facts alone."""
+        holding = self._holding & set(names)
+        if holding:
+            self.exchange(dict.fromkeys(holding, Close()), Done)
+        self._holding -= holding
         self.names = tuple(name for name in self.names if name not in names)
 
     def close(self) -> None:

@@ -42,4 +42,5 @@ def choose_mechanism(
         return "local-models", (
             f"people x mu / columns = {signal:.3g} is below {_LEAST_SIGNAL:g}: the noise of joint sums would weigh more"
         )
-    return "secure", f"all parties have {engine}, and people x mu / columns = {signal:.3g} is at least {_LEAST_SIGNAL:g}"
+    why = f"all parties have {engine}, and people x mu / columns = {signal:.3g} is at least {_LEAST_SIGNAL:g}"
+    return "secure", why

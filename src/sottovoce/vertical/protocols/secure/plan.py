@@ -20,7 +20,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, number, whole_number
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import PartyError
 from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
@@ -97,7 +97,7 @@ class SecurePlan(VerticalPlan):
     @cached_property
     def joint(self) -> JointPlan:
         """What the parties agree on, word for word."""
-        smoothing = self.loss.smoothing if isinstance(self.loss, SmoothedHinge) else 0.0
+        hinge = self.loss if isinstance(self.loss, SmoothedHinge) else None
         return JointPlan(
             n_samples=self.facts.n_samples,
             blocks=tuple(
@@ -106,8 +106,8 @@ class SecurePlan(VerticalPlan):
             ),
             helpers=self.facts.helpers,
             label_holder=self.facts.label_holder,
-            loss=self.loss.name,
-            smoothing=smoothing,
+            loss=self.loss.name if hinge is None else "smoothed hinge",
+            **({} if hinge is None else {"smoothing": float(hinge.smoothing)}),
             label_bounds=self.facts.label_bounds,
             alpha=self.alpha,
             fit_intercept=self.fit_intercept,
@@ -143,9 +143,9 @@ class SecurePlan(VerticalPlan):
             return self._train(parties, y, model)
         except PartyError as error:
             raise PartyError(
-                f"{error} The joint training had begun by then: epsilon = {self.epsilon:g} of every person's rows at "
-                "all parties is spent and stays charged, whatever was opened. It cannot be resumed; a new fit is "
-                "charged again."
+                f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {self.epsilon:g} of every "
+                "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
+                "new fit is charged again."
             ) from error
 
     def _train(self, parties: Parties, y: Vector, model: str) -> VerticalSolution:

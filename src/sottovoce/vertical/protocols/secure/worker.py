@@ -6,19 +6,30 @@ The thread ends with the session, when a step fails, and when nobody asks for an
 
 import logging
 import queue
+import re
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from sottovoce._numerics import Vector
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
-__all__ = ["JointWorker"]
+__all__ = ["JointWorker", "named"]
 
 _LOG: Final = logging.getLogger(__name__)
 _FAILED: Final = "the joint computation failed there; the party's own log says more"
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """Return an engine's words about "party 1" with the names of parties, which are counted from 0."""
+
+    def name(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return f"party {names[rank]!r}" if rank < len(names) else found[0]
+
+    return re.sub(r"\bparty (\d{1,3})\b", name, text)
 
 
 class _Seat(Protocol):
@@ -153,7 +164,7 @@ class JointWorker:
             try:
                 values = task()
             except EngineError as error:
-                self.end(str(error))
+                self.end(named(str(error), self.plan.ranks))
                 return
             except Exception as error:  # its message could quote a row
                 places = "".join(traceback.format_tb(error.__traceback__))
