@@ -19,7 +19,8 @@ from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.mechanisms import HANDLERS
 from sottovoce.vertical.protocols.general.messages import Close
-from sottovoce.vertical.wire import code_of
+from sottovoce.vertical.protocols.secure.messages import Working
+from sottovoce.vertical.wire import code_of, decode
 
 __all__ = ["MOST_ANSWER_BYTES", "Alive", "Call", "FlareParties", "RunStopped"]
 
@@ -121,6 +122,10 @@ class FlareParties(Parties):
         except Exception as error:  # its message could quote a row
             raise PartyError(f"party {name!r} failed ({type(error).__name__}).") from None
         self._progress.heard(name, len(answer))
+        if code_of(answer) == Working.code:
+            told = decode(answer, (Working,))
+            assert isinstance(told, Working)
+            self._progress.note(told.note)
         return answer
 
     def _fetch(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:

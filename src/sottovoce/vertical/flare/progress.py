@@ -16,12 +16,15 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 
-__all__ = ["PHASES", "STATUS", "Progress", "read_progress"]
+__all__ = ["JOINED", "PHASES", "STATUS", "Progress", "read_progress"]
 
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
+INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
+_JOINT: Final = {"Invite": INVITED, "Join": JOINED}
+_MOST_NOTE: Final = 100
 
 
 class Progress:
@@ -52,6 +55,7 @@ class Progress:
             "bytes_down": 0,
             "bytes_up": 0,
             "asking": None,
+            "note": None,
             "parties": {
                 name: {"bytes_down": 0, "bytes_up": 0, "last_heard": None, "seconds": 0.0, "waiting_since": None}
                 for name in names
@@ -63,7 +67,7 @@ class Progress:
         with self._lock:
             for party in self._state["parties"].values():
                 party["waiting_since"] = None
-            self._state |= {"phase": phase, "asking": None, **more}
+            self._state |= {"phase": phase, "asking": None, "note": None, **more}
             if self._seconds:
                 self._state["median_round"] = median(self._seconds)
             self._write(always=True)
@@ -73,13 +77,21 @@ class Progress:
         with self._lock:
             self._state["rounds"] += 1
             self._state["asking"] = what
+            reached = _JOINT.get(what)
+            if reached is not None:
+                self._state["joint"] = reached
             now = time()
             for name, count in n_bytes.items():
                 self._state["bytes_down"] += count
                 party = self._state["parties"][name]
                 party["bytes_down"] += count
                 party["waiting_since"] = now
-            self._write()
+            self._write(always=reached is not None)  # whether it can be resumed hangs on it
+
+    def note(self, text: str) -> None:
+        """Say what is under way within a request, in the words of the party that is here."""
+        with self._lock:
+            self._state["note"] = "".join(filter(str.isprintable, text))[:_MOST_NOTE]
 
     def heard(self, name: str, n_bytes: int) -> None:
         """Count an answer."""
