@@ -24,7 +24,6 @@ _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
 INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
 _JOINT: Final = {"Invite": INVITED, "Join": JOINED}
-_MOST_NOTE: Final = 100
 
 
 class Progress:
@@ -72,11 +71,11 @@ class Progress:
                 self._state["median_round"] = median(self._seconds)
             self._write(always=True)
 
-    def asked(self, what: str, n_bytes: Mapping[str, int]) -> None:
-        """Count a round of requests, by party."""
+    def asked(self, what: str, n_bytes: Mapping[str, int], *, note: str | None = None) -> None:
+        """Count a round of requests, by party; ``note`` says in words what they are part of."""
         with self._lock:
             self._state["rounds"] += 1
-            self._state["asking"] = what
+            self._state |= {"asking": what, "note": note}
             reached = _JOINT.get(what)
             if reached is not None:
                 self._state["joint"] = reached
@@ -87,11 +86,6 @@ class Progress:
                 party["bytes_down"] += count
                 party["waiting_since"] = now
             self._write(always=reached is not None)  # whether it can be resumed hangs on it
-
-    def note(self, text: str) -> None:
-        """Say what is under way within a request, in the words of the party that is here."""
-        with self._lock:
-            self._state["note"] = "".join(filter(str.isprintable, text))[:_MOST_NOTE]
 
     def heard(self, name: str, n_bytes: int) -> None:
         """Count an answer."""
