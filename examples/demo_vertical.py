@@ -299,9 +299,7 @@ def main() -> None:
         show(OUT / "predictions.csv", 4)
         plain = newest_run()
 
-        CONSOLE.rule(
-            "7. Once more, inside secure computation: the four compute together, and see sums with noise alone"
-        )
+        CONSOLE.rule("7. Once more, inside secure computation: all four see sums with noise, and nothing else")
         tick = time.perf_counter()
         run(
             f"vertical train {KITS}/{INSURER.name} --model logistic --mechanism secure --engine {ENGINE} "
