@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
     from sottovoce.vertical.party.party import Part, Party
     from sottovoce.vertical.party.splitting import split_columns
+    from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 
 __all__ = [
     "AlignedParties",
@@ -27,6 +28,7 @@ __all__ = [
     "VerticalSparseLogisticRegression",
     "align",
     "split_columns",
+    "theorem_1_conditions",
 ]
 
 __getattr__ = lazy_names(
@@ -45,5 +47,6 @@ __getattr__ = lazy_names(
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
         "split_columns": "party.splitting",
+        "theorem_1_conditions": "protocols.exact.conditions",
     },
 )
