@@ -322,15 +322,9 @@ def test_cards_and_parties_are_as_many(take):
     _refused(seats[0], cards, "'insurer' is not among those that compute", names=("bank", "clinic", "x"))
 
 
-def test_a_partners_certificate_may_carry_another_name_if_the_owner_says_so(take, authority, tmp_path):
-    """The coordinator's certificate of a FLARE kit has its host's name."""
-    server = authority.identity(tmp_path, "vertical.insurer.example", kind="rsa")
-    names = {"insurer": "vertical.insurer.example"}
-    mine = take("insurer", identity=server, common_names=names)
-    bank, third = take("bank", common_names=names), take("clinic")
-    cards = [mine.card, bank.card, third.card]
-    bank.sit(cards, NAMES)
-    _refused(third, cards, "common name must be 'insurer'")
+def test_a_certificate_carries_the_partys_name(take, authority, tmp_path):
+    with pytest.raises(EngineError, match="certificate of 'insurer' is another one's: its common name must be"):
+        take("insurer", identity=authority.identity(tmp_path, "vertical.insurer.example"))
 
 
 @pytest.mark.parametrize(
