@@ -9,14 +9,36 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Add", "AddSlopes", "CrossProduct", "Mask", "MoveDuals", "Program", "digest_of"]
+__all__ = [
+    "PROGRAMS",
+    "Add",
+    "AddSlopes",
+    "CrossProduct",
+    "Mask",
+    "MoveDuals",
+    "Program",
+    "digest_of",
+    "product",
+    "program_from",
+    "program_text",
+]
 
-_Arrays = Sequence[NDArray[np.int64]]
+_Shape = tuple[int, ...]
+
+
+def product(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return left @ right modulo 2^64; by floating point, some ten times faster, where that is exact."""
+    depth = left.shape[-1]
+    largest = [float(max(-int(part.min()), int(part.max()))) for part in (left, right)]
+    # every partial sum is a whole number below 2^53
+    if depth * largest[0] * largest[1] < 2.0**53:
+        return np.asarray(left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    return np.asarray(left @ right)
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,10 @@ class Program(ABC):
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return what the program computes, modulo 2^64."""
 
+    @abstractmethod
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return the shapes of the results for inputs of these shapes; ValueError where they do not fit."""
+
 
 @dataclass(frozen=True)
 class Add(Program):
@@ -38,6 +64,11 @@ class Add(Program):
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return (sum,)."""
         return (np.sum(inputs, axis=0, dtype=np.int64),)
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return the one shape."""
+        _fits(bool(inputs) and len(set(inputs)) == 1, "arrays of one shape", inputs)
+        return (inputs[0],)
 
 
 @dataclass(frozen=True)
@@ -54,7 +85,14 @@ class CrossProduct(Program):
     def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return (sum + A'B,)."""
         total, left, right = inputs
-        return (total + left.T @ right,)
+        return (total + product(left.T, right),)
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return (a, b)."""
+        fits = len(inputs) == 3 and all(len(shape) == 2 for shape in inputs)
+        fits = fits and inputs[1][0] == inputs[2][0] and inputs[0] == (inputs[1][1], inputs[2][1])
+        _fits(fits, "a sum (a, b), A (n, a) and B (n, b)", inputs)
+        return (inputs[0],)
 
 
 @dataclass(frozen=True)
@@ -92,8 +130,13 @@ class MoveDuals(Program):
             for factor, bound in zip(self.factors, self.bounds, strict=True):
                 target = target - factor * np.clip(z, -bound, bound)
         move = np.clip(target - duals, -self.clip, self.clip)
-        added = tuple(each + move @ table for each, table in zip(sums, tables, strict=True))
+        added = tuple(each + product(move, table) for each, table in zip(sums, tables, strict=True))
         return (duals + move, *added, moves + np.sum(move, dtype=np.int64))
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return (n,), those of the sums, and (1,)."""
+        sums = _sums_of(inputs, own=2)
+        return (inputs[0], *sums, (1,))
 
 
 @dataclass(frozen=True)
@@ -117,11 +160,51 @@ class AddSlopes(Program):
         square = z * z
         free, linear, quadratic, cubic = self.coefficients
         slope = linear * z + cubic * (square * z) + labels * (free + quadratic * square)
-        added = tuple(each + slope @ table for each, table in zip(sums, tables, strict=True))
+        added = tuple(each + product(slope, table) for each, table in zip(sums, tables, strict=True))
         return (*added, total + np.sum(slope, dtype=np.int64))
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return those of the sums, and (1,)."""
+        return (*_sums_of(inputs, own=1), (1,))
+
+
+PROGRAMS: Final[tuple[type[Program], ...]] = (Add, Mask, CrossProduct, MoveDuals, AddSlopes)
+"""All of them."""
+
+
+def program_text(program: Program) -> str:
+    """Return a program as canonical JSON."""
+    return json.dumps([type(program).__name__, asdict(program)], sort_keys=True)
+
+
+def program_from(text: str) -> Program:
+    """Return the listed program that `program_text` has written."""
+    kind, constants = json.loads(text)
+    listed = {program.__name__: program for program in PROGRAMS}
+    return listed[kind](**{key: tuple(value) if isinstance(value, list) else value for key, value in constants.items()})
 
 
 def digest_of(programs: Sequence[Program]) -> str:
     """Return what parties compare: programs in order, with their constants, as a SHA-256 digest."""
     listed = [[type(program).__name__, asdict(program)] for program in programs]
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+
+
+def _fits(fits: bool, wanted: str, shapes: Sequence[_Shape]) -> None:
+    if not fits:
+        raise ValueError(f"inputs must be {wanted}, but are of the shapes {', '.join(map(str, shapes)) or 'none'}")
+
+
+def _sums_of(inputs: Sequence[_Shape], own: int) -> Sequence[_Shape]:
+    """Return the shapes of the parties' sums, of inputs in the order of `MoveDuals` with ``own`` arrays of its own."""
+    n_parties = (len(inputs) - own - 1) // 3
+    sums, total = inputs[own : own + n_parties], inputs[own + n_parties : own + n_parties + 1]
+    rows = inputs[own + n_parties + 1 :]
+    n = inputs[0] if inputs else ()
+    fits = n_parties >= 1 and len(inputs) == own + 1 + 3 * n_parties and len(n) == 1
+    fits = fits and set(inputs[:own]) == {n} and tuple(total) == ((1,),) and set(rows[:n_parties]) == {n}
+    fits = fits and all(
+        len(each) == 1 and table == (*n, *each) for each, table in zip(sums, rows[n_parties:], strict=True)
+    )
+    _fits(fits, f"{own} of rows (n), sums (d) by party, a sum (1), margins (n) and tables (n, d) by party", inputs)
+    return sums

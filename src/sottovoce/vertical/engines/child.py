@@ -1,0 +1,127 @@
+"""The process of an engine: ``python -m sottovoce.vertical.engines.child``, started and commanded by `EngineProcess`.
+
+Commands come over the socket that is its standard input. It ends with the process that started it. What the engine
+prints goes where the starter has pointed its output, never to a user.
+"""
+
+import ctypes
+import hashlib
+import importlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.pipe import receive, send
+from sottovoce.vertical.engines.programs import MoveDuals, program_from
+from sottovoce.vertical.engines.self_check import CHECKED, self_check
+from sottovoce.vertical.engines.tls import TlsFiles
+
+__all__ = ["main"]
+
+_DIE_WITH_PARENT = 1
+
+
+def main() -> None:
+    """Take the task, then serve commands until the starter is gone."""
+    _end_with(int(sys.argv[1]))
+    end = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    commands: queue.SimpleQueue[tuple[dict[str, Any], list[Whole]]] = queue.SimpleQueue()
+    threading.Thread(target=_take, args=(end, commands), daemon=True).start()
+    task, _ = commands.get()
+    engine: Engine | None = None
+    while True:
+        try:
+            if engine is None:
+                engine = _start(task)
+                opened: Sequence[Whole] = ()
+            else:
+                command, arrays = commands.get()
+                opened = _do(engine, command, arrays)
+                del arrays
+            answer: dict[str, Any] = {"bound": engine.bound}
+        except EngineError as error:
+            answer, opened = {"error": str(error)}, ()
+        except Exception as error:
+            # what an engine's library says may quote anything: its kind alone goes on
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            answer, opened = {"error": _public(error)}, ()
+        send(end, answer, opened)
+        if "error" in answer:
+            return
+
+
+def _start(task: dict[str, Any]) -> Engine:
+    """Connect, and check the session."""
+    tls = task["tls"] and TlsFiles(*(Path(name) for name in task["tls"]))
+    arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
+    made: Engine
+    if task["kind"] == "spu":
+        from sottovoce.vertical.engines.spu import SpuEngine
+
+        made, programs = SpuEngine(*arguments), CHECKED
+    else:
+        made = importlib.import_module("sottovoce.vertical.engines.mpyc_engine").MpycEngine(*arguments)
+        programs = tuple(program for program in CHECKED if not isinstance(program, MoveDuals))
+    engine = Guarded(made)
+    engine.start()
+    seed = hashlib.sha256("\n".join(task["addresses"]).encode()).digest()
+    self_check(engine, int.from_bytes(seed), programs)
+    return engine
+
+
+def _do(engine: Engine, command: dict[str, Any], arrays: list[Whole]) -> Sequence[Whole]:
+    """Obey one command."""
+    match command["do"]:
+        case "put":
+            value = arrays.pop() if arrays else None
+            engine.put(command["name"], command["owner"], tuple(command["shape"]), value)
+        case "run":
+            engine.run(program_from(command["program"]), command["inputs"], command["outputs"])
+        case "reveal":
+            return (engine.reveal(command["name"]),)
+        case "drop":
+            engine.drop(*command["names"])
+        case other:
+            raise EngineError(f"an engine has no command {other!r}")
+    return ()
+
+
+def _public(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return f"{error.name} is not installed here; install sottovoce[secure]"
+    if isinstance(error, MemoryError):
+        return "the engine has not enough memory"
+    return f"the engine failed ({type(error).__name__}): a partner is gone, is late, or is another one"
+
+
+def _take(end: socket.socket, commands: "queue.SimpleQueue[tuple[dict[str, Any], list[Whole]]]") -> None:
+    """Read commands; when the starter is gone, end at once, whatever the engine is doing."""
+    try:
+        while True:
+            commands.put(receive(end))
+    except Exception:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the one that started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
+    # without the clean-up of libraries, which may wait for partners that are gone
+    os._exit(0)

@@ -1,0 +1,183 @@
+"""Parties that share a process compute in clear: the reference for the other engines, and for trials and tests.
+
+Nothing is secret from a process. What the engine keeps is the rest: parties meet at every command, what they are told
+must agree, and only masked results come out.
+"""
+
+import json
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.programs import Program, digest_of
+from sottovoce.vertical.engines.variables import Variables
+
+__all__ = ["InProcessEngine"]
+
+
+class _Room:
+    """Where the threads of one session meet, and its variables."""
+
+    def __init__(self, n_parties: int) -> None:
+        self.n_parties = n_parties
+        self.meeting = threading.Condition()
+        self.values: dict[str, Whole] = {}
+        self.seats: dict[int, weakref.ref[InProcessEngine]] = {}
+        self.broken: str | None = None
+        self._told: dict[int, str] = {}
+        self._acts: list[Callable[[], None]] = []
+        self._round = 0
+
+    def meet(self, rank: int, told: str, act: Callable[[], None] | None, timeout: float) -> None:
+        """Wait until all parties have told the same; the last to come acts for all, or tells all that it cannot."""
+        with self.meeting:
+            self._stop_if_broken()
+            round_ = self._round
+            self._told[rank] = told
+            if act is not None:
+                self._acts.append(act)
+            if len(self._told) == self.n_parties:
+                self._all_there()
+            deadline = time.monotonic() + timeout
+            while self._round == round_:
+                self._stop_if_broken()
+                if not self.meeting.wait(deadline - time.monotonic()) and self._round == round_ and not self.broken:
+                    late = ", ".join(str(r) for r in range(self.n_parties) if r not in self._told)
+                    self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
+
+    def fail(self, why: str) -> None:
+        """Free all with an error."""
+        with self.meeting:
+            self.broken = self.broken or why
+            self.values.clear()
+            self.meeting.notify_all()
+
+    def _all_there(self) -> None:
+        first = self._told[0]
+        odd = [rank for rank, told in self._told.items() if told != first]
+        if odd:
+            self.fail(f"party {', '.join(map(str, odd))} has been given other commands than party 0")
+            return
+        try:
+            for act in self._acts:
+                act()
+        except Exception as error:
+            self.fail(f"the program failed with {type(error).__name__}")
+            return
+        self._told, self._acts = {}, []
+        self._round += 1
+        self.meeting.notify_all()
+
+    def _stop_if_broken(self) -> None:
+        if self.broken is not None:
+            raise EngineError(self.broken)
+
+
+_rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionary()
+_rooms_lock = threading.Lock()
+
+
+class InProcessEngine(Engine):
+    """A party whose partners are threads of the same process, found by the session's name.
+
+    Parameters
+    ----------
+    session : bytes
+        The same at all parties, and no other session's.
+    rank, n_parties : int
+        This party's place, and how many take part.
+    timeout : float, default=600
+        Seconds that partners may take to come to a command.
+    """
+
+    name = "in-process"
+
+    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
+        self.bound = 1 << 63
+        self.rank, self.n_parties = rank, n_parties
+        self._session, self._timeout = session, timeout
+        self._room: _Room | None = None
+        self._variables = Variables(n_parties)
+
+    def start(self) -> None:
+        """Wait for the others."""
+        with _rooms_lock:
+            room = _rooms.get(self._session)
+            if room is None:
+                room = _rooms[self._session] = _Room(self.n_parties)
+            taken = room.seats.get(self.rank)
+            if room.n_parties != self.n_parties or not 0 <= self.rank < self.n_parties or (taken and taken()):
+                room.fail(f"party {self.rank} of {self.n_parties} has no place in this joint computation")
+            else:
+                room.seats[self.rank] = weakref.ref(self)
+            self._room = room
+        room.meet(self.rank, "start", None, self._timeout)
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        """Make a variable of what party ``owner`` knows."""
+        room = self._entered()
+        self._checked(lambda: self._variables.put(name, owner, shape))
+        if (value is not None) != (owner == self.rank):
+            self._refuse(f"the owner of {name!r}, and nobody else, gives its value")
+        if value is not None and (value.dtype != np.int64 or value.shape != shape):
+            self._refuse(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
+        act = None if value is None else lambda: room.values.__setitem__(name, value.copy())
+        self._meet(["put", name, owner, shape], act)
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a program."""
+        room = self._entered()
+        self._checked(lambda: self._variables.run(program, inputs, outputs))
+
+        def act() -> None:
+            room.values.update(zip(outputs, program.in_clear(*(room.values[name] for name in inputs)), strict=True))
+
+        self._meet(["run", digest_of([program]), inputs, outputs], act if self.rank == 0 else None)
+
+    def reveal(self, name: str) -> Whole:
+        """Give what `Mask` has made."""
+        room = self._entered()
+        self._checked(lambda: self._variables.reveal(name))
+        taken: list[Whole] = []
+        self._meet(["reveal", name], lambda: taken.append(room.values[name].copy()))
+        return taken[0]
+
+    def drop(self, *names: str) -> None:
+        """Forget variables."""
+        room = self._entered()
+        self._checked(lambda: self._variables.drop(names))
+
+        def act() -> None:
+            for name in names:
+                del room.values[name]
+
+        self._meet(["drop", names], act if self.rank == 0 else None)
+
+    def close(self) -> None:
+        """Leave; partners that wait are told."""
+        if self._room is not None:
+            self._room.fail(f"party {self.rank} has left the joint computation")
+            self._room = None
+
+    def _entered(self) -> _Room:
+        if self._room is None:
+            raise EngineError("this joint computation has not been started, or is over; begin a new one")
+        return self._room
+
+    def _meet(self, command: Sequence[object], act: Callable[[], None] | None) -> None:
+        self._entered().meet(self.rank, json.dumps(command), act, self._timeout)
+
+    def _checked(self, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except EngineError as error:
+            self._refuse(str(error))
+
+    def _refuse(self, why: str) -> None:
+        """Free the others: this party cannot go on."""
+        self._entered().fail(f"party {self.rank} was given a command that is refused: {why}")
+        raise EngineError(why)

@@ -1,0 +1,232 @@
+"""An engine in a process of its own: what it prints, aborts or leaves behind does not reach the party's process."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sottovoce
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.pipe import receive, send
+from sottovoce.vertical.engines.programs import Program, program_text
+from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.engines.tls import TlsFiles
+
+__all__ = ["EngineProcess", "TlsFiles"]
+
+_KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
+_PATIENCE = 10.0
+
+
+class EngineProcess(Engine):
+    """One party's end of a joint computation whose engine runs in a child process.
+
+    The constructor only takes note; `start` begins. The child ends at `close`, at any error, when a command takes
+    longer than the timeout, when this object is no longer used, and with this process.
+
+    Parameters
+    ----------
+    kind : {"spu", "mpyc"}
+    rank : int
+        This party's place.
+    addresses : sequence of "host:port"
+        By rank, as partners reach them.
+    listen : str, optional
+        Where this party listens, if at another address than its partners use.
+    tls : TlsFiles, optional
+        Certificates of the session; only a trial on one machine does without.
+    timeout : float, default=600
+        Seconds that a command may take.
+    log : Path, optional
+        File for what the engine prints; by default nothing of it is kept.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        rank: int,
+        addresses: Sequence[str],
+        *,
+        listen: str | None = None,
+        tls: TlsFiles | None = None,
+        timeout: float = 600.0,
+        log: Path | None = None,
+    ) -> None:
+        if kind not in ENGINES:
+            raise EngineError(f"an engine in a process of its own is one of {', '.join(ENGINES)}, not {kind!r}")
+        if not 0 <= rank < len(addresses):
+            raise EngineError(f"rank must be below the number of addresses, {len(addresses)}, but is {rank}")
+        self.name = kind  # type: ignore[misc]
+        self.rank, self.n_parties = rank, len(addresses)
+        # the child tells, once it has begun
+        self.bound = 0
+        files = None if tls is None else [str(file) for file in (tls.certificate, tls.key, tls.partners)]
+        self._task: dict[str, Any] = {
+            "kind": kind,
+            "rank": rank,
+            "addresses": list(addresses),
+            "listen": listen,
+            "tls": files,
+            "timeout": timeout,
+        }
+        self._timeout, self._log = timeout, log
+        self._one = threading.Lock()
+        self._child: _Child | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Start the child, which connects to the others and checks the session."""
+        with self._one:
+            if self._child is not None or self._closed:
+                raise EngineError("this joint computation has been started before; begin a new one")
+            self._child = _Child(self._log)
+            weakref.finalize(self, self._child.end)
+            self._stop_if_closed()
+            answer, _ = self._ask(self._task, ())
+            self.bound = int(answer["bound"])
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process, for measurements and tests."""
+        return None if self._child is None else self._child.pid
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        """Make a secret variable of what party ``owner`` knows."""
+        self._do({"do": "put", "name": name, "owner": owner, "shape": shape}, () if value is None else (value,))
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a program on secret variables."""
+        self._do({"do": "run", "program": program_text(program), "inputs": list(inputs), "outputs": list(outputs)})
+
+    def reveal(self, name: str) -> Whole:
+        """Open what `Mask` has made."""
+        return self._do({"do": "reveal", "name": name})[0]
+
+    def drop(self, *names: str) -> None:
+        """Forget variables."""
+        self._do({"do": "drop", "names": list(names)})
+
+    def close(self) -> None:
+        """End the child, and whatever waits for it."""
+        self._closed = True
+        if self._child is not None:
+            self._child.end()
+
+    def _stop_if_closed(self) -> None:
+        """End a child that was begun while another thread has closed."""
+        if self._closed and self._child is not None:
+            self._child.end()
+
+    def _do(self, command: Mapping[str, Any], arrays: Sequence[Whole] = ()) -> list[Whole]:
+        with self._one:
+            if self._child is None:
+                raise EngineError("this joint computation has not been started")
+            return self._ask(command, arrays)[1]
+
+    def _ask(self, command: Mapping[str, Any], arrays: Sequence[Whole]) -> tuple[dict[str, Any], list[Whole]]:
+        assert self._child is not None
+        until = time.monotonic() + self._timeout
+        try:
+            send(self._child.socket, command, arrays, until)
+            answer, opened = receive(self._child.socket, until)
+            error = answer.get("error")
+        except TimeoutError:
+            error = f"the joint computation took longer than {self._timeout:g} s: a partner is late, or not reached"
+        except (OSError, ValueError):
+            error = "this joint computation is over; begin a new one" if self._closed else "the engine's process ended"
+        if error is not None:
+            self.close()
+            raise EngineError(error)
+        return answer, opened
+
+
+class _Child:
+    """A child process, which one thread starts, waits for and cleans up after.
+
+    The system ends the child with the *thread* that has started it: so that thread lives as long as the child does.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self.socket, theirs = socket.socketpair()
+        self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
+        self._log, self._lock, self._gone = log, threading.Lock(), threading.Event()
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._failed: OSError | None = None
+        begun = threading.Event()
+        # not a method of self: nothing but the thread's own arguments stays alive with it
+        threading.Thread(target=self._live, args=(theirs, begun), name="engine", daemon=True).start()
+        begun.wait()
+        if self._failed is not None:
+            raise EngineError("the engine's process cannot be started")
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._popen is None else self._popen.pid
+
+    def end(self) -> None:
+        """Kill the child and wait until it is gone; harmless when it is."""
+        with self._lock:
+            if self._popen is not None and not self._gone.is_set():
+                try:
+                    os.killpg(self._popen.pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    self._popen.kill()
+        if threading.current_thread().name != "engine":
+            self._gone.wait(_PATIENCE)
+        with contextlib.suppress(OSError):
+            # frees a thread that waits for an answer
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def _live(self, theirs: socket.socket, begun: threading.Event) -> None:
+        try:
+            with theirs:
+                self._popen = self._open(theirs)
+        except OSError as error:
+            self._failed = error
+        begun.set()
+        if self._popen is not None:
+            # first wait without reaping: its number stays its own until nobody can signal it any more
+            os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:
+                self._popen.wait()
+                self._gone.set()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._gone.set()
+
+    def _open(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        output = (
+            subprocess.DEVNULL
+            if self._log is None
+            else os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        )
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-m", "sottovoce.vertical.engines.child", str(os.getpid())],
+                stdin=theirs.fileno(),
+                stdout=output,
+                stderr=output,
+                cwd=self._folder,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        finally:
+            if self._log is not None:
+                os.close(output)
+
+    def _environment(self) -> dict[str, str]:
+        """Return what the child needs and nothing else of what this process was given."""
+        path = [str(Path(sottovoce.__file__).parents[1])]
+        path += [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+        own = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        return {**kept, **own, "JAX_PLATFORMS": "cpu"}

@@ -1,0 +1,218 @@
+"""SecretFlow SPU: ABY3 among three parties, CHEETAH between two; numbers are whole, modulo 2^64.
+
+Both protocols are for parties that follow them and are curious (semi-honest). ABY3 is safe against one of its three
+parties alone; CHEETAH has two, and neither learns anything. SEMI2K, which SPU has too, is not here: its default lets
+one party deal the randomness of all. This module is for a process of its own: the library prints and may abort.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, MoveDuals, Program
+from sottovoce.vertical.engines.tls import TlsFiles
+
+__all__ = ["SpuEngine"]
+
+# SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
+_ROWS_AT_ONCE = 7
+_ZERO = "zero"
+
+
+class SpuEngine(Engine):
+    """One party of an SPU session.
+
+    Parameters
+    ----------
+    rank : int
+    addresses : sequence of "host:port"
+        Two or three, by rank, as partners reach them.
+    listen : str or None
+        Where this party listens, if it is another address than the one its partners use.
+    tls : TlsFiles or None
+        Own certificate and key, and the certificates of the partners; None only on one machine.
+    timeout : float
+        Seconds that a partner may take for anything.
+    """
+
+    name: ClassVar[str] = "spu"
+
+    def __init__(
+        self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
+    ) -> None:
+        if len(addresses) not in (2, 3):
+            raise EngineError(f"SPU computes among two or three parties, not {len(addresses)}")
+        self.bound = 1 << 63
+        self.rank, self.n_parties = rank, len(addresses)
+        self._addresses = [
+            listen if listen is not None and place == rank else address for place, address in enumerate(addresses)
+        ]
+        self._tls, self._timeout = tls, timeout
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._compiled: dict[Any, bytes] = {}
+
+    def start(self) -> None:
+        """Connect."""
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import jax
+        import spu
+        import spu.libspu as lib
+
+        jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call,unused-ignore]
+        self._jax, self._lib = jax, lib
+        patience = round(1000 * self._timeout)
+        desc = lib.link.Desc()
+        desc.recv_timeout_ms = desc.http_timeout_ms = patience
+        desc.connect_retry_interval_ms = 100
+        desc.connect_retry_times = max(1, patience // 100)
+        for place, address in enumerate(self._addresses):
+            desc.add_party(str(place), address)
+        if self._tls is not None:
+            desc.enable_ssl = True
+            for side in (desc.server_ssl_opts, desc.client_ssl_opts):
+                side.cert.certificate_path = str(self._tls.certificate)
+                side.cert.private_key_path = str(self._tls.key)
+                # session certificates sign themselves: those of the partners are all that is trusted
+                side.verify.verify_depth = 1
+                side.verify.ca_file_path = str(self._tls.partners)
+        protocol = lib.ProtocolKind.ABY3 if self.n_parties == 3 else lib.ProtocolKind.CHEETAH
+        config = lib.RuntimeConfig(protocol=protocol, field=lib.FieldType.FM64)
+        # without it the owner of a variable is ignored, and every process deals shares of its own
+        config.experimental_enable_colocated_optimization = True
+        if self.n_parties == 2:
+            config.cheetah_2pc_config.enable_mul_lsb_error = False
+        self._link = lib.link.create_brpc(desc, self.rank)
+        self._io, self._runtime = spu.Io(self.n_parties, config), spu.Runtime(self._link, config)
+        # a secret zero; what is added to it is shared once, not at every use
+        for owner in (0, 1):
+            self._set(f"{_ZERO} {owner}", owner, (1,), np.zeros(1, np.int64) if owner == self.rank else None)
+        self._execute("sum", lambda a, b: (a + b,), [f"{_ZERO} 0", f"{_ZERO} 1"], [_ZERO])
+
+    def exchange(self, message: bytes) -> list[bytes]:
+        """Send public bytes to all, and return those of all."""
+        gathered = self._link.all_gather(message.hex())
+        return [bytes.fromhex(text if isinstance(text, str) else text.decode()) for text in gathered]
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        """Share what the owner knows."""
+        self._set(name, owner, shape, value)
+        self._execute("share", lambda a, zero: (a + zero,), [name, _ZERO], [name])
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a program."""
+        self._execute(program, self._function(program), inputs, outputs)
+        self._shapes.update(zip(outputs, program.shapes(*(self._shapes[name] for name in inputs)), strict=True))
+
+    def reveal(self, name: str) -> Whole:
+        """Open a variable to all."""
+        from spu.experimental.reveal_impl import reveal
+
+        self._execute("reveal", lambda a: (reveal(a),), [name], ["opened"])
+        share = self._runtime.get_var("opened")
+        opened = np.asarray(self._io.reconstruct([share] * self.n_parties), dtype=np.int64)
+        self._runtime.del_var("opened")
+        return opened
+
+    def drop(self, *names: str) -> None:
+        """Forget variables."""
+        for name in names:
+            self._runtime.del_var(name)
+            del self._shapes[name]
+
+    def close(self) -> None:
+        """Do nothing: the process ends."""
+
+    def _set(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        known = np.zeros(shape, np.int64) if value is None else np.ascontiguousarray(value)
+        shares = self._io.make_shares(known, self._lib.Visibility.VIS_SECRET, owner)
+        self._runtime.set_var(name, shares[self.rank])
+        self._shapes[name] = shape
+
+    def _execute(self, key: Any, function: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a function of secret variables, compiled once for each shape of them."""
+        import spu.utils.frontend as frontend
+
+        shapes = tuple(self._shapes[name] for name in inputs)
+        if (key, shapes) not in self._compiled:
+            executable, _ = frontend.compile(
+                frontend.Kind.JAX,
+                function,
+                [self._array(shape) for shape in shapes],
+                {},
+                [f"in{k}" for k in range(len(inputs))],
+                [self._lib.Visibility.VIS_SECRET] * len(inputs),
+                lambda flat: [f"out{k}" for k in range(len(flat))],
+            )
+            self._compiled[key, shapes] = executable.code
+        self._runtime.run(
+            self._lib.Executable(
+                name="program",
+                input_names=list(inputs),
+                output_names=list(outputs),
+                code=self._compiled[key, shapes],
+            )
+        )
+        if isinstance(key, str):
+            self._shapes.update(dict.fromkeys(outputs, shapes[0]))
+
+    def _array(self, shape: tuple[int, ...]) -> Any:
+        made: Any = self._jax.ShapeDtypeStruct
+        return made(shape, np.int64)
+
+    def _function(self, program: Program) -> Callable[..., Any]:
+        """Return what jax compiles: whole numbers in, whole numbers out."""
+        numpy = self._jax.numpy
+
+        def product(left: Any, right: Any) -> Any:
+            pieces = [left[k : k + _ROWS_AT_ONCE] @ right for k in range(0, left.shape[0], _ROWS_AT_ONCE)]
+            return numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+        def add(*inputs: Any) -> Any:
+            return (sum(inputs[1:], start=inputs[0]),)
+
+        def cross(total: Any, left: Any, right: Any) -> Any:
+            # fewer pieces where the narrower side is cut
+            if left.shape[1] > right.shape[1]:
+                return (total + product(right.T, left).T,)
+            return (total + product(left.T, right),)
+
+        def move(*inputs: Any) -> Any:
+            assert isinstance(program, MoveDuals)
+            n_parties = (len(inputs) - 3) // 3
+            duals, labels, *rest = inputs
+            sums, moves, margins, tables = _parts(rest, n_parties)
+            z = sum(margins[1:], start=margins[0])
+            if program.by_label:
+                asked = numpy.clip(program.offset - program.factors[0] * (labels * z), 0, program.bounds[0])
+                target = labels * asked
+            else:
+                target = labels * program.offset
+                for factor, bound in zip(program.factors, program.bounds, strict=True):
+                    target = target - factor * numpy.clip(z, -bound, bound)
+            step = numpy.clip(target - duals, -program.clip, program.clip)
+            added = [each + step @ table for each, table in zip(sums, tables, strict=True)]
+            return (duals + step, *added, moves + numpy.sum(step))
+
+        def slopes(*inputs: Any) -> Any:
+            assert isinstance(program, AddSlopes)
+            n_parties = (len(inputs) - 2) // 3
+            labels, *rest = inputs
+            sums, total, margins, tables = _parts(rest, n_parties)
+            z = sum(margins[1:], start=margins[0])
+            free, linear, quadratic, cubic = program.coefficients
+            square = z * z
+            slope = linear * z + cubic * (square * z) + labels * (free + quadratic * square)
+            added = [each + slope @ table for each, table in zip(sums, tables, strict=True)]
+            return (*added, total + numpy.sum(slope))
+
+        listed: dict[type[Program], Callable[..., Any]] = {CrossProduct: cross, MoveDuals: move, AddSlopes: slopes}
+        return listed.get(type(program), add) if not isinstance(program, Add) else add
+
+
+def _parts(rest: Sequence[Any], n_parties: int) -> tuple[Sequence[Any], Any, Sequence[Any], Sequence[Any]]:
+    """Return sums by party, the sum of all, margins and tables by party."""
+    after = n_parties + 1
+    return rest[:n_parties], rest[n_parties], rest[after : after + n_parties], rest[after + n_parties :]

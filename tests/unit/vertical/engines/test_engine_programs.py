@@ -1,0 +1,119 @@
+"""The listed programs: what they are in clear, the shapes they take, and the digest that parties compare."""
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.engines.programs import (
+    PROGRAMS,
+    Add,
+    AddSlopes,
+    CrossProduct,
+    Mask,
+    MoveDuals,
+    digest_of,
+    product,
+    program_from,
+    program_text,
+)
+from sottovoce.vertical.engines.self_check import CHECKED
+
+MOVES = MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(200, 700))
+BY_LABEL = MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(3000,), by_label=True)
+
+
+def _whole(*values):
+    return np.array(values, dtype=np.int64)
+
+
+def test_the_list_is_closed_and_pinned():
+    """A change of a program's meaning or constants must change what parties compare; this pins the list itself."""
+    assert [program.__name__ for program in PROGRAMS] == ["Add", "Mask", "CrossProduct", "MoveDuals", "AddSlopes"]
+    assert [program.__name__ for program in PROGRAMS if program.opens] == ["Mask"]
+    assert digest_of(CHECKED) == "697eb88df8379bb5ec78e0267db604e393a54306bb32e43079a82378181baeee"
+
+
+def test_constants_are_part_of_the_digest():
+    assert digest_of([MOVES]) != digest_of([MoveDuals(clip=901, offset=1500, factors=(3, 2), bounds=(200, 700))])
+    assert digest_of([Add(), Mask()]) != digest_of([Mask(), Add()])
+
+
+@pytest.mark.parametrize("program", [*CHECKED, Mask()])
+def test_a_program_crosses_as_text(program):
+    assert program_from(program_text(program)) == program
+
+
+def test_moves_by_hand():
+    """One row that is moved by the whole clip, one by less, one that fills up."""
+    duals, labels = _whole(0, 0, 0), _whole(1, -1, 0)
+    table = _whole(5, 7, 0).reshape(3, 1)
+    z = _whole(-300, 650, 0)
+    duals, sums, moves = MOVES.in_clear(duals, labels, _whole(10), _whole(100), z, table)
+    # 1500 + 3 200 + 2 300 = 2700, and -1500 - 3 200 - 2 650 = -3400: both are cut to 900
+    assert duals.tolist() == [900, -900, 0]
+    assert sums.tolist() == [10 + 900 * 5 - 900 * 7]
+    assert moves.tolist() == [100]
+    # the second time: 2700 - 900 = 1800 again
+    assert MOVES.in_clear(duals, labels, sums, moves, z, table)[0].tolist() == [1800, -1800, 0]
+
+
+def test_moves_by_label_by_hand():
+    labels, z = _whole(1, -1, 0), _whole(700, 500, 0)
+    duals, sums, _ = BY_LABEL.in_clear(_whole(0, 0, 0), labels, _whole(0), _whole(0), z, _whole(1, 1, 1).reshape(3, 1))
+    # clip(1500 - 1400) = 100; -clip(1500 + 1000) = -2500, cut to -900
+    assert duals.tolist() == [100, -900, 0]
+    assert sums.tolist() == [-800]
+
+
+def test_slopes_by_hand():
+    program = AddSlopes(coefficients=(-500, 7, 3, 2))
+    sums, total = program.in_clear(
+        _whole(1, -1, 0), _whole(0), _whole(0), _whole(3, -2, 0), _whole(10, 1, 9).reshape(3, 1)
+    )
+    first, second = 7 * 3 + 2 * 27 - 500 + 3 * 9, 7 * -2 + 2 * -8 + 500 - 3 * 4
+    assert sums.tolist() == [10 * first + second]
+    assert total.tolist() == [first + second]
+
+
+@pytest.mark.parametrize("bits", [10, 25, 40, 62])
+def test_products_are_exact_modulo_2_64(bits):
+    """By floating point where that is exact, and never where it is not."""
+    numbers = np.random.default_rng(bits)
+    left, right = (numbers.integers(-(1 << bits), 1 << bits, shape) for shape in ((3, 50), (50, 4)))
+    exact = left.astype(object) @ right.astype(object)
+    wrapped = np.array([[(int(v) + (1 << 63)) % (1 << 64) - (1 << 63) for v in row] for row in exact], dtype=np.int64)
+    assert np.array_equal(product(left, right), wrapped)
+
+
+def test_the_largest_product_by_floating_point_is_exact():
+    """Just below 2^53, where a sum is the largest whole number that a double still tells from its neighbours."""
+    left, right = np.full((1, 1 << 10), 1 << 21), np.full((1 << 10, 1), (1 << 22) - 1)
+    assert product(left, right)[0, 0] == (1 << 31) * ((1 << 22) - 1)
+    smallest = np.array([[-(1 << 63)]])
+    assert product(smallest, np.array([[1]]))[0, 0] == -(1 << 63)
+
+
+@pytest.mark.parametrize(
+    ("program", "shapes"),
+    [
+        (Add(), []),
+        (Add(), [(2,), (3,)]),
+        (CrossProduct(), [(2, 3), (5, 2)]),
+        (CrossProduct(), [(2, 3), (5, 2), (4, 3)]),
+        (CrossProduct(), [(3, 2), (5, 2), (5, 3)]),
+        (MOVES, [(5,), (5,), (2,), (1,), (5,), (5, 3)]),
+        (MOVES, [(5,), (4,), (2,), (1,), (5,), (5, 2)]),
+        (MOVES, [(5,), (5,), (2,), (2,), (5,), (5, 2)]),
+        (MOVES, [(5,), (5,), (2,), (1,), (5,)]),
+        (AddSlopes((0, 1, 0, 0)), [(5,), (2,), (1,), (4,), (5, 2)]),
+        (AddSlopes((0, 1, 0, 0)), [(5,), (2,), (1,)]),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(program, shapes):
+    with pytest.raises(ValueError, match="inputs must be"):
+        program.shapes(*shapes)
+
+
+def test_shapes_are_those_of_the_results():
+    shapes = [(5,), (5,), (2,), (3,), (1,), (5,), (5,), (5, 2), (5, 3)]
+    results = MOVES.in_clear(*(np.ones(shape, np.int64) for shape in shapes))
+    assert tuple(result.shape for result in results) == MOVES.shapes(*shapes)
