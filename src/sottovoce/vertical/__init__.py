@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
     from sottovoce.vertical.party.splitting import split_columns
+    from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 
 __all__ = [
     "AlignedParties",
@@ -31,6 +32,7 @@ __all__ = [
     "VerticalSparseLogisticRegression",
     "align",
     "split_columns",
+    "theorem_1_conditions",
 ]
 
 __getattr__ = lazy_names(
@@ -51,5 +53,6 @@ __getattr__ = lazy_names(
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
         "split_columns": "party.splitting",
+        "theorem_1_conditions": "protocols.exact.conditions",
     },
 )

@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._validation import privacy_budget
+from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
@@ -247,3 +249,8 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         self.model_ = model
         self.history_ = solution.history
         self.n_rounds_ = solution.n_rounds
+        if math.isinf(plan.epsilon) and self.history_ is not None and not self.history_.converged:
+            warn_caller(
+                f"no convergence in max_iter={self.max_iter} rounds. Raise max_iter or tol, or choose another solver.",
+                ConvergenceWarning,
+            )
