@@ -74,7 +74,8 @@ class JointWorker:
         self._tasks: queue.SimpleQueue[Callable[[], Vector | None] | None] = queue.SimpleQueue()
         self._change = threading.Condition()
         # a daemon: a party's process need not wait for partners that do not answer
-        threading.Thread(target=self._work, name="sottovoce joint training", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="sottovoce joint training", daemon=True)
+        self._thread.start()
 
     @property
     def is_open(self) -> bool:
