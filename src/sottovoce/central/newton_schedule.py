@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 
@@ -183,7 +183,7 @@ class CurvatureByWeight(Curvature):
 
     def solve(self, vector: Vector, factor: float) -> Vector:
         """Return (factor D + penalties)^-1 times the vector."""
-        return np.asarray(solve(factor * self._matrix + np.diag(self._penalties), vector, assume_a="sym"))
+        return np.asarray(np.linalg.solve(factor * self._matrix + np.diag(self._penalties), vector))
 
     def _penalized(self, step: Vector, length: float) -> float:
         return float(step @ (self._penalties * step))
