@@ -1,7 +1,7 @@
 """A slow link: a TCP forwarder that adds latency and keeps to a rate, as between organisations.
 
-Within a test: ``with SlowLink("127.0.0.1:21210", latency=0.01, rate=12.5e6) as link: connect_to(link.address)``. From a
-shell: ``python -m support.slow_link --latency 0.01 --rate 12.5e6 21210:21220 21211:21221`` (listen:target, this machine).
+Within a test: ``with SlowLink("127.0.0.1:21210", latency=0.01, rate=12.5e6) as link: connect_to(link.address)``.
+From a shell, ports of this machine: ``python -m support.slow_link --latency 0.01 --rate 12.5e6 LISTEN:TARGET ...``.
 """
 
 import argparse

@@ -31,10 +31,12 @@ from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home
 from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name
+from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, why_not_resumed
 from sottovoce.vertical.flare.site import Site
 
 __all__ = ["train"]
+
+_WITH_HELPERS = ("secure", "auto")
 
 
 @with_groups
@@ -113,6 +115,7 @@ def _new(
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
+        with_helpers=training.mechanism in _WITH_HELPERS and spent != math.inf,
     )  # fmt: skip
     _check(spec, site)
     return spec
@@ -145,6 +148,9 @@ def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> R
     state = read_progress(folder)
     if state is not None and state["phase"] == "done" and (folder / COORDINATOR).exists():
         raise ParameterError(f"--resume {name}: this run has ended; its results are in {folder}.")
+    lost = why_not_resumed(state)
+    if lost:
+        raise ParameterError(f"--resume {name}: {lost} Begin again, without --resume.")
     if timeout is not None:
         spec = replace(spec, timeout=timeout)
     return spec
