@@ -125,7 +125,7 @@ def make_plan(cell: Cell) -> Any:
         label_holder="party0",
         loss=cell.loss,
         smoothing=0.5,
-        label_bounds=(-1.0, 1.0),
+        label_bounds=(-1.0, 1.0) if cell.loss == "squared" else None,
         alpha=1e-3,
         fit_intercept=True,
         labels_public=False,
@@ -193,6 +193,8 @@ def party(words: list[str]) -> None:
     rank, cell = int(words[1]), Cell(*task["cell"])
     report = Path(words[0]).parent / f"{rank}.json"
     X = y = None
+    if cell.loss != "start":
+        make_plan(cell)  # imports what is needed
     if cell.loss != "start" and rank < cell.holders:
         X = table(cell, rank)
         y = labels(cell, X) if rank == 0 else None
