@@ -80,7 +80,7 @@ class EngineProcess(Engine):
             "timeout": timeout,
         }
         self._timeout, self._log = timeout, log
-        self._one = threading.Lock()
+        self._one = threading.RLock()
         self._child: _Child | None = None
         self._closed = False
 
@@ -90,7 +90,7 @@ class EngineProcess(Engine):
             if self._child is not None or self._closed:
                 raise EngineError("this joint computation has been started before; begin a new one")
             self._child = _Child(self._log)
-            weakref.finalize(self, self._child.end)
+            weakref.finalize(self, self._child.leave)
             self._stop_if_closed()
             answer, _ = self._ask(self._task, ())
             self.bound = int(answer["bound"])
@@ -121,6 +121,9 @@ class EngineProcess(Engine):
         self._closed = True
         if self._child is not None:
             self._child.end()
+            # a thread that was waiting for an answer has been freed by now
+            with self._one:
+                self._child.leave()
 
     def _stop_if_closed(self) -> None:
         """End a child that was begun while another thread has closed."""
@@ -186,6 +189,11 @@ class _Child:
         with contextlib.suppress(OSError):
             # frees a thread that waits for an answer
             self.socket.shutdown(socket.SHUT_RDWR)
+
+    def leave(self) -> None:
+        """End the child and forget the socket, which nobody waits at any more."""
+        self.end()
+        self.socket.close()
 
     def _live(self, theirs: socket.socket, begun: threading.Event) -> None:
         try:
