@@ -101,7 +101,12 @@ class SecurePlan(VerticalPlan):
         return JointPlan(
             n_samples=self.facts.n_samples,
             blocks=tuple(
-                Block(name, facts.n_features, facts.data_norm, bool(facts.nonnegative))
+                Block(
+                    name=name,
+                    n_features=facts.n_features,
+                    data_norm=facts.data_norm,
+                    nonnegative=bool(facts.nonnegative),
+                )
                 for name, facts in self.facts.descriptions.items()
             ),
             helpers=self.facts.helpers,
@@ -232,11 +237,12 @@ class SecurePlan(VerticalPlan):
     def _engine(self) -> str:
         if self.engine == IN_PROCESS:
             return "in clear, in one process: a trial"
-        return f"{self.joint.protocol}, engine {self.engine} {self._version}".strip()
+        return f"{self.joint.protocol}, engine {self._version}"
 
     @property
     def _version(self) -> str:
-        return next((each[self.engine] for each in self.facts.engines.values() if self.engine in each), "")
+        """The engine's packages with their versions, the same at all parties."""
+        return next((each[self.engine] for each in self.facts.engines.values() if self.engine in each), self.engine)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -266,8 +272,8 @@ class SecurePlan(VerticalPlan):
         return (
             *rows,
             view,
-            f"computational and semi-honest: it rests on engine {self.engine} {self._version}, protocol "
-            f"{self.joint.protocol}, on {honest} following it, and on the cards by which they know each other",
+            f"computational and semi-honest: it rests on the protocol {self.joint.protocol} of {self._version}, on "
+            f"{honest} following it, and on the cards by which they know each other",
         )
 
     @property
@@ -298,11 +304,7 @@ class SecurePlan(VerticalPlan):
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
         return {
-            "engine": self.engine,
-            "protocol": self.joint.protocol,
-            "computing parties": list(self.computing),
-            "colluding parties that it holds against": self.colluding,
+            **self.joint.details(),
             "total noise over the stated noise": self.noise_factor,
             "digest of the joint plan": self.joint.digest,
-            **self.joint.details(),
         }
