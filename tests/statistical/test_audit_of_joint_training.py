@@ -4,8 +4,8 @@ One person's label is turned round, and their row is as long as a row may be; th
 person's term stays at its bound in every pass, on opposite sides in the two tables. The adversary follows both tables'
 dual variables through what was opened, and scores a run by its exact log-likelihood ratio. At the planned noise the
 lower bound on epsilon stays below the plan's; at 0.7 times that noise it must not. Somebody who knows no share sees
-more noise, and must see less. The cubic's largest slope needs margins that no person has in both tables, so that more of
-the noise must be missing before it shows.
+more noise, and must see less. The cubic's largest slope needs margins that no person has in both tables, so more of the
+noise must be missing before it shows.
 """
 
 import math

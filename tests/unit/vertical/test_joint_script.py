@@ -10,7 +10,7 @@ from sottovoce.vertical.protocols.secure import joint_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
 from support.joint_clear import JointClear
-from support.lockstep import Lockstep, LockstepEngine, run_jointly
+from support.lockstep import CountingEngine, run_jointly
 
 N = 301
 
@@ -84,7 +84,7 @@ def test_the_matrix_is_put_together_as_one_table_has_it():
 def test_steps_come_once_and_in_order():
     tables, _, _ = people()
     one = plan(tables)
-    script = one.script("p0", LockstepEngine(Lockstep(1), 0, 1))
+    script = one.script("p0", CountingEngine(b"alone", 0, 1))
     with pytest.raises(EngineError, match="step 1 does not come"):
         script.step(1, None, ())
     with pytest.raises(EngineError, match="rows to share"):
@@ -98,22 +98,22 @@ def test_only_the_label_holder_shares_labels():
     one = plan(tables)
     rows, labels = one.rows("p0", tables["p0"]), one.whole_labels(y)
     with pytest.raises(EngineError, match="labels to share"):
-        one.script("p0", LockstepEngine(Lockstep(1), 0, 1)).begin(rows, labels, ())
+        one.script("p0", CountingEngine(b"alone", 0, 1)).begin(rows, labels, ())
 
 
 def test_nothing_that_is_not_masked_is_opened():
     """What the plan lists is opened, and nothing else; after a training no noise and no margin is left."""
     tables, y, _ = people()
     one = plan(tables, n_passes=2)
-    shared = Lockstep(3)
-    engines = [LockstepEngine(shared, rank, 3) for rank in range(3)]
+    engines = [CountingEngine(b"first", rank, 3) for rank in range(3)]
     run_jointly(one, tables, y, engines=engines)
-    assert len(shared.opened) == sum(len(one.openings(step)) for step in range(3))
-    assert {name.split(".")[0] for name in shared.variables} == {"rows0", "rows1", "rows2", "y", "a"}
+    for engine in engines:
+        assert engine.opened == ["opened"] * sum(len(one.openings(step)) for step in range(3))
+        assert {name.split(".")[0] for name in engine.names} == {"rows0", "rows1", "rows2", "y", "a"}
     ridge = dataclasses.replace(one, loss="squared", label_bounds=(-1.0, 1.0), n_passes=None)
-    shared = Lockstep(3)
-    run_jointly(ridge, tables, y, engines=[LockstepEngine(shared, rank, 3) for rank in range(3)])
-    assert shared.variables == {}
+    engines = [CountingEngine(b"second", rank, 3) for rank in range(3)]
+    run_jointly(ridge, tables, y, engines=engines)
+    assert all(engine.names == set() for engine in engines)
 
 
 def test_no_row_is_longer_than_its_unit():

@@ -56,7 +56,7 @@ def logistic(**more):
 
 def no_thread_is_left():
     for _ in range(100):
-        if not any(thread.name == "joint training" for thread in threading.enumerate()):
+        if not any(thread.name == "sottovoce joint training" for thread in threading.enumerate()):
             return True
         time.sleep(0.02)
     return False
@@ -384,6 +384,8 @@ def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
             if raw[32:34] == messages.StepJointly.code.to_bytes(2, "little") and not stopped:
                 stopped.append(self._journal)
                 self._journal.close()
+                for worker in self._sessions.workers():  # it is killed
+                    worker.close()
                 self._journal = Journal(tmp_path / "clinic")
                 self._sessions = type(self._sessions)(self._journal)
             return super().handle(raw)

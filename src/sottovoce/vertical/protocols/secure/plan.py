@@ -10,6 +10,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -299,7 +300,7 @@ class SecurePlan(VerticalPlan):
     def noise_factor(self) -> float:
         """Standard deviation of all shares together, over what the colluding parties face."""
         K = len(self.computing)
-        return (K / (K - self.colluding)) ** 0.5
+        return math.sqrt(K / (K - self.colluding))
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
