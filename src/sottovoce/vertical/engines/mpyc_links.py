@@ -76,10 +76,17 @@ class Links:
         self._thread.start()
         self._do(self._open())
 
-    def swap(self, messages: Mapping[int, bytes | memoryview], expected: Collection[int]) -> dict[int, bytes]:
-        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at the same step."""
-        self._label += 1
-        found: dict[int, bytes] = self._do(self._swap(self._label, messages, expected))
+    def steps(self, count: int = 1) -> range:
+        """Return the labels of the next steps, which are the same at all parties."""
+        first = self._label + 1
+        self._label += count
+        return range(first, self._label + 1)
+
+    def swap(
+        self, step: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
+    ) -> dict[int, bytes]:
+        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at that step."""
+        found: dict[int, bytes] = self._do(self._swap(step, messages, expected))
         return found
 
     def close(self) -> None:

@@ -252,8 +252,9 @@ def test_a_partner_that_never_comes_is_named():
 def test_what_is_no_share_is_refused(message, match):
     def work(engine):
         if engine.rank == 1:
-            return engine._links.swap({0: message, 2: message}, ())
-        return engine.put("x", 1, (1,), None)
+            return engine._links.swap(*engine._links.steps(), {0: message, 2: message}, ())
+        engine.put("x", 1, (1,), None)
+        return engine.run(Add(), ["x"], ["x"])
 
     found = together(3, work)
     assert match in str(found[0])
