@@ -3,11 +3,13 @@
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 from support.lockstep import run_jointly
+from support.slow_link import SlowLink
 
 pytest.importorskip("mpyc", reason="engine 'mpyc' needs the extra [secure]")
 
@@ -303,6 +305,30 @@ def test_strangers_at_the_door_do_not_disturb():
     threads[1].start()
     for thread in threads:
         thread.join(30)
+    assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
+
+
+def test_partners_behind_forwarded_ports_are_called_until_they_are_there():
+    """A forwarder takes calls before the partner listens, and cuts them off."""
+    listens, found = _addresses(3), {}
+    with ExitStack() as stack:
+        links = [stack.enter_context(SlowLink(listen, latency=0.001)) for listen in listens]
+        addresses = [link.address for link in links]
+
+        def party(rank):
+            engine = MpycEngine(rank, addresses, listens[rank], None, 20.0)
+            try:
+                engine.start()
+                found[rank] = engine.exchange(bytes([rank]))
+            finally:
+                engine.close()
+
+        threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.2)
+        for thread in threads:
+            thread.join(30)
     assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
 
 
