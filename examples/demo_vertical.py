@@ -3,14 +3,16 @@
 Run with ``make demo-vertical``. An insurer knows who saw a doctor more than twice in a year, and how they are insured.
 Two hospitals and a bank know other things about the same people. Each runs a process of its own, with its own keys,
 table, budget and ledger; they find the people whom all of them know, train one model, and score people who took no
-part. All processes are on this machine; nothing else is simulated. Each command is printed before it runs, so that it
-can be repeated from the root of the checkout.
+part. Then they train once more inside secure computation, where nobody sees anything but sums with noise, and compare.
+All processes are on this machine; nothing else is simulated. Each command is printed before it runs, so that it can be
+repeated from the root of the checkout.
 
 The table is that of the RAND health insurance experiment, as it comes with the package statsmodels: a row for each
 person and year. *A "person" of this demo is a year of one*, and a row is what the receipt protects. The columns are
 real; who holds which, the identifiers, and who is unknown to whom are made up.
 """
 
+import json
 import shlex
 import shutil
 import signal
@@ -26,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from rich.console import Console
+from rich.table import Table
 
 OUT = Path("demo-vertical")
 KITS = OUT / "kits"
@@ -119,7 +122,9 @@ def fill_kit(of: Organisation, table: pd.DataFrame, draw: np.random.Generator) -
         + "".join(f"\n[columns.{name}]\n{facts}\n" for name, facts in columns.items()),
         encoding="utf-8",
     )
-    (kit / "site.toml").write_text(SITE, encoding="utf-8")
+    partners = ", ".join(f'"{other.name}"' for other in ORGANISATIONS if other is not of)
+    site = SITE.replace("PARTNERS", partners).replace("PORT", str(free_port()))
+    (kit / "site.toml").write_text(site, encoding="utf-8")
 
 
 SITE = """\
@@ -138,10 +143,16 @@ ledger = "sqlite:///ledger.db"
 dataset = "people"
 
 [allow]
-answers = ["local-models", "alignment", "score"]  # scores in scoring runs only: those of the second table
+answers = ["local-models", "secure", "alignment", "score"]  # scores in scoring runs only: those of the second table
+
+[secure]                # whom this organisation computes with, and where they reach it while a run goes on
+partners = [PARTNERS]
+host = "localhost"
+ports = [PORT, PORT]
+timeout = 120
 
 [caps]
-epsilon = 2.5
+epsilon = 5
 rounds = 1000
 bytes = 100_000_000
 people = 1000
@@ -213,6 +224,26 @@ def newest_run() -> str:
     return max((KITS / INSURER.name / "runs").iterdir(), key=lambda folder: folder.stat().st_mtime).name
 
 
+def compare(local_models: str, secure: str) -> None:
+    """Print how good three models are on the people who took no part: what two scoring runs left."""
+    found = [
+        json.loads((KITS / INSURER.name / "runs" / name / "comparison.json").read_text(encoding="utf-8"))
+        for name in (local_models, secure)
+    ]
+    columns = {
+        "the insurer alone, without noise": found[0]["local"],
+        f"local models, epsilon {EPSILON}": found[0]["joint"],
+        f"secure computation, epsilon {EPSILON}": found[1]["joint"],
+    }
+    table = Table(title=f"On {found[0]['n_samples']:,} people who took no part", title_justify="left")
+    table.add_column("")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for measure in found[0]["joint"]:
+        table.add_row(measure, *(f"{measures[measure]:.4f}" for measures in columns.values()))
+    CONSOLE.print(table)
+
+
 # ------------------------------------------------------------------ the story
 
 
@@ -238,7 +269,7 @@ def main() -> None:
     show(KITS / "north" / "site.toml")
     for organisation in ORGANISATIONS:
         run(
-            f"ledger create --ledger sqlite:///{KITS}/{organisation.name}/ledger.db --dataset people --epsilon 3 "
+            f"ledger create --ledger sqlite:///{KITS}/{organisation.name}/ledger.db --dataset people --epsilon 6 "
             f'--delta 1e-5 --adjacency replace-one --unit "one person\'s row at {organisation.name}"',
             quiet=organisation is not INSURER,
         )
@@ -265,8 +296,19 @@ def main() -> None:
         run(f"vertical predict {KITS}/{INSURER.name} {name} --proba --labels --out {OUT}/predictions.csv")
         scored = time.perf_counter() - tick
         show(OUT / "predictions.csv", 4)
+        plain = newest_run()
 
-        CONSOLE.rule("7. What a party does not allow: here, to send its columns, with whatever noise")
+        CONSOLE.rule("7. Once more, inside secure computation: all four see sums with noise, and nothing else")
+        tick = time.perf_counter()
+        run(
+            f"vertical train {KITS}/{INSURER.name} --model logistic --mechanism secure "
+            f"--epsilon {EPSILON} --delta {DELTA}"
+        )
+        joint, secure = time.perf_counter() - tick, newest_run()
+        run(f"vertical predict {KITS}/{INSURER.name} {secure} --proba --labels --out {OUT}/predictions_secure.csv")
+        compare(plain, newest_run())
+
+        CONSOLE.rule("8. What a party does not allow: here, to send its columns, with whatever noise")
         run(
             f"vertical train {KITS}/{INSURER.name} --model logistic --mechanism noisy-features --epsilon 0.5 "
             f"--delta {DELTA}",
@@ -276,8 +318,9 @@ def main() -> None:
     CONSOLE.rule("done")
     CONSOLE.print(
         f"{time.perf_counter() - began:.0f} seconds in all: {trained:.0f} for alignment and training, {scored:.0f} for "
-        f"the predictions. Everything is in {OUT}/: keys, table, ledger, register and log of each organisation in "
-        f"kits/NAME; receipts and the insurer's half of the model in kits/{INSURER.name}/runs/{name}.",
+        f"the predictions, {joint:.0f} for the training inside secure computation. Everything is in {OUT}/: keys, "
+        f"table, ledger, register and log of each organisation in kits/NAME; receipts and the insurer's part of the "
+        f"models in kits/{INSURER.name}/runs/{name} and {secure}.",
         highlight=False,
     )
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import a9a_parties
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
-from sottovoce.published.vertical_admm.conditions import Theorem1Report, theorem_1_conditions
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.conditions import Theorem1Report, theorem_1_conditions
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Prepare

@@ -7,15 +7,20 @@ from typing import Final
 
 from sottovoce.exceptions import PrivacyWarning
 
-__all__ = ["warn_of_privacy"]
+__all__ = ["warn_caller", "warn_of_privacy"]
 
 _PASSED: Final = ("sottovoce", "sklearn", "joblib", "contextlib")
 
 
 def warn_of_privacy(message: str) -> None:
     """Issue a `PrivacyWarning` at the nearest frame that belongs to neither this library nor scikit-learn."""
+    warn_caller(message, PrivacyWarning)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Issue a warning at that frame."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PrivacyWarning, stacklevel=level if frame is not None else 2)
+    warnings.warn(message, category, stacklevel=level if frame is not None else 2)

@@ -10,10 +10,10 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
-from sottovoce.published.vertical_admm.conditions import theorem_1_conditions
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
+from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare

@@ -19,6 +19,9 @@ from sottovoce.vertical import Comparison
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.alignment.psi import PsiServer
 
+# what is said of trainings that stop early: tests/unit/vertical/test_vertical_convergence.py
+pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
+
 N = 400
 MISSING_IDS, REPEATED_IDS, ONLY_BANK = 3, 4, 20
 

@@ -11,9 +11,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.solvers.newton import Curvature
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.noise import Scaled
@@ -97,7 +97,7 @@ def _likelihood(plan, released):
         gradient = v - plan.penalty * w
         if last is not None:
             seen = curvature.along(w - last[0], last[1] - gradient, std)
-            factor = min(max(seen, 0.25 * plan.least_step), 0.1875)
+            factor = min(max(seen, 0.25 * plan.schedule.least_step), 0.1875)
         last = w, gradient
         w = w + curvature.solve(gradient, factor)
     return score, w / bound

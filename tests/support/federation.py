@@ -36,7 +36,7 @@ import psutil
 import sottovoce
 from sottovoce.vertical.flare.processes import _end_with_parent
 
-__all__ = ["Columns", "Federation", "free_port", "running_federation", "schema_text", "until", "write_table"]
+__all__ = ["Columns", "Federation", "Helps", "free_port", "running_federation", "schema_text", "until", "write_table"]
 
 SECONDS = 90  # that anything may take before a test fails
 
@@ -60,6 +60,13 @@ def free_port() -> int:
 
 
 # ------------------------------------------------------------------ tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Helps:
+    """What the site of a helper has: settings, and no table."""
+
+    settings: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +134,7 @@ class Federation:
     port: int = field(default_factory=free_port)
     prefix: dict[str, list[str]] = field(default_factory=dict)
     """What a site's command is started with, such as ``ip netns exec NAME``."""
+    helpers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -152,14 +160,17 @@ class Federation:
         lines = [f'name = "{federation_name}"', "[coordinator]", f'name = "{self.names[0]}"', f'host = "{self.host}"']
         lines += [f"port = {self.port}"]
         for name in self.names[1:]:
-            lines += ["[[party]]", f'name = "{name}"']
+            lines += ["[[party]]", f'name = "{name}"', *(["helper = true"] if name in self.helpers else [])]
         file = self.folder / "federation.toml"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self.command("provision", file, "--out", self.kits)
 
-    def fill(self, name: str, columns: Columns) -> None:
+    def fill(self, name: str, columns: Columns | Helps) -> None:
         """Give a site its table, its schema and its settings."""
         kit = self.kit(name)
+        if isinstance(columns, Helps):
+            (kit / "site.toml").write_text(columns.settings + "\n", encoding="utf-8")
+            return
         write_table(kit / "people.parquet", columns)
         schema = schema_text(columns.X.shape[1], target=columns.y is not None)
         (kit / "people.toml").write_text(schema, encoding="utf-8")
@@ -296,6 +307,17 @@ class Federation:
                     found.append(process)
         return found
 
+    def engines(self, name: str) -> list[psutil.Process]:
+        """Return the engines of a joint computation that are at work at a site."""
+        found = []
+        for run in self.processes(name, "run"):
+            with contextlib.suppress(psutil.Error):
+                found += [
+                    child for child in run.children(recursive=True)
+                    if any("sottovoce.vertical.engines" in word for word in child.cmdline())
+                ]  # fmt: skip
+        return found
+
     def run_process(self, name: str) -> psutil.Process:
         """Return the process of the run that is under way at a site."""
         return until(lambda: self.processes(name, "run"), what=f"a run at {name}")[-1]
@@ -383,6 +405,17 @@ class Training:
         except (OSError, ValueError, IndexError):
             return {"phase": "waiting", "rounds": 0}
 
+    def wait_for_note(self, words: str, seconds: float = SECONDS) -> None:
+        """Wait until a joint computation is where these words say."""
+
+        def there() -> bool:
+            state = self.status()
+            ended = state["phase"] in ("done", "failed", "stopped") or self.process.poll() is not None
+            assert not ended, f"{state}\n{self.said()}\n{self._federation.logs()}"
+            return words in (state.get("note") or "")
+
+        until(there, seconds, words)
+
     def wait_for_rounds(self, rounds: int, seconds: float = SECONDS) -> None:
         """Wait until the run has had so many."""
 
@@ -414,7 +447,7 @@ class Training:
 
 @contextlib.contextmanager
 def running_federation(
-    sites: Mapping[str, Columns],
+    sites: Mapping[str, Columns | Helps],
     *,
     start: bool = True,
     prepare: Callable[[Federation], object] | None = None,
@@ -422,7 +455,8 @@ def running_federation(
 ) -> Iterator[Federation]:
     """Make a federation of these sites, the coordinator first, and start it; it ends with the block."""
     folder = Path(tempfile.mkdtemp(prefix="federation-"))
-    federation = Federation(folder, tuple(sites), **more)
+    helpers = tuple(name for name, has in sites.items() if isinstance(has, Helps))
+    federation = Federation(folder, tuple(sites), helpers=helpers, **more)
     try:
         federation.provision()
         for name, columns in sites.items():

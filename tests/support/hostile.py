@@ -360,3 +360,23 @@ ATTACKS = {
     "malformed": _malformed, "not bytes": _not_bytes, "replayed": _replayed,
     "session of another": _session_of_another, "unallowed": _unallowed,
 }  # fmt: skip
+
+
+# ------------------------------------------------------------------ a site of a joint computation with other code
+
+
+def other_version() -> None:
+    """Run another release, as its card says."""
+    from sottovoce.vertical.engines import seat
+
+    if _in_run():
+        available = seat.available_engines
+        seat.available_engines = lambda: {name: f"{version}.post1" for name, version in available().items()}
+
+
+def other_programs() -> None:
+    """Compile other programs for the same plan."""
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+
+    if _in_run():
+        JointPlan.programs_digest = property(lambda self: "0" * 64)  # type: ignore[assignment,method-assign]

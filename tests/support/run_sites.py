@@ -28,7 +28,8 @@ class _Kit:
 
 
 class _Federation:
-    coordinator, parties, names = NAMES[0], NAMES[1:], NAMES
+    coordinator, parties, names, helpers = NAMES[0], NAMES[1:], NAMES, ()
+    with_tables = parties
 
 
 def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> _Kit:

@@ -22,6 +22,9 @@ port = 8140
 name = "north"
 [[party]]
 name = "bank"
+[[party]]
+name = "notary"
+helper = true
 """
 SCHEMA = """\
 format = "sottovoce-schema"
@@ -55,9 +58,11 @@ def make_site(
 ) -> Kit:  # fmt: skip
     """Make a kit of ``name`` with its table, and return it."""
     coordinator = name == "insurer"
-    for part in ("startup", "state"):
+    for part in ("startup", "state", "identity"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / "federation.toml").write_text(FEDERATION)
+    for file in ("certificate.pem", "key.pem", "authority.pem"):
+        (folder / "identity" / file).touch()
     if coordinator:
         (folder / "startup" / "fed_server.json").write_text("{}")
     else:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from support.federation import Columns, Federation
+from support.federation import Columns, Federation, Helps
 
-__all__ = ["RUN", "check_model", "ROUNDS", "in_process", "make_ledgers", "sites"]
+__all__ = ["RUN", "check_model", "ROUNDS", "in_process", "joint_sites", "make_ledgers", "sites"]
 
 ROUNDS = 160
 EPSILON, DELTA = 1.0, 1e-6
+FIRST_PORT = 21400  # of joint computations: ten for each site
 RUN = (
     "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "noisy-admm", "--max-iter", ROUNDS,
     "--labels-public", "--timeout", 20, "--json",
@@ -39,10 +40,39 @@ def sites(n_people: int = 60) -> dict[str, Columns]:
     }
 
 
+def joint_sites(
+    *names: str, helpers: tuple[str, ...] = (), n_people: int = 200, timeout: float = 60.0, seeded: bool = True
+) -> dict[str, Columns | Helps]:
+    """Return sites that compute with each other, the coordinator first; each party has two columns and an account."""
+    rng = np.random.default_rng(23)
+    X = rng.random((n_people, 2 * len(names)))
+    y = X.sum(axis=1) + rng.normal(scale=0.3, size=n_people) > len(names)
+    everybody = (*names, *helpers)
+    made: dict[str, Columns | Helps] = {}
+    for number, name in enumerate(everybody):
+        partners = ", ".join(f'"{other}"' for other in everybody if other != name)
+        settings = f"""
+[secure]
+partners = [{partners}]
+host = "localhost"
+ports = [{FIRST_PORT + 10 * number}, {FIRST_PORT + 10 * number + 9}]
+timeout = {timeout}
+"""
+        settings += f"[trial]\nrandom_state = {number}\n" if seeded else ""
+        if name in helpers:
+            made[name] = Helps(settings=settings)
+            continue
+        account = "" if number == 0 else '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
+        columns = X[:, 2 * number : 2 * number + 2]
+        made[name] = Columns(X=columns, y=y if number == 0 else None, settings=settings + account)
+    return made
+
+
 def make_ledgers(federation: Federation) -> None:
     """Give both parties accounts for many runs."""
     for name in federation.names[1:]:
-        federation.make_ledger(name, epsilon=1000.0, delta=1e-3)
+        if name not in federation.helpers:
+            federation.make_ledger(name, epsilon=1000.0, delta=1e-3)
 
 
 def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
@@ -57,11 +87,12 @@ def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
     parties = []
     for name in federation.names:
         site = Site.read(Kit.open(federation.kit(name)))
-        answers = site.allowed("train")
-        parties.append(dataclasses.replace(site, budget=None, caps=Caps(), answers=answers).open_party("train"))
+        answers = None if site.is_helper else site.allowed("train")
+        here = dataclasses.replace(site, budget=None, caps=Caps(), answers=answers, computing=None)
+        parties.append(here.open_party("train"))
     with threadpool_limits(1):
         estimator.fit(InProcessParties(parties))
-    return {party.name: party.part(estimator.model_) for party in parties}
+    return {party.name: party.part(estimator.model_) for party in parties if not party.is_helper}
 
 
 def check_model(federation: Federation, run: Path, expected: dict[str, Any]) -> None:

@@ -60,6 +60,7 @@ def test_public_names_of_vertical_training():
         "VerticalSparseLogisticRegression",
         "align",
         "split_columns",
+        "theorem_1_conditions",
     ]
     for name in vertical.__all__:
         assert getattr(vertical, name).__doc__

@@ -94,6 +94,13 @@ class NoisyMoments:
         chosen = max(penalty, 0.5 * self.radius - max(0.0, float(values[0])))
         return vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + chosen)), chosen
 
+    def ridge_by_weight(self, penalties: Vector) -> tuple[Vector, float]:
+        """Return the weights where each has a penalty of its own, and what every penalty was raised to at least."""
+        values, vectors = self._spectrum
+        floor = max(0.0, 0.5 * self.radius - max(0.0, float(values[0])))
+        penalized = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(np.maximum(penalties, floor))
+        return np.asarray(np.linalg.solve(penalized, self.cross)), floor
+
     def least_squares(self, n_rows: float) -> LeastSquares:
         """Return unpenalised weights with noise-aware standard errors."""
         d = len(self.gram)

@@ -7,6 +7,7 @@ promise. What a receipt says that does not follow from its parameters was not wr
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import Counter
@@ -39,7 +40,13 @@ __all__ = ["NO_RUN", "made_again", "releases"]
 _TUPLES: Final = ("label_bounds", "coef_bounds")
 _STEPS: Final = "fitted before it in a pipeline"
 # what a vertical training tells of itself without any rule behind it
-_TOLD: Final = ("rounds of the label holder's own training, without messages to others", "converged", "columns shared")
+_LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"
+_TOLD: Final = (
+    "rounds of the label holder's own training, without messages to others",
+    "converged",
+    "columns shared",
+    _LEAST_ALPHA,
+)
 NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
 
 
@@ -180,7 +187,11 @@ def _vertical(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     if "classes" in parameters:
         estimator.classes_ = np.array(parameters["classes"], dtype=object)
     described = {name: Description(**decode({"dict": facts})) for name, facts in parameters["described"].items()}
-    plan = estimator._plan(_stated_parties(described), parameters["label_holder"])
+    stated = parameters.get("computing", {"helpers": (), "engines": {}})
+    helpers = {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
+    engines = {str(name): dict(each) for name, each in stated["engines"].items()}
+    estimator._engines = lambda parties, epsilon: engines  # type: ignore[method-assign]
+    plan = estimator._plan(_stated_parties({**described, **helpers}), parameters["label_holder"])
     told = {name: parameters[name] for name in _TOLD if name in parameters}
     party = parameters.get("party")
     event = plan.event if party is None else _event_of_party(receipt.event, plan.event, len(described))

@@ -7,15 +7,20 @@ from sottovoce._lazy import lazy_names
 if TYPE_CHECKING:
     from sottovoce.vertical.alignment.aligned import AlignedParties, align
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
+    from sottovoce.vertical.engines.site import ComputeSite
     from sottovoce.vertical.estimators.comparison import Comparison
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
+    from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
     from sottovoce.vertical.party.splitting import split_columns
+    from sottovoce.vertical.protocols.exact.conditions import theorem_1_conditions
 
 __all__ = [
     "AlignedParties",
     "Comparison",
+    "ComputeSite",
+    "Helper",
     "InProcessParties",
     "Part",
     "Parties",
@@ -27,6 +32,7 @@ __all__ = [
     "VerticalSparseLogisticRegression",
     "align",
     "split_columns",
+    "theorem_1_conditions",
 ]
 
 __getattr__ = lazy_names(
@@ -34,6 +40,8 @@ __getattr__ = lazy_names(
     {
         "AlignedParties": "alignment.aligned",
         "Comparison": "estimators.comparison",
+        "ComputeSite": "engines.site",
+        "Helper": "party.helper",
         "InProcessParties": "coordinator.parties",
         "Part": "party.party",
         "Parties": "coordinator.parties",
@@ -45,5 +53,6 @@ __getattr__ = lazy_names(
         "VerticalSparseLogisticRegression": "estimators.sparse",
         "align": "alignment.aligned",
         "split_columns": "party.splitting",
+        "theorem_1_conditions": "protocols.exact.conditions",
     },
 )

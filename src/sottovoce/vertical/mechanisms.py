@@ -18,6 +18,7 @@ from sottovoce.vertical.protocols import (
     noisy_admm,
     noisy_features,
     scoring,
+    secure,
 )
 from sottovoce.vertical.wire import Message
 
@@ -32,6 +33,7 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = (
     noisy_features.PROTOCOL,
     noisy_admm.PROTOCOL,
     *frank_wolfe.PROTOCOLS,
+    *secure.PROTOCOLS,
     vertical_admm.PROTOCOL,
     vertical_frank_wolfe.PROTOCOL,
     scoring.SCORE,

@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Message, Vector
@@ -96,6 +97,14 @@ class PartyFacts:
         Whether it can be aligned.
     least_people : int
         The fewest people that it is aligned to.
+    name : str
+        The party's own.
+    is_helper : bool
+        It has no table, and only computes with others.
+    joins : bool
+        Its owner allows joint computations.
+    computing : ComputeSite or None
+        Where it computes with others; None for those of its own process alone.
     """
 
     n_rows: int
@@ -105,6 +114,10 @@ class PartyFacts:
     nonnegative: bool
     has_ids: bool = False
     least_people: int = 1
+    name: str = ""
+    is_helper: bool = False
+    joins: bool = False
+    computing: ComputeSite | None = None
 
     @property
     def row_bound(self) -> float:
@@ -137,7 +150,8 @@ class Training:
     intercept : bool
         Whether the last coefficient is that of a column of ones.
     worker : object
-        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model.
+        The protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. One
+        that has ``close`` is closed when the session ends, or when another one takes its place.
     problem : object
         What several workers of one training share.
     noise : numpy.random.Generator or None
@@ -158,6 +172,12 @@ class Training:
         if not isinstance(self.worker, kind):
             raise RefusalError(f"{type(request).__name__} came without its start")
         return self.worker
+
+    def close(self) -> None:
+        """End what the worker holds beyond its own memory, if anything."""
+        close = getattr(self.worker, "close", None)
+        if close is not None:
+            close()
 
 
 @dataclass
@@ -180,6 +200,10 @@ class Desk:
         Tells why the budget does not cover an event; empty if it does.
     people : People
         Who the rows are; only of a party with identifiers.
+    session : bytes
+        Name of the session; the same at all parties of a training.
+    workers : callable
+        Returns the workers of all the party's open sessions.
     ended : bool
         Set it to forget the session.
     aligned : (list of str, ndarray of int64), (None, None) or None
@@ -195,6 +219,8 @@ class Desk:
     streams: Callable[[], Streams]
     shortage: Callable[[Event], str]
     people: Any
+    session: bytes = b""
+    workers: Callable[[], list[Any]] = list
     ended: bool = False
     aligned: "tuple[list[str], npt.NDArray[np.int64]] | tuple[None, None] | None" = None
 
@@ -246,6 +272,10 @@ class Handler(ABC, Generic[Request]):
     changes: ClassVar[bool] = True
     """Whether answering may change what the session has reached; a question whose answer may differ tomorrow does not,
     and is not asked again where a session is taken up after a restart."""
+    ends_with_process: ClassVar[bool] = False
+    """Whether what it begins lives in this process and at others: after a restart such a session is over."""
+    reaches_others: ClassVar[bool] = False
+    """Whether numbers go to other parties: within an organisation's walls, where nothing is charged, it is refused."""
 
     def needs(self, facts: PartyFacts, training: Training, request: Request) -> Answer | None:
         """Return what the owner must allow beside the protocol, for a request like this one."""

@@ -14,7 +14,7 @@ class Office:
     def __init__(self, missing):
         self.missing = missing
 
-    def wait_for_parties(self, seconds, say):
+    def wait_for_parties(self, seconds, say, names):
         if self.missing:
             raise PartyError("party 'bank' is not connected")
 
@@ -31,7 +31,9 @@ def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatc
         yield Office(missing)
 
     monkeypatch.setattr(_runs, "open_office", office)
-    kit = SimpleNamespace(runs=tmp_path, folder=tmp_path, federation=SimpleNamespace(names=("insurer", "bank")))
+    kit = SimpleNamespace(
+        runs=tmp_path, folder=tmp_path, federation=SimpleNamespace(names=("insurer", "bank"), with_tables=("bank",))
+    )
     spec = RunSpec(run=new_run_name())
     with pytest.raises(PartyError, match="bank" if missing else "did not take"):
         _runs.do_run(kit, spec, lambda: spec.write(tmp_path), wait=0.0, quiet=True)

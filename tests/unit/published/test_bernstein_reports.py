@@ -339,6 +339,15 @@ def test_the_same_reports_serve_other_losses():
         server.fit(loss="huber")
 
 
+def test_a_loss_that_asks_for_nothing_is_told_and_divides_by_nothing():
+    public = protocol(epsilon=1.0)
+    X, y = people(50)
+    server = BernsteinAggregator(public)
+    server.add(BernsteinRandomizer(public, random_bytes=seeded(0)).reports(X, y))
+    with pytest.warns(SottovoceWarning, match="no model is better than w = 0"):
+        server.fit(loss=GeneralLoss("absolute", np.abs, np.sign), random_state=0)
+
+
 def test_a_warning_when_the_noise_swamps_the_reports():
     public = protocol(epsilon=1.0)
     X, y = people(50)

@@ -93,7 +93,7 @@ def test_bytes_are_those_that_crossed():
     for pair, size in report.bytes_sent.items():
         assert played[pair] <= size <= played[pair] + 250  # heads and frames
     closing = over.downlink_bytes + over.uplink_bytes - report.total_bytes
-    assert 0 <= closing < 200
+    assert 0 <= closing < 600  # who has a table, and the farewell
 
 
 def test_aligned_anew_from_the_whole_table():

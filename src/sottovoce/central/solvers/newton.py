@@ -36,7 +36,6 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
@@ -44,6 +43,7 @@ from sottovoce.central.calibration import Calibration
 from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
@@ -51,29 +51,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["MAX_WEIGHTS", "Curvature", "NewtonPlan"]
+__all__ = ["MAX_WEIGHTS", "NewtonPlan"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _GRAM_SHARE: Final = 0.08  # of mu^2
-
-# All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
-_PASSES: Final = 11  # after the one for the labels, while mu n / d is below the next number
-_SOME: Final = 20.0
-_MANY: Final = 1000.0  # mu n / d from which the clips grow
-_MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
-_MOST_PASSES: Final = 24
-_FIRST_CLIP: Final = 0.1
-_CLIP: Final = 0.09
-_MOST_CLIP: Final = 0.5
-_DECAY: Final = 0.15  # of the clip in a pass
-_LAST_CLIP: Final = 0.05  # over the first one, at least
-_EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
-_FEW: Final = 250.0  # mu n below which it is higher
-_STEP: Final = 0.75  # c over the bound on l'', at most
-_LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
-_SMALLEST_STEP: Final = 0.08
-_FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
-_PENALTY: Final = 0.1  # times 1 / mu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,38 +136,33 @@ class NewtonPlan(ScaledPlan):
         """Share of mu^2 for slope and shift of the finished model."""
         return self.calibration_by_rule(self.calibration_share)
 
-    @property
-    def information(self) -> float:
-        """Mu n / d: what there is to learn a weight from."""
-        return self.mu_model * self.n_units / self.n_weights
-
-    @property
-    def slope(self) -> float:
-        """|l'(0)|, the unit of the clips."""
-        return abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
-
     @cached_property
+    def schedule(self) -> NewtonSchedule:
+        """What the passes do; it follows from public facts."""
+        return NewtonSchedule(
+            slope=abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0])),
+            smoothness=self.loss.smoothness,
+            mu=self.mu_model,
+            n_units=self.n_units,
+            n_weights=self.n_weights,
+            rows=self.neighbours.rows,
+            n_passes=self.n_passes,
+        )
+
+    @property
     def clips(self) -> tuple[float, ...]:
-        """Bounds on a row's term, pass by pass; they follow from public facts."""
-        growth = (1.0 + self.information / _MANY) ** 0.25
-        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
-        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
-        # with many passes the last clips stay wide enough for rows to move
-        start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
-        unit = 2.0 * self.slope
-        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
+        """Bounds on a row's term, pass by pass."""
+        return self.schedule.clips
 
-    @cached_property
+    @property
     def multipliers(self) -> tuple[float, ...]:
-        """Noise of each pass over its sensitivity: 1/s^2 in proportion to the clips gives the sum the least noise."""
-        whole = math.fsum(self.clips)
-        return tuple(math.sqrt(whole / clip) / self.mu_model for clip in self.clips)
+        """Noise of each pass over its sensitivity."""
+        return self.schedule.multipliers
 
     @property
     def penalty(self) -> float:
         """Lambda, alpha n at least; with little mu the noise asks for more."""
-        least = _PENALTY * 2.0 * self.slope * self.neighbours.rows / self.mu_model
-        return max(self.alpha_scaled * self.n_samples, least)
+        return max(self.alpha_scaled * self.n_samples, self.schedule.least_penalty)
 
     @property
     def gram_mechanism(self) -> GridGaussian:
@@ -195,14 +171,8 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def least_eigenvalue(self) -> float:
-        """What eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum."""
-        edge = math.sqrt(2.0 * self.n_weights) * self.gram_mechanism.noise_std
-        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu_model * self.n_units)) * edge
-
-    @property
-    def least_step(self) -> float:
-        """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
-        return min(_STEP, max(_SMALLEST_STEP, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+        """What eigenvalues of the noisy matrix are kept above."""
+        return self.schedule.least_eigenvalue(self.gram_mechanism.noise_std)
 
     @property
     def event(self) -> Event:
@@ -240,7 +210,7 @@ class NewtonPlan(ScaledPlan):
         weights[:, : self.n_features] /= scales.norm
         return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
 
-    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: "Curvature", sums: list[ClippedSum]) -> Vector:
+    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
         """Do the passes for one target; return the last point."""
         rows, a = fit.rows, np.zeros(fit.rows.n_samples)
 
@@ -253,49 +223,8 @@ class NewtonPlan(ScaledPlan):
 
             return sums.mechanism.release(rows.total(fit.team, add, y, a), fit.noise)[0]
 
-        first = sums[0].clip / self.slope
-        v = moved(np.zeros(self.n_weights), first, sums[0])
-        report(1)
-        least, most = (factor * self.loss.smoothness for factor in (self.least_step, _STEP))
-        w = curvature.solve(v / first, _FIRST_STEP * self.loss.smoothness)
-        factor, last = most, None
-        for step, one in enumerate(sums[1:], start=1):
-            v = v + moved(w, 1.0, one)
-            gradient = v - self.penalty * w
-            if last is not None:
-                seen = curvature.along(w - last[0], last[1] - gradient, one.mechanism.noise_std)
-                factor = min(max(seen, least), most)
-            last = w, gradient
-            w = w + curvature.solve(gradient, factor)
-            report(step + 1)
-        return w
-
-
-class Curvature:
-    """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty."""
-
-    def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
-        values, self._vectors = eigh(matrix)
-        self._values = np.maximum(values, least)
-        self._penalty = penalty
-
-    @property
-    def largest(self) -> float:
-        """The largest eigenvalue."""
-        return float(self._values[-1])
-
-    def solve(self, vector: Vector, factor: float) -> Vector:
-        """Return (factor D + penalty I)^-1 times the vector."""
-        scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
-        return np.asarray(self._vectors @ scaled)
-
-    def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
-        """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
-
-        NaN-free and total: no step at all explains everything.
-        """
-        length = float(np.linalg.norm(step))
-        size = float(self._values @ (self._vectors.T @ step) ** 2)
-        if not size > 0.0:
-            return math.inf
-        return (float(step @ gained) - self._penalty * length**2 + noise_std * length) / size
+        steps = NewtonSteps(self.schedule, curvature)
+        for step, one in enumerate(sums, start=1):
+            steps.take(moved(steps.point, steps.share, one), one.mechanism.noise_std)
+            report(step)
+        return steps.point

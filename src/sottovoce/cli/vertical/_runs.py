@@ -15,8 +15,8 @@ from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.jobs import follow, open_office
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.flare.runs import RunSpec
+from sottovoce.vertical.flare.progress import Progress, read_progress
+from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
 __all__ = ["TIMEOUT", "WAIT", "coordinator_kit", "do_run", "print_json"]
 
@@ -46,7 +46,7 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
     """
     say = _Line(quiet)
     with open_office(kit) as office:
-        office.wait_for_parties(wait, say)
+        office.wait_for_parties(wait, say, spec.sites(kit.federation))
         write()
         try:
             job = office.submit(spec)
@@ -57,25 +57,34 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
         try:
             state = follow(kit, office, spec, job, say.progress)
         except KeyboardInterrupt as error:
-            error.add_note(
-                f"run {spec.run} was stopped at all sites. What was charged stays charged; to go on without paying "
-                f"again: sottovoce vertical train {kit.folder} --resume {spec.run}"
-                if spec.purpose == "train"
-                else f"run {spec.run} was stopped at all sites; predictions of it are not written."
-            )
+            error.add_note(f"run {spec.run} was stopped at all sites{_after_a_stop(kit, spec)}")
             with suppress(KeyboardInterrupt):  # impatience
                 office.abort(job)
             raise
     say.end()
     if state["phase"] != "done":
-        remedy = (
-            f"\nTo go on where it stopped, without a second charge: sottovoce vertical train {kit.folder} --resume "
-            f"{spec.run}"
-            if spec.purpose == "train" and state["phase"] != "waiting"
-            else ""
-        )
+        remedy, lost = "", why_not_resumed(state)
+        if lost:
+            remedy = f"\nIt cannot be resumed: {lost} Begin again: sottovoce vertical train {kit.folder} ..."
+        elif spec.purpose == "train" and state["phase"] != "waiting":
+            remedy = (
+                "\nTo go on where it stopped, without a second charge: sottovoce vertical train "
+                f"{kit.folder} --resume {spec.run}"
+            )
         raise PartyError(f"run {spec.run}: {state.get('error', 'it did not end.')}{remedy}")
     return state
+
+
+def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
+    if spec.purpose != "train":
+        return "; predictions of it are not written."
+    lost = why_not_resumed(read_progress(kit.runs / spec.run))
+    if lost:
+        return f", and cannot be resumed: {lost}"
+    return (
+        ". What was charged stays charged; to go on without paying again: sottovoce vertical train "
+        f"{kit.folder} --resume {spec.run}"
+    )
 
 
 def print_json(content: Mapping[str, object]) -> None:
@@ -88,7 +97,8 @@ class _Line:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._moves = quiet, sys.stderr.isatty()
-        self._last, self._open = "", False
+        self._last = self._doing = ""
+        self._open = False
 
     def __call__(self, text: str) -> None:
         """Print a line of its own."""
@@ -104,9 +114,9 @@ class _Line:
         if self._moves:
             typer.echo(f"\r\x1b[K{text}", nl=False, err=True)
             self._open = True
-        elif text.partition(":")[0] != self._last.partition(":")[0]:
+        elif _doing(state) != self._doing:
             typer.echo(text, err=True)
-        self._last = text
+        self._last, self._doing = text, _doing(state)
 
     def end(self) -> None:
         """End the line that changes."""
@@ -115,9 +125,13 @@ class _Line:
         self._open = False
 
 
+def _doing(state: Mapping[str, Any]) -> str:
+    return f"{state['phase']}, {state['note']}" if state.get("note") else str(state["phase"])
+
+
 def progress_text(state: Mapping[str, Any]) -> str:
     """Return where a run is, in one line."""
-    text = str(state["phase"])
+    text = _doing(state)
     if not state.get("rounds"):
         return text
     text += f": {state['rounds']:,} rounds, {state['bytes_down']:,} bytes down, {state['bytes_up']:,} up"

@@ -30,7 +30,8 @@ def party(
     """Run one party's site until it is stopped (Ctrl-C or SIGTERM).
 
     Before anything is connected it reads the table, and says what the site will do and what it will not. It connects
-    out to the coordinator; no port is opened. The log is KIT/state/log.txt, what was asked is in KIT/state/register.db.
+    out to the coordinator; no port is opened, but for joint computations with the partners of [secure]. The log is
+    KIT/state/log.txt, what was asked is in KIT/state/register.db.
     """
     opened = Kit.open(kit)
     opened.refuse_kind("party")
@@ -56,26 +57,55 @@ def party(
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "coordinator", f"{facts['coordinator']} at {facts['host']}, port {facts['port']}; this site connects to it"
     yield "connection", f"certificates on both sides, until {facts['certificates_until']}"
-    yield "people", _people(facts["table"])
+    if facts["table"] is not None:
+        yield "people", _people(facts["table"])
+    else:
+        yield "people", "none: a helper has no table, and sees random numbers only"
     if facts["scoring"] is not None:
         yield "people to be scored", _people(facts["scoring"])
-    told = facts["told"]
-    yield (
-        "always told",
-        f"the number of rows, and what the schema makes public: {told['features']} features, norm of a row at most "
-        f"{told['data_norm']:.6g}, entries within {told['data_bound']:g}"
-        + (", none negative" if told["nonnegative"] else ""),
-    )
+    if facts["told"] is not None:
+        yield "always told", _told(facts["told"])
+    yield from _computing_rows(facts["computing"])
     yield from ((f"will ({name})", about) for name, about in facts["answers"].items())
     yield from ((f"will, scoring ({name})", about) for name, about in facts["answers_in_scoring"].items())
     if not facts["answers"] and not facts["answers_in_scoring"]:
         yield "will", "answer nothing beyond that"
     yield from ((f"will not ({name})", about) for name, about in facts["refuses"].items())
     yield from (("never", never) for never in facts["never"])
-    yield from budget_rows(facts["budget"])
+    if not facts["helper"]:
+        yield from budget_rows(facts["budget"])
     yield from cap_rows(facts["caps"], facts["budget"], facts["coordinator"])
     yield "trial", "the noise can be repeated: NOT PRIVATE" if facts["seeded"] else "no: the noise is secret"
     yield from facts["files"].items()
+
+
+def _told(told: dict[str, Any]) -> str:
+    return (
+        f"the number of rows, and what the schema makes public: {told['features']} features, norm of a row at most "
+        f"{told['data_norm']:.6g}, entries within {told['data_bound']:g}"
+        + (", none negative" if told["nonnegative"] else "")
+    )
+
+
+def _computing_rows(computing: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if computing is None:
+        yield "joint computations", "none: no [secure] in site.toml"
+        return
+    first, last = computing["ports"]
+    yield (
+        "joint computations",
+        f"with {', '.join(computing['partners'])}; they connect to {computing['host']}, a port of {first} to {last}, "
+        f"by certificates on both sides, while a run goes on; each may take {computing['timeout']:g} s for anything",
+    )
+    yield (
+        "engines",
+        ", ".join(
+            f"{name} {version}" if version else f"{name}: NOT INSTALLED here, pip install 'sottovoce[secure]'"
+            for name, version in computing["engines"].items()
+        ),
+    )
+    if computing["fingerprints"]:
+        yield "known by fingerprint", ", ".join(computing["fingerprints"])
 
 
 def _people(table: dict[str, Any]) -> str:

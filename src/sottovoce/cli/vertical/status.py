@@ -57,9 +57,11 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from budget_rows(facts["budget"])
+    if not facts["helper"]:
+        yield from budget_rows(facts["budget"])
     yield from cap_rows(facts["caps"], facts["budget"], facts["coordinator"])
-    yield "models", f"parts of {len(facts['models']):,} are kept here"
+    if not facts["helper"]:
+        yield "models", f"parts of {len(facts['models']):,} are kept here"
     if not facts["runs"]:
         yield "runs", "nothing was asked yet"
 

@@ -26,15 +26,17 @@ from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_js
 from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.vertical import Party
+from sottovoce.vertical import Helper, Party
 from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home
 from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name
+from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, why_not_resumed
 from sottovoce.vertical.flare.site import Site
 
 __all__ = ["train"]
+
+_WITH_HELPERS = ("secure", "auto")
 
 
 @with_groups
@@ -113,6 +115,7 @@ def _new(
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
+        with_helpers=training.mechanism in _WITH_HELPERS and spent != math.inf,
     )  # fmt: skip
     _check(spec, site)
     return spec
@@ -124,8 +127,9 @@ def _check(spec: RunSpec, site: Site) -> None:
     names = site.kit.federation.names
     columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
     bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
+    helpers = site.kit.federation.helpers
     parties = [
-        Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
+        Helper(name) if name in helpers else Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
         for name, width in zip(names, columns, strict=True)
     ]
     with warnings.catch_warnings():
@@ -145,6 +149,9 @@ def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> R
     state = read_progress(folder)
     if state is not None and state["phase"] == "done" and (folder / COORDINATOR).exists():
         raise ParameterError(f"--resume {name}: this run has ended; its results are in {folder}.")
+    lost = why_not_resumed(state)
+    if lost:
+        raise ParameterError(f"--resume {name}: {lost} Begin again, without --resume.")
     if timeout is not None:
         spec = replace(spec, timeout=timeout)
     return spec

@@ -4,9 +4,8 @@ Counts are whole numbers of ticks, and a row moves all of them together by at mo
 independent whole number x with probability proportional to exp(-|x| / t) [1]_. The scale t is a whole number of ticks
 too, at least Delta / epsilon, so the release is (Delta / t)-DP and Delta / t is at most epsilon.
 
-The noise is drawn from whole numbers alone, without one floating-point operation [2]_: for u below t, a coin of
-probability exp(-u / t) is made of coins whose probabilities are the fractions u / (t k). So its law is exact, and so is
-the guarantee.
+The noise is drawn from whole numbers alone, without one floating-point operation [2]_
+(`sottovoce.privacy.mechanisms.exact_coins`). So its law is exact, and so is the guarantee.
 
 Proof: ``docs/privacy/evaluation.md``.
 
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import MAX_EPSILON, MIN_EPSILON, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import PureEvent
+from sottovoce.privacy.mechanisms.exact_coins import two_sided
 
 __all__ = ["DiscreteLaplace"]
 
@@ -84,45 +84,5 @@ class DiscreteLaplace:
         """Return the noisy counts, in their unit, and the event that pays for them."""
         if ticks.dtype != np.int64:
             raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
-        drawn = _two_sided(self.scale, ticks.size, noise).reshape(ticks.shape)
+        drawn = two_sided(self.scale, ticks.size, noise).reshape(ticks.shape)
         return (np.clip(ticks, -_LARGEST, _LARGEST) + drawn).astype(np.float64) * self.tick, self.event
-
-
-def _two_sided(scale: int, size: int, noise: np.random.Generator) -> NDArray[np.int64]:
-    """Draw whole numbers x with probability proportional to exp(-|x| / scale)."""
-    drawn = np.zeros(size, np.int64)
-    left = np.arange(size)
-    while left.size:
-        below = noise.integers(scale, size=left.size)
-        kept = _happens(below, scale, noise)
-        magnitude = below + scale * _failures(left.size, noise)
-        sign = noise.integers(2, size=left.size)
-        kept &= (magnitude > 0) | (sign == 0)  # or 0 would be drawn twice as often
-        drawn[left[kept]] = np.where(sign == 0, magnitude, -magnitude)[kept]
-        left = left[~kept]
-    return drawn
-
-
-def _failures(size: int, noise: np.random.Generator) -> NDArray[np.int64]:
-    """Draw v with probability proportional to exp(-v)."""
-    counts = np.zeros(size, np.int64)
-    going = np.arange(size)
-    while going.size:
-        going = going[_happens(np.ones(going.size, np.int64), 1, noise)]
-        counts[going] += 1
-    return counts
-
-
-def _happens(numerators: NDArray[np.int64], denominator: int, noise: np.random.Generator) -> NDArray[np.bool_]:
-    """Return True with exactly the probability exp(-a), a = numerator / denominator at most 1.
-
-    Coins of probability a / k are thrown for k = 1, 2, ... until one fails: the number of throws exceeds k with
-    probability a^k / k!, so it is odd with probability 1 - a + a^2/2! - ...
-    """
-    odd = np.ones(len(numerators), bool)
-    going, k = np.arange(len(numerators)), 1
-    while going.size:
-        going = going[noise.integers(denominator * k, size=going.size) < numerators[going]]
-        odd[going] = k % 2 == 0  # of those that are left, at least k + 1 throws
-        k += 1
-    return odd

@@ -170,13 +170,7 @@ class BernsteinAggregator:
         noise_error = expected_noise_error(std, n)
         trivial = _most_to_gain(oracle)
         if not noise_error < trivial:
-            warnings.warn(
-                f"the noise swamps {n} reports: its part of the error bound, {noise_error:.3g}, is not less than the "
-                f"{trivial:.3g} that w = 0 can be wrong by. About {n * (noise_error / (0.1 * trivial)) ** 2:.1e} "
-                "reports, a larger epsilon or a lower degree are needed.",
-                SottovoceWarning,
-                stacklevel=2,
-            )
+            warnings.warn(_swamped(n, noise_error, trivial), SottovoceWarning, stacklevel=2)
         random = Streams(random_state).generator(Purpose.SHUFFLING)
         order = random.permutation(n).astype(np.int64)
         shares: NDArray[np.float64] = 2.0**-52 * (random.integers(2**52, size=n).astype(np.float64) + 0.5)
@@ -242,6 +236,20 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = N
         accountant="exact Gaussian differential privacy",
         proof=_PROOF,
         model=model,
+    )
+
+
+def _swamped(n: int, noise_error: float, trivial: float) -> str:
+    """Return what is told where w = 0 is as good as what the noise leaves of a model."""
+    if trivial == 0.0:
+        return (
+            "the loss is least at u = 0, so no model is better than w = 0, and noise makes any other worse: take a "
+            "loss that asks for something."
+        )
+    return (
+        f"the noise swamps {n} reports: its part of the error bound, {noise_error:.3g}, is not less than the "
+        f"{trivial:.3g} that w = 0 can be wrong by. About {n * (noise_error / (0.1 * trivial)) ** 2:.1e} reports, a "
+        "larger epsilon or a lower degree are needed."
     )
 
 

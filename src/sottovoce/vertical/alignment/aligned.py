@@ -30,7 +30,7 @@ def align(parties: Sequence[Party], *, method: str = "exact", duplicates: str = 
     Parameters
     ----------
     parties : sequence of Party
-        Each made with ``ids=...``.
+        Each made with ``ids=...``; a `Helper` has no people and stays as it is.
     method : {"exact", "psi"}, default "exact"
         ``"psi"``: private set intersection (extra ``[vertical]``); who learns what: ``docs/guide/alignment.md``.
     duplicates : {"error", "drop"}, default "error"
@@ -60,5 +60,8 @@ def align(parties: Sequence[Party], *, method: str = "exact", duplicates: str = 
     names = [party.name for party in parties]
     if len(set(names)) != len(names):
         raise ParameterError(f"the names of the parties must differ; got {names!r}.")
-    aligned = common_rows({party.name: party.ids for party in parties}, method=method, duplicates=duplicates)
-    return AlignedParties([party.take(aligned.rows[party.name]) for party in parties], aligned.report)
+    with_rows = {party.name: party.ids for party in parties if not party.is_helper}
+    aligned = common_rows(with_rows, method=method, duplicates=duplicates)
+    return AlignedParties(
+        [party if party.is_helper else party.take(aligned.rows[party.name]) for party in parties], aligned.report
+    )

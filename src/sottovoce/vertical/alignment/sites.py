@@ -7,6 +7,7 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.alignment.asking import held_by_all
 from sottovoce.vertical.alignment.matching import AlignmentReport, AskedParty, PartyCounts
 from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignAgain,
@@ -60,7 +61,7 @@ def align_over(parties: Parties, *, client: str | None = None, digest: str | Non
         If there is no client with identifiers, nobody else, or the client keeps no such alignment.
     """
     home = _client(parties, client)
-    others = [name for name in parties.names if name != home.name]
+    others = [name for name in _with_tables(parties) if name != home.name]
     if not others:
         raise ParameterError(f"an alignment needs at least two parties; there is {home.name!r} alone.")
     if digest is not None:
@@ -93,7 +94,7 @@ def all_rows_over(parties: Parties) -> None:
         If a party fails.
     """
     with parties.session() as talk:
-        for name in parties.names:
+        for name in _with_tables(parties):
             home = parties.here.get(name)
             if isinstance(home, Party):
                 home.align(None)
@@ -164,6 +165,13 @@ def _bytes(home: Party, lines: list[_Line]) -> dict[tuple[str, str], int]:
     for line in lines:
         sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
     return sent
+
+
+def _with_tables(parties: Parties) -> tuple[str, ...]:
+    """Return all parties but the helpers, who have no people."""
+    with parties.session() as talk:
+        helpers = helpers_among(read_public_facts(talk))
+    return tuple(name for name in parties.names if name not in helpers)
 
 
 def _client(parties: Parties, name: str | None) -> Party:

@@ -7,7 +7,7 @@ recorded.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -229,6 +229,14 @@ class Parties(ABC):
     @property
     def _is_resumable(self) -> bool:
         return self.checkpoint is not None
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """Go on without some parties, which were asked for their facts alone."""
+        holding = self._holding & set(names)
+        if holding:
+            self.exchange(dict.fromkeys(holding, Close()), Done)
+        self._holding -= holding
+        self.names = tuple(name for name in self.names if name not in names)
 
     def close(self) -> None:
         """End the session at every party that holds something for it, so that it is forgotten."""

@@ -32,6 +32,7 @@ __all__ = [
     "VerticalPlan",
     "VerticalSolution",
     "ask_scores",
+    "helpers_among",
     "read_public_facts",
 ]
 
@@ -53,16 +54,23 @@ class PublicFacts:
         The party that holds the labels and runs the coordinator.
     label_bounds : (low, high) or None
         Of numeric labels.
+    helpers : tuple of str
+        Parties without a table, in order; only joint computations use them.
+    engines : dict
+        By party, helpers included: the engines of secure computation that it may use, with their versions; empty where
+        nobody asked.
     """
 
     n_samples: int
     descriptions: Mapping[str, Description]
     label_holder: str
     label_bounds: tuple[float, float] | None = None
+    helpers: tuple[str, ...] = ()
+    engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All parties, in order."""
+        """All parties with a table, in order."""
         return tuple(self.descriptions)
 
     @property
@@ -77,6 +85,11 @@ def read_public_facts(parties: Parties) -> dict[str, Description]:
     for name, facts in descriptions.items():
         _check_possible(name, facts)
     return descriptions
+
+
+def helpers_among(descriptions: Mapping[str, Description]) -> tuple[str, ...]:
+    """Return the parties that have no table, by what they say of themselves."""
+    return tuple(name for name, facts in descriptions.items() if facts.n_rows == facts.n_features == 0)
 
 
 def _check_possible(name: str, facts: Description) -> None:
@@ -198,6 +211,8 @@ class VerticalPlan(ABC):
     epsilon, delta : float
     labels_public : bool
         True when the labels are not secret; the statement then does not cover them.
+    why_chosen : str
+        Why it is this mechanism, where nobody named one.
     """
 
     name: ClassVar[str]
@@ -216,6 +231,10 @@ class VerticalPlan(ABC):
     epsilon: float
     delta: float
     labels_public: bool = False
+    why_chosen: str = ""
+
+    # whether helpers take part
+    uses_helpers: ClassVar[bool] = False
 
     # whether the parties' scores are added up with weights that labelled people can teach
     weighs_parties: ClassVar[bool] = False

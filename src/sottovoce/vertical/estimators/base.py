@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 from sottovoce._validation import privacy_budget
+from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
@@ -20,7 +22,13 @@ from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delt
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan, VerticalSolution, read_public_facts
+from sottovoce.vertical.coordinator.plan import (
+    PublicFacts,
+    VerticalPlan,
+    VerticalSolution,
+    helpers_among,
+    read_public_facts,
+)
 from sottovoce.vertical.estimators.labels import check_length, label_holder, labels_of, own_labels
 from sottovoce.vertical.estimators.parties import as_parties, kept_parts, owned, seeded_for_session
 from sottovoce.vertical.estimators.prediction import Predicting, Vector
@@ -129,27 +137,42 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
     def _plan(self, parties: Parties, holder: str) -> VerticalPlan:
         epsilon, delta = privacy_budget(self.epsilon, self.delta)
         self._check_parameters()
-        descriptions = read_public_facts(parties)
-        n = next(iter(descriptions.values())).n_rows
+        everybody = read_public_facts(parties)
+        helpers = helpers_among(everybody)
+        descriptions = {name: facts for name, facts in everybody.items() if name not in helpers}
+        if holder in helpers:
+            raise ParameterError(
+                f"party {holder!r} is a helper, without a table, and cannot hold the labels: name who does with "
+                "label_holder=..."
+            )
+        first, n = next((name, facts.n_rows) for name, facts in descriptions.items())
         for name, description in descriptions.items():
             if description.n_rows != n:
                 raise DataError(
-                    f"party {name!r} holds {description.n_rows} rows and {parties.names[0]!r} holds {n}: align them "
-                    "first, with sottovoce.vertical.align."
+                    f"party {name!r} holds {description.n_rows} rows and {first!r} holds {n}: align them first, with "
+                    "sottovoce.vertical.align."
                 )
         if math.isfinite(epsilon):
             refuse_large_delta(delta, n, self.accept_delta)
-        return self._make_plan(
+        plan = self._make_plan(
             **self._own_facts(n),
             facts=PublicFacts(
-                n_samples=n, descriptions=descriptions, label_holder=holder, label_bounds=self._label_bounds()
+                n_samples=n, descriptions=descriptions, label_holder=holder, label_bounds=self._label_bounds(),
+                helpers=helpers, engines=self._engines(parties, epsilon),
             ),
             loss=self._make_loss(),
             fit_intercept=bool(self.fit_intercept),
             epsilon=epsilon,
             delta=delta,
             labels_public=bool(self.labels_public),
-        )
+        )  # fmt: skip
+        if helpers and not plan.uses_helpers:
+            parties.leave_out(helpers)
+        return plan
+
+    def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
+        """Return the engines of secure computation that each party may use; a subclass that needs them asks."""
+        return {}
 
     def _check_parameters(self) -> None:
         """Refuse what is wrong whoever the parties are; a subclass refuses more."""
@@ -226,3 +249,8 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
         self.model_ = model
         self.history_ = solution.history
         self.n_rounds_ = solution.n_rounds
+        if math.isinf(plan.epsilon) and self.history_ is not None and not self.history_.converged:
+            warn_caller(
+                f"no convergence in max_iter={self.max_iter} rounds. Raise max_iter or tol, or choose another solver.",
+                ConvergenceWarning,
+            )

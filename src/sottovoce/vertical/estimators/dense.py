@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,20 +11,29 @@ from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Loss, SmoothedHinge
-from sottovoce.vertical.coordinator.plan import VerticalPlan
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
+from sottovoce.vertical.estimators.choosing import choose_mechanism
+from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
+from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
+
+_AUTO: Final = "auto"
 
 
 def _mechanism_text() -> str:
     """Return what each mechanism does, as its plan says it."""
-    return "With a finite epsilon. " + " ".join(f'``"{name}"``: {plan.about}.' for name, plan in MECHANISMS.items())
+    listed = " ".join(f'``"{name}"``: {plan.about}.' for name, plan in MECHANISMS.items())
+    return f"""With a finite epsilon. {listed} ``"auto"``: ``"secure"`` where every party has an engine of secure
+    computation and the people are enough for the columns, else ``"local-models"``; by public facts alone, and the
+    receipt says why."""
 
 
 def _options_text() -> str:
@@ -42,11 +51,17 @@ class _PenalisedEstimator(VerticalEstimator):
     """Base of all three: a penalty, solvers without noise, mechanisms with noise."""
 
     mechanism: str = parameter(
-        "{" + ", ".join(f'"{name}"' for name in MECHANISMS) + "}",
+        "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "}",
         default="local-models",
         text=_mechanism_text(),
     )
     mechanism_options: Mapping[str, Any] | None = parameter("dict or None", default=None, text=_options_text())
+    engine: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in CHOICES) + "}",
+        default="auto",
+        text="""For ``mechanism="secure"``: what computes the sums. ``"auto"``: SPU where two or three parties compute
+        and all have it, MPyC where three or more do, in the clear where all parties live in this process.""",
+    )
     alpha: float | str = parameter(
         'float, > 0, or "auto"',
         default="auto",
@@ -77,7 +92,8 @@ class _PenalisedEstimator(VerticalEstimator):
     )
 
     def _check_parameters(self) -> None:
-        choice("mechanism", self.mechanism, MECHANISMS)
+        choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
+        choice("engine", self.engine, CHOICES)
         super()._check_parameters()
         number("l1_ratio", self.l1_ratio, at_least=0.0, at_most=1.0)
 
@@ -94,8 +110,40 @@ class _PenalisedEstimator(VerticalEstimator):
                 "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
                 "mechanisms have an L2 penalty."
             )
-        kind, place = MECHANISMS[self.mechanism], f" for mechanism={self.mechanism!r}"
-        return kind(**facts, **known_options("mechanism_options", self.mechanism_options, kind.options, place=place))
+        mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
+        kind, place = MECHANISMS[mechanism], f" for mechanism={self.mechanism!r}"
+        known = kind.options
+        if self.mechanism == _AUTO:
+            known = (*MECHANISMS["local-models"].options, *SecurePlan.options)
+        options = known_options("mechanism_options", self.mechanism_options, known, place=place)
+        options = {name: value for name, value in options.items() if name in kind.options}
+        if kind is SecurePlan:
+            options["engine"] = engine_for(self.engine, facts["facts"].engines)
+        elif self.engine != "auto":
+            raise ParameterError(
+                f"engine={self.engine!r} is for mechanism='secure'; the mechanism is {mechanism!r}. Leave it out."
+            )
+        return kind(**facts, **options, why_chosen=why)
+
+    def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
+        if math.isinf(epsilon) or self.mechanism not in (SecurePlan.name, _AUTO):
+            return {}
+        return ask_engines(parties)
+
+    def _chosen(self, facts: PublicFacts, epsilon: float, delta: float) -> tuple[str, str]:
+        """Return the mechanism, and why where nobody named it."""
+        if self.mechanism != _AUTO:
+            return self.mechanism, ""
+        if self.engine != "auto":
+            return SecurePlan.name, f"engine={self.engine!r} was named"
+        return choose_mechanism(
+            n_samples=facts.n_samples,
+            n_features=sum(each.n_features for each in facts.descriptions.values()),
+            epsilon=epsilon,
+            delta=delta,
+            engine=choose_engine(facts.engines),
+            engines=facts.engines,
+        )
 
     def _exact_plan(self, facts: dict[str, Any]) -> ExactPlan:
         solver = choice("solver", self.solver, ("auto", "lbfgs", "admm"))

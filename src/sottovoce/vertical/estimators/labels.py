@@ -22,7 +22,10 @@ def label_holder(given: str | None, parties: Parties) -> str:
         raise ParameterError(
             f"parties {', '.join(map(repr, holders))} all hold labels: say whose with label_holder=..."
         )
-    return holders[0] if holders else parties.names[0]
+    if holders:
+        return holders[0]
+    here = owned(parties)
+    return next((name for name in parties.names if name not in here or not here[name].is_helper), parties.names[0])
 
 
 def own_labels(parties: Parties, holder: str, y: ArrayLike | None) -> Any:

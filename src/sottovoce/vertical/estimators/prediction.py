@@ -143,7 +143,7 @@ class Predicting(BaseEstimator, ABC):  # type: ignore[misc]
         ready = as_parties(parties)
         known = self.plan_.facts.names
         for name in ready.names:
-            if name not in known:
+            if name not in (*known, *self.plan_.facts.helpers):
                 raise DataError(f"party {name!r} took no part in this model; those who did are {list(known)!r}.")
         for name in needed:
             if name not in ready.names:

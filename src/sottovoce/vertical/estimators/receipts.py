@@ -52,6 +52,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
         return {
             "estimator": type(self).__name__,
             "mechanism": plan.name,
+            **({"why this mechanism": plan.why_chosen} if plan.why_chosen else {}),
             "loss": plan.loss.name,
             "alpha": plan.alpha,
             "labels_public": plan.labels_public,
@@ -109,6 +110,15 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
         """Return what is taken as public beyond the constructor parameters."""
         return ()
 
+    @staticmethod
+    def _computing(plan: VerticalPlan) -> dict[str, Any]:
+        """Return who helps, and what each party said that it can compute with, where anybody asked."""
+        facts = plan.facts
+        if not (facts.helpers or facts.engines):
+            return {}
+        engines = {name: dict(each) for name, each in facts.engines.items()}
+        return {"computing": {"helpers": list(facts.helpers), "engines": engines}}
+
     def _public_facts(self, plan: VerticalPlan) -> dict[str, Any]:
         """Return what the plan can be made from again."""
         described = {
@@ -118,6 +128,7 @@ class WithReceipts(BaseEstimator):  # type: ignore[misc]
         classes = getattr(self, "classes_", None)
         return {
             "described": described,
+            **self._computing(plan),
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
                 name: encode(value)

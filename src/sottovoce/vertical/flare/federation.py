@@ -37,6 +37,8 @@ class Federation:
         The other sites, in the order of the file.
     organisations : dict
         By site, the words for it in reports; a site without any has its name.
+    helpers : tuple of str
+        Those of the parties that have no table: they compute with the others where nobody may see anything.
     """
 
     name: str
@@ -45,6 +47,12 @@ class Federation:
     port: int
     parties: tuple[str, ...]
     organisations: Mapping[str, str] = field(default_factory=dict)
+    helpers: tuple[str, ...] = ()
+
+    @property
+    def with_tables(self) -> tuple[str, ...]:
+        """The parties that have columns, in the order of the file; the coordinator is not among them."""
+        return tuple(name for name in self.parties if name not in self.helpers)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,10 +106,10 @@ def _federation(content: Mapping[str, Any]) -> Federation:
         ("[coordinator]", coordinator),
         *((f"[[party]] {i}", party) for i, party in enumerate(parties, start=1)),
     ]
-    organisations, folded = {}, dict[str, str]()
+    organisations, folded, helpers = {}, dict[str, str](), []
     for place, section in sections:
         if place != "[coordinator]":
-            _known(place, section, ("name", "organisation"))
+            _known(place, section, ("name", "organisation", "helper"))
         name = _name(f"{place} name", section.get("name"))
         if name.lower() in folded:
             raise ParameterError(
@@ -111,12 +119,17 @@ def _federation(content: Mapping[str, Any]) -> Federation:
         folded[name.lower()] = name
         if "organisation" in section:
             organisations[name] = _words(f"{place} organisation", section["organisation"])
+        if _helps(place, section.get("helper", False)):
+            helpers.append(name)
+    if len(helpers) == len(parties):
+        raise ParameterError("[[party]]: all parties are helpers. At least one must have a table: leave out helper.")
     names, host = tuple(folded.values()), _host(coordinator.get("host"))
     if host in names[1:]:
         raise ParameterError(f"[coordinator] host = {host!r}: a party has this name. Rename the party.")
     return Federation(
         name=_name("name", content.get("name")), coordinator=names[0], host=host,
         port=_port(coordinator.get("port")), parties=names[1:], organisations=organisations,
+        helpers=tuple(helpers),
     )  # fmt: skip
 
 
@@ -133,6 +146,12 @@ def _name(entry: str, value: object) -> str:
         )
     if value.lower() in _RESERVED:
         raise ParameterError(f"{entry} = {value!r}: this name is reserved. Choose another.")
+    return value
+
+
+def _helps(place: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{place} helper = {value!r}: must be true (a party without a table) or false.")
     return value
 
 

@@ -11,7 +11,7 @@ import logging
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +34,8 @@ _OVER: Final = "FINISHED"
 _EVERY: Final = 1.0  # seconds between two lines of progress
 
 
-def job_files(spec: RunSpec, n_parties: int) -> dict[str, str]:
-    """Return the files of the job of a run, by their paths in its folder."""
+def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the files of the job of a run, by their paths in its folder; ``sites`` are parties, all without any."""
     common: dict[str, Any] = {"format_version": 2, "task_data_filters": [], "task_result_filters": []}
     server = {
         **common,
@@ -52,7 +52,7 @@ def job_files(spec: RunSpec, n_parties: int) -> dict[str, str]:
         "components": [{"id": "party", "path": PARTY_SITE, "args": {"purpose": spec.purpose}}],
     }  # fmt: skip
     meta = {"name": f"{spec.purpose}-{spec.run}", "resource_spec": {}, "min_clients": n_parties,
-            "deploy_map": {"app": ["@ALL"]}}  # fmt: skip
+            "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
         "app/config/config_fed_server.json": json.dumps(server),
@@ -73,8 +73,10 @@ class Office:
         there = {client.name for client in info.client_info}
         return tuple(name for name in self._kit.federation.parties if name in there)
 
-    def wait_for_parties(self, seconds: float, say: Callable[[str], object]) -> None:
-        """Return when all parties are connected.
+    def wait_for_parties(
+        self, seconds: float, say: Callable[[str], object], wanted: Sequence[str] | None = None
+    ) -> None:
+        """Return when all parties are connected, or those that are wanted.
 
         Raises
         ------
@@ -84,7 +86,7 @@ class Office:
         until, told = time.monotonic() + seconds, ""
         while True:
             there = self.connected()
-            missing = [name for name in self._kit.federation.parties if name not in there]
+            missing = [name for name in wanted or self._kit.federation.parties if name not in there]
             if not missing:
                 return
             names = " and ".join(map(repr, missing))
@@ -103,7 +105,8 @@ class Office:
         """Submit the job of a run and return its name at FLARE."""
         with tempfile.TemporaryDirectory(prefix="sottovoce-job-") as folder:
             job = Path(folder) / f"run-{spec.run}"
-            for name, text in job_files(spec, len(self._kit.federation.parties)).items():
+            sites = spec.sites(self._kit.federation)
+            for name, text in job_files(spec, len(sites), sites).items():
                 path = job / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")

@@ -79,6 +79,16 @@ class Kit:
         return self.folder / "state"
 
     @property
+    def identity(self) -> Path:
+        """Certificate and key by which other sites know this one in joint computations, where lines are direct."""
+        return self.folder / "identity"
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether the site has no table, and computes with the others alone."""
+        return self.name in self.federation.helpers
+
+    @property
     def lead(self) -> Path:
         """The coordinator's kit to submit jobs with."""
         return self.folder / "lead"
@@ -93,7 +103,8 @@ class Kit:
         """When the first of the kit's certificates ends."""
         from cryptography.x509 import load_pem_x509_certificate
 
-        found = [*self.folder.glob("startup/*.crt"), *self.folder.glob("lead/startup/*.crt")]
+        places = ("startup/*.crt", "lead/startup/*.crt", "identity/certificate.pem")
+        found = [path for place in places for path in self.folder.glob(place)]
         certificates = [load_pem_x509_certificate(path.read_bytes()) for path in found]
         authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
         return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
@@ -155,7 +166,7 @@ class Kit:
                 raise ParameterError(
                     f"{self.folder / place / name}: missing. Take it from the kit that you were given."
                 )
-        for path in (self.folder, self.state, *_below(self.folder, [*allowed])):
+        for path in (self.folder, self.state, *_below(self.folder, [*allowed, "identity"])):
             if path.exists() and path.stat().st_mode & 0o077:
                 raise ParameterError(
                     f"{path}: others on this machine can get at it (mode {path.stat().st_mode & 0o777:o}). Run: "

@@ -7,6 +7,8 @@ from typing import Any, Final
 from sottovoce.ledger import ChargeRecord, Ledger
 from sottovoce.privacy.events import describe
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.vertical.engines.available import available_engines
+from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site, TableFacts
 from sottovoce.vertical.mechanisms import ANSWERS
@@ -41,7 +43,7 @@ def site_facts(site: Site) -> dict[str, Any]:
     SottovoceError
         If a table, schema or ledger cannot be used.
     """
-    kit, encoder = site.kit, site.encoder
+    kit = site.kit
     train = site.allowed("train")
     score = site.allowed("score") if site.scoring_table is not None else frozenset()
     return {
@@ -51,16 +53,13 @@ def site_facts(site: Site) -> dict[str, Any]:
         "coordinator": kit.federation.coordinator,
         "host": kit.federation.host,
         "port": kit.federation.port,
-        "table": _table(site.table, site.id_column, site.table_facts("train")),
+        "helper": site.is_helper,
+        "table": None if site.table is None else _table(site.table, site.id_column, site.table_facts("train")),
         "scoring": None
         if site.scoring_table is None
         else _table(site.scoring_table, site.scoring_id, site.table_facts("score")),
-        "told": {
-            "features": encoder.n_features,
-            "data_norm": encoder.data_norm,
-            "data_bound": 1.0,
-            "nonnegative": encoder.nonnegative,
-        },
+        "told": None if site.is_helper else _told(site),
+        "computing": None if site.computing is None else _computing(site.computing),
         "answers": _answers(train),
         "answers_in_scoring": _answers(score),
         "refuses": _answers(set(ANSWERS) - train - score),
@@ -98,6 +97,7 @@ def site_history(site: Site) -> dict[str, Any]:
         "kind": site.kit.kind,
         "federation": site.kit.federation.name,
         "coordinator": site.kit.federation.coordinator,
+        "helper": site.is_helper,
         "runs": runs,
         "refusals": refusals,
         "caps": _caps(site),
@@ -109,6 +109,28 @@ def site_history(site: Site) -> dict[str, Any]:
 
 def _register_of(site: Site) -> Path:
     return Path(site.kit.state) / "register.db"
+
+
+def _told(site: Site) -> dict[str, Any]:
+    encoder = site.encoder
+    return {
+        "features": encoder.n_features,
+        "data_norm": encoder.data_norm,
+        "data_bound": 1.0,
+        "nonnegative": encoder.nonnegative,
+    }
+
+
+def _computing(computing: ComputeSite) -> dict[str, Any]:
+    found = available_engines()
+    return {
+        "partners": sorted(computing.partners or ()),
+        "host": computing.host,
+        "ports": list(computing.ports),
+        "engines": {name: found.get(name) for name in computing.engines},
+        "fingerprints": sorted(computing.fingerprints or ()),
+        "timeout": computing.timeout,
+    }
 
 
 def _table(path: Path, id_column: str | None, facts: TableFacts) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sottovoce._validation import number
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, InProcessParties, Parties
+from sottovoce.vertical.flare.joint_notes import JointNotes
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.mechanisms import HANDLERS
@@ -86,6 +87,7 @@ class FlareParties(Parties):
         self._alive = alive or (lambda name: True)
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
+        self._joint = JointNotes()
         # two for each party: one that hangs in a call leaves room for the farewell
         self._pool = ThreadPoolExecutor(2 + 2 * len(others), thread_name_prefix="party")
         super().__init__([home.name, *others])
@@ -106,7 +108,8 @@ class FlareParties(Parties):
         self._check_running()
         began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
-        self._progress.asked(what, {name: len(raw) for name, raw in requests.items()})
+        self._joint.asked(next(iter(requests.values())))
+        self._progress.asked(what, {name: len(raw) for name, raw in requests.items()}, note=self._joint.note)
         # the one here works while the others do
         own = {name: self._pool.submit(self._here, name, raw) for name, raw in requests.items() if name in self.here}
         away = {name: raw for name, raw in requests.items() if name not in self.here}

@@ -45,7 +45,8 @@ _LOG: Final = logging.getLogger(__name__)
 _ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
 
 PartiesOf = Callable[..., Parties]
-"""Makes the parties of a run around the one at home: ``make(home, timeout=..., checkpoint=..., progress=...)``."""
+"""Makes the parties of a run around the one at home: ``make(home, timeout=..., checkpoint=..., progress=...)``; with
+``helpers=True`` those without a table too."""
 
 
 def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None) -> str:
@@ -75,8 +76,9 @@ def execute(kit: Any, run: str, call: Call, *, stopped: Callable[[], bool], aliv
     progress = Progress(folder, kit.federation.names, facts)
     made: list[FlareParties] = []
 
-    def parties_of(home: Party, **more: Any) -> Parties:
-        made.append(FlareParties(home, kit.federation.parties, call, stopped=stopped, alive=alive, **more))
+    def parties_of(home: Party, *, helpers: bool = False, **more: Any) -> Parties:
+        others = kit.federation.parties if helpers else kit.federation.with_tables
+        made.append(FlareParties(home, others, call, stopped=stopped, alive=alive, **more))
         return made[-1]
 
     try:
@@ -141,7 +143,9 @@ def _train(
     }
     with closing(Checkpoint(folder / CHECKPOINT, facts)) as checkpoint:
         progress.phase("training", resumed=checkpoint.is_resumed)
-        parties = parties_of(home, timeout=spec.timeout, checkpoint=checkpoint, progress=progress)
+        parties = parties_of(
+            home, helpers=spec.with_helpers, timeout=spec.timeout, checkpoint=checkpoint, progress=progress
+        )
         estimator.fit(parties)
         for name, part in home.parts.items():
             site.keep(name, part)
@@ -209,7 +213,8 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
     ParameterError, DataError
         If its table is not there, or not what its schema says.
     """
-    return replace(site, budget=None).open_party(purpose, **more)
+    home: Party = replace(site, budget=None).open_party(purpose, **more)
+    return home
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:

@@ -16,12 +16,14 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 
-__all__ = ["PHASES", "STATUS", "Progress", "read_progress"]
+__all__ = ["JOINED", "PHASES", "STATUS", "Progress", "read_progress"]
 
 PHASES: Final = ("waiting", "starting", "aligning", "training", "scoring", "done", "failed", "stopped")
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 _REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
+INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
+_JOINT: Final = {"Invite": INVITED, "Join": JOINED}
 
 
 class Progress:
@@ -52,6 +54,7 @@ class Progress:
             "bytes_down": 0,
             "bytes_up": 0,
             "asking": None,
+            "note": None,
             "parties": {
                 name: {"bytes_down": 0, "bytes_up": 0, "last_heard": None, "seconds": 0.0, "waiting_since": None}
                 for name in names
@@ -63,23 +66,26 @@ class Progress:
         with self._lock:
             for party in self._state["parties"].values():
                 party["waiting_since"] = None
-            self._state |= {"phase": phase, "asking": None, **more}
+            self._state |= {"phase": phase, "asking": None, "note": None, **more}
             if self._seconds:
                 self._state["median_round"] = median(self._seconds)
             self._write(always=True)
 
-    def asked(self, what: str, n_bytes: Mapping[str, int]) -> None:
-        """Count a round of requests, by party."""
+    def asked(self, what: str, n_bytes: Mapping[str, int], *, note: str | None = None) -> None:
+        """Count a round of requests, by party; ``note`` says in words what they are part of."""
         with self._lock:
             self._state["rounds"] += 1
-            self._state["asking"] = what
+            self._state |= {"asking": what, "note": note}
+            reached = _JOINT.get(what)
+            if reached is not None:
+                self._state["joint"] = reached
             now = time()
             for name, count in n_bytes.items():
                 self._state["bytes_down"] += count
                 party = self._state["parties"][name]
                 party["bytes_down"] += count
                 party["waiting_since"] = now
-            self._write()
+            self._write(always=reached is not None)  # whether it can be resumed hangs on it
 
     def heard(self, name: str, n_bytes: int) -> None:
         """Count an answer."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.vertical.flare.engine import LEAD, require_engine
 from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.identity import write_identity
 from sottovoce.vertical.flare.kit import Kit, org_of
 
 __all__ = ["add_party", "provision"]
@@ -53,7 +54,7 @@ def provision(federation: str | Path, out: str | Path) -> dict[str, Path]:
         made = _build(facts, facts.parties, workshop)
         _write_authority(workshop / "state", workshop / _AUTHORITY, facts)
         for name in facts.names:
-            _fill_kit(made, facts, name, Path(federation))
+            _fill_kit(made, facts, name, Path(federation), workshop / _AUTHORITY)
         for name, target in targets.items():
             (workshop / _AUTHORITY if name == _AUTHORITY else made / name).rename(target)
     for name in facts.names:
@@ -82,7 +83,7 @@ def add_party(federation: str | Path, out: str | Path, name: str) -> Path:
     state = _read_authority(authority, facts)
     with _private_files(), _workshop(Path(out)) as workshop:
         made = _build(facts, (name,), workshop, state)
-        _fill_kit(made, facts, name, Path(federation))
+        _fill_kit(made, facts, name, Path(federation), authority)
         (made / name).rename(target)
     Kit.open(target).write_settings()
     return target
@@ -172,7 +173,7 @@ def _build(facts: Federation, parties: tuple[str, ...], workshop: Path, state: d
     return made
 
 
-def _fill_kit(made: Path, facts: Federation, name: str, federation: Path) -> None:
+def _fill_kit(made: Path, facts: Federation, name: str, federation: Path, authority: Path) -> None:
     """Keep of FLARE's kit what is needed, and add what is ours."""
     folder = made / name
     for place in (folder, folder / "lead"):
@@ -191,10 +192,13 @@ def _fill_kit(made: Path, facts: Federation, name: str, federation: Path) -> Non
         (folder / "runs").mkdir()
         (folder / "lead" / "transfer").mkdir()
         _listen(folder / "startup" / "fed_server.json", facts)
+    write_identity(folder / "identity", name, authority)
     shutil.copyfile(federation, folder / "federation.toml")
-    (folder / "site.toml").write_text(_SITE_COORDINATOR if coordinator else _SITE_PARTY, encoding="utf-8")
+    helps = name in facts.helpers
+    site = _SITE_COORDINATOR if coordinator else _SITE_HELPER if helps else _SITE_PARTY
+    (folder / "site.toml").write_text(site, encoding="utf-8")
     (folder / "README.txt").write_text(
-        (_README_COORDINATOR if coordinator else _README_PARTY).format(
+        (_README_COORDINATOR if coordinator else _README_HELPER if helps else _README_PARTY).format(
             site=name, federation=facts.name, host=facts.host, port=facts.port
         ), encoding="utf-8",
     )  # fmt: skip
@@ -242,7 +246,7 @@ def _read_authority(folder: Path, facts: Federation) -> dict[str, str]:
 
 # ------------------------------------------------------------------ texts of a kit
 
-_SITE_PARTY: Final = """\
+_SITE_TABLE: Final = """\
 # What this site brings to the federation, and what it allows. Private: it is never sent.
 # Paths are relative to this file.
 
@@ -268,6 +272,32 @@ schema = "people.toml"     # public facts about the columns: bounds and categori
 # people = 100             # an alignment with fewer people in common is refused
 """
 
+_WHERE: Final = """\
+[secure]                   # joint training inside secure computation: sites connect to each other, beside FLARE
+partners = ["NAME"]        # the sites that this one computes with; it must trust that they do not all work together
+host = "HOST"              # the name or address at which these sites reach this one
+ports = [9100, 9110]       # open to these sites: each run takes one port of this range
+"""
+
+_MORE: Final = """\
+# engines = ["spu", "mpyc"]
+# timeout = 600            # seconds that another site may take for anything
+# [secure.fingerprints]    # what the owners told each other: openssl x509 -in identity/certificate.pem -fingerprint
+# NAME = "SHA-256"         #   -sha256 -noout. With it not even the authority can put another site in its place
+"""
+
+_SITE_PARTY: Final = _SITE_TABLE + "\n" + "".join(f"# {line}\n" for line in _WHERE.splitlines()) + _MORE
+
+_SITE_HELPER: Final = f"""\
+# What this site allows. It has no table: it computes with the others, where nobody sees anything. Private: it is never
+# sent. Fill in this section before the start.
+
+{_WHERE}{_MORE}
+# [caps]                   # for this coordinator, over all runs
+# rounds = 10000
+# bytes = 10_000_000_000
+"""
+
 _SITE_COORDINATOR: Final = _SITE_PARTY.replace(
     "bounds and categories, not taken from the data", "bounds and categories; it names the target"
 )
@@ -281,7 +311,20 @@ Start-up kit of {site}, a party of federation {federation}.
    It prints what the site will and will not do, connects to {host}, port {port} (outgoing only), and waits for runs.
 
 local/ holds settings that close what is unsafe; the site does not start if they were changed.
+identity/ is who you are to other sites in joint computations: [secure] in site.toml.
 state/ holds what was asked of you, your parts of models, and the log.
+"""
+
+_README_HELPER: Final = """\
+Start-up kit of {site}, a helper of federation {federation}: it has no table, and computes with the others.
+
+1. Keep this folder private (mode 0700): startup/client.key and identity/key.pem are who you are to the others.
+2. Fill in site.toml: whom you compute with, where they reach you.
+3. Start:   sottovoce vertical party {site}
+   It connects to {host}, port {port}, and waits for runs. In a run the other sites connect to the ports of site.toml.
+
+A helper sees random numbers. Together with one other site that computes it could see everything: do not share what you
+are sent with anybody.
 """
 
 _README_COORDINATOR: Final = """\

@@ -19,9 +19,18 @@ from sottovoce._validation import choice, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
-from sottovoce.vertical.flare.progress import STATUS, read_progress
+from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
-__all__ = ["ALIGNMENTS", "RunSpec", "find_run", "list_runs", "new_run_name", "run_state", "write_private"]
+__all__ = [
+    "ALIGNMENTS",
+    "RunSpec",
+    "find_run",
+    "list_runs",
+    "new_run_name",
+    "run_state",
+    "why_not_resumed",
+    "write_private",
+]
 
 ALIGNMENTS: Final = ("auto", "psi", "none")
 _PURPOSES: Final = ("train", "score")
@@ -63,6 +72,8 @@ class RunSpec:
         Of a scoring run: the run that trained the model.
     labels : bool
         Of a scoring run: whether predictions are compared with the coordinator's labels.
+    with_helpers : bool
+        Whether the federation's helpers take part.
     begun : str
         When it was first asked for.
     """
@@ -75,6 +86,7 @@ class RunSpec:
     timeout: float = 120.0
     trained: str | None = None
     labels: bool = False
+    with_helpers: bool = False
     begun: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def __post_init__(self) -> None:
@@ -84,6 +96,10 @@ class RunSpec:
         choice("model", self.model, ESTIMATORS)
         choice("align", self.align, ALIGNMENTS)
         number("timeout", self.timeout, above=0.0)
+
+    def sites(self, federation: Any) -> tuple[str, ...]:
+        """Return the parties that take part beside the coordinator, in the order of the federation."""
+        return tuple(federation.parties if self.with_helpers else federation.with_tables)
 
     def write(self, runs: Path) -> Path:
         """Write it into a new folder among ``runs``, and return that."""
@@ -144,6 +160,22 @@ def find_run(runs: Path, name: str) -> Path:
             f"RUN {name}: {what} of that name below {runs}. See the list: sottovoce vertical status {runs.parent}"
         )
     return found[0]
+
+
+def why_not_resumed(state: Mapping[str, Any] | None) -> str:
+    """Return why a run cannot go on, in words; empty if it can.
+
+    What a joint computation has reached is in the memory of all sites' processes, and ends with them.
+    """
+    reached = (state or {}).get("joint")
+    if reached is None:
+        return ""
+    charged = (
+        "What it was charged stays charged: a second attempt is another release, and costs as much again."
+        if reached == JOINED
+        else "Nothing was charged for it."
+    )
+    return f"a joint computation lives in the processes of its sites and cannot be taken up again. {charged}"
 
 
 def list_runs(runs: Path) -> list[Path]:

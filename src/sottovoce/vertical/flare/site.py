@@ -22,6 +22,8 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, Schema, Table, read_table
 from sottovoce.tables._entries import nearest
+from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.flare.computing import computing_from
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.party import Part, Party
 from sottovoce.vertical.party.answers import PRIVATE
@@ -33,6 +35,7 @@ __all__ = ["PURPOSES", "BudgetEntry", "Caps", "Site", "TableFacts"]
 PURPOSES: Final = ("train", "score")
 _SCORING: Final = frozenset({"score", "columns", "foreign-weights"})  # answers about people who are scored
 _ALWAYS: Final = frozenset({"alignment"}) & frozenset(ANSWERS)
+_HELP: Final = frozenset({"secure"}) & frozenset(ANSWERS)  # all that a helper does
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
@@ -41,6 +44,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "budget": ("ledger", "dataset"),
     "allow": ("answers",),
     "caps": ("epsilon", "rounds", "bytes", "people"),
+    "secure": ("partners", "host", "ports", "engines", "fingerprints", "timeout"),
     "trial": ("random_state",),
 }
 
@@ -54,6 +58,7 @@ class KitLike(Protocol):
     folder: Path
     state: Path
     site_file: Path
+    identity: Path
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,8 @@ class Site:
     Attributes
     ----------
     kit : Kit
-    table, schema_file : Path
+    table, schema_file : Path or None
+        None at a helper.
     id_column : str or None
     scoring_table : Path or None
     scoring_id : str or None
@@ -134,11 +140,13 @@ class Site:
     caps : Caps
     random_state : int or None
         Of trials on made-up data: whoever knows it can take the noise away.
+    computing : ComputeSite or None
+        Whom it computes with where nobody sees anything, and where it is reached; None: with nobody.
     """
 
     kit: KitLike
-    table: Path
-    schema_file: Path
+    table: Path | None
+    schema_file: Path | None
     id_column: str | None = None
     scoring_table: Path | None = None
     scoring_id: str | None = None
@@ -146,6 +154,7 @@ class Site:
     answers: frozenset[str] | None = None
     caps: Caps = field(default_factory=Caps)
     random_state: int | None = None
+    computing: ComputeSite | None = None
 
     @classmethod
     def read(cls, kit: Any) -> "Site":
@@ -175,6 +184,11 @@ class Site:
         """Whether the labels are here."""
         return bool(self.kit.kind == "coordinator")
 
+    @property
+    def is_helper(self) -> bool:
+        """Whether there is no table here, and the site computes with others alone."""
+        return self.kit.name in self.kit.federation.helpers
+
     @cached_property
     def encoder(self) -> Encoder:
         """What turns the table into numbers, by the public facts of the schema.
@@ -184,6 +198,8 @@ class Site:
         SchemaError
             If the schema is wrong, or describes labels at a site that has none.
         """
+        if self.schema_file is None:
+            raise ParameterError(f"{self.kit.site_file}: {self.kit.name} is a helper and has no table.")
         schema = Schema.from_toml(self.schema_file)
         try:
             schema.require_confirmed()
@@ -214,6 +230,8 @@ class Site:
         Without a list a party answers the private mechanisms and alignment, and scores in scoring runs; the coordinator
         asks itself what it likes.
         """
+        if self.is_helper:
+            return _HELP if purpose == "train" else frozenset()
         if purpose == "score":
             listed = self.answers if self.answers is not None else frozenset({"score"})
             if self.is_coordinator and self.answers is None:
@@ -226,7 +244,7 @@ class Site:
             return frozenset(ANSWERS)
         return PRIVATE | _ALWAYS
 
-    def open_party(self, purpose: str = "train", *, journal: Any = None, labels: bool = False) -> Party:
+    def open_party(self, purpose: str = "train", *, journal: Any = None, labels: bool = False) -> Any:
         """Read the table and return the party that answers with it.
 
         Parameters
@@ -244,11 +262,13 @@ class Site:
         SottovoceError
             If a table, schema or ledger cannot be used. The message may quote a cell: it is for the owner.
         """
+        more: dict[str, Any] = {} if journal is None else {"journal": journal}
+        if self.is_helper:
+            return self._open_helper(**more)
         X, ids, y, _ = self._read(purpose, labels)
         encoder = self.encoder
-        more: dict[str, Any] = {}
-        if journal is not None:
-            more["journal"] = journal
+        if purpose == "train" and self.computing is not None:
+            more["computing"] = self.computing
         if purpose == "train" and self.budget is not None:
             more["budget"] = self.account()
         if ids is not None:
@@ -266,6 +286,12 @@ class Site:
                 if part.feature_names in (None, party.feature_names) and len(part.coef) == party.n_features:
                     party.adopt(model, part)  # one of an older schema is of no use for these columns
         return party
+
+    def _open_helper(self, **more: Any) -> Any:
+        from sottovoce.vertical.party.helper import Helper
+
+        helper = Helper(self.kit.name, computing=self.computing, **more)
+        return helper if self.random_state is None else helper.seed(self.random_state)
 
     def account(self) -> LedgerBudget:
         """Return the account in the ledger, capped for this coordinator.
@@ -311,7 +337,7 @@ class Site:
     def _source(self, purpose: str) -> tuple[Path, str | None]:
         if purpose not in PURPOSES:
             raise ParameterError(f"purpose must be one of {', '.join(map(repr, PURPOSES))}; got {purpose!r}.")
-        if purpose == "train":
+        if purpose == "train" and self.table is not None:
             return self.table, self.id_column
         if self.scoring_table is None:
             raise ParameterError(
@@ -397,13 +423,17 @@ def _entries(path: Path) -> dict[str, Any]:
 
 def _from_entries(kit: KitLike, folder: Path, entries: Mapping[str, Any]) -> Site:
     data, scoring = entries.get("data"), entries.get("scoring")
+    computing = None if "secure" not in entries else computing_from(kit, entries["secure"])
+    seed = _whole("trial", entries.get("trial", {}), "random_state", least=0)
+    if kit.name in kit.federation.helpers:
+        return _helper_from_entries(kit, entries, computing, seed)
     if data is None:
         raise ParameterError('the section [data] is missing: table = "FILE" and schema = "FILE".')
     id_column = _text("data", data, "id", needed=False)
     site = Site(
         kit, _file(folder, "data", data, "table"), _file(folder, "data", data, "schema"), id_column,
         answers=_answers(entries.get("allow", {})), caps=_caps(entries.get("caps", {})),
-        random_state=_whole("trial", entries.get("trial", {}), "random_state", least=0),
+        random_state=seed, computing=computing,
     )  # fmt: skip
     if scoring is not None:
         own_id = _text("scoring", scoring, "id", needed=False)
@@ -415,6 +445,23 @@ def _from_entries(kit: KitLike, folder: Path, entries: Mapping[str, Any]) -> Sit
         site = replace(site, budget=_budget(folder, entries["budget"]))
     _check_together(site)
     return site
+
+
+def _helper_from_entries(
+    kit: KitLike, entries: Mapping[str, Any], computing: ComputeSite | None, seed: int | None
+) -> Site:
+    for section in entries:
+        if section not in ("secure", "caps", "trial"):
+            raise ParameterError(
+                f"[{section}] is for a site with a table, and {kit.name} is a helper in the federation's file. Leave "
+                "the section out."
+            )
+    if computing is None:
+        raise ParameterError("the section [secure] is missing: a helper computes with others, and does nothing else.")
+    caps = _caps(entries.get("caps", {}))
+    if caps.epsilon is not None or caps.people is not None:
+        raise ParameterError("[caps] of a helper has rounds and bytes only: it has no budget and no people.")
+    return Site(kit, None, None, caps=caps, random_state=seed, computing=computing)
 
 
 def _check_together(site: Site) -> None:

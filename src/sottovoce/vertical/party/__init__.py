@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from sottovoce.vertical.party.helper import Helper
     from sottovoce.vertical.party.party import Part, Party
 
-__all__ = ["Part", "Party"]
+__all__ = ["Helper", "Part", "Party"]
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "party"))
+__getattr__ = lazy_names(__name__, {"Helper": "helper", "Part": "party", "Party": "party"})

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
+from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.frames import Frame
 from sottovoce.vertical.locks import OwnLock
 from sottovoce.vertical.mechanisms import ANSWERS_TO, HANDLERS
@@ -35,8 +36,8 @@ from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget, 
 from sottovoce.vertical.party.journal import Journal, Kept
 from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import Session, SessionError, Sessions
-from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError
-from sottovoce.vertical.wire import Message, Refused, decode
+from sottovoce.vertical.protocol import Answer, Desk, Part, PartyFacts, RefusalError, Training
+from sottovoce.vertical.wire import Message, Refused, code_of, decode
 
 __all__ = ["Part", "Party"]
 
@@ -44,6 +45,11 @@ _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 _FAILED: Final = "it failed there; the party's own log says more"
 _LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
+_ENDED_WITH_PROCESS: Final = (
+    "this session was a joint computation, which ended with the party's process; what was charged for it stays "
+    "charged. Begin again"
+)
+_OF_ONE_PROCESS: Final = frozenset(kind.code for kind, handler in HANDLERS.items() if handler.ends_with_process)
 
 
 class Party:
@@ -86,6 +92,8 @@ class Party:
     alignments : str, Path or None
         Folder in which alignments over messages are kept, with the identifiers of their people. A party that is made
         with the same folder anew is aligned as it was, where its table still has these people.
+    computing : ComputeSite or None
+        Where and with whom it computes jointly, for ``mechanism="secure"``; None only with parties of its own process.
 
     Raises
     ------
@@ -101,6 +109,9 @@ class Party:
     >>> Party(np.ones((3, 2)), ids=["c", "a", "b"], name="clinic")
     Party('clinic', 3 rows, 2 features)
     """
+
+    is_helper: ClassVar[bool] = False
+    """Whether it has no table, and only computes with others."""
 
     def __init__(
         self,
@@ -119,6 +130,7 @@ class Party:
         journal: Journal | None = None,
         least_people: int = 1,
         alignments: str | Path | None = None,
+        computing: ComputeSite | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name must be a non-empty string; got {name!r}.")
@@ -162,6 +174,9 @@ class Party:
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
         self.least_people = whole_number("least_people", least_people, at_least=1)
+        if computing is not None and not isinstance(computing, ComputeSite):
+            raise ParameterError(f"computing must be a ComputeSite or None; got {computing!r}.")
+        self.computing = computing
         self._whole = (self._table, self.ids, self.y)
         self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
         last = None if self.people is None or "alignment" not in self.answers else self.people.last()
@@ -208,6 +223,7 @@ class Party:
             data_bound=self.data_bound,
             nonnegative=self.nonnegative,
             least_people=self.least_people,
+            computing=self.computing,
         )
         other.feature_names = self.feature_names
         other.budget, other.answers = self.budget, self.answers  # one organisation, one account
@@ -360,11 +376,11 @@ class Party:
             else:
                 for kept in session.log.steps():
                     self._repeat(session, Frame(name, kept.step, kept.body), kept)
-        except (OSError, StorageError, SessionError):
+        except (OSError, StorageError, SessionError) as error:
             _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
             if session.log is not None:
                 session.log.close()
-            raise SessionError(_LOST) from None
+            raise SessionError(_why_lost(error)) from None
         self._sessions.add(session)
 
     def _next(self, session: Session, frame: Frame) -> bytes:
@@ -372,10 +388,10 @@ class Party:
         if session.due:
             try:
                 return self._repeat(session, frame, session.due.popleft())
-            except SessionError:
+            except SessionError as error:
                 _LOG.exception("session %s of party %r cannot be taken up again", session.name.hex(), self.name)
                 self._sessions.end(session.name)
-                raise SessionError(_LOST) from None
+                raise SessionError(_why_lost(error)) from None
         log, again = session.log, False
         if log is not None:
             again = log.pending == session.after(frame)
@@ -398,6 +414,8 @@ class Party:
         """Answer a request as it was answered before."""
         if session.after(frame) != kept.history:
             raise SessionError(f"step {kept.step} was another request")
+        if code_of(frame.body) in _OF_ONE_PROCESS:
+            raise _OverError
         session.take(frame, Refused(_FAILED).encode())
         if not kept.ran and kept.answer is not None:
             answer = kept.answer
@@ -428,6 +446,8 @@ class Party:
         facts, training = self._facts, session.training
         try:  # inside, nothing but public facts and the request is looked at
             self._check_allowed(session, request, ANSWERS_TO[type(request)])
+            if handler.reaches_others and session.at_home:
+                raise RefusalError("what reaches other parties is never an organisation's own")
             needed = handler.needs(facts, training, request)
             self._check_allowed(session, request, () if needed is None else (needed,))
             event = handler.plan(facts, training, request)
@@ -440,10 +460,15 @@ class Party:
                 session.log.sync()
             _refuse(self.budget.charge(event, seeded=seed is not None, place=place))
         desk = Desk(
-            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people
-        )
-        session.ran = handler.changes
-        reply = handler.run(desk, request)
+            self._table, facts, training, self._models, self.feature_names, streams, self.budget.shortage, self.people,
+            session=session.name, workers=self._sessions.workers,
+        )  # fmt: skip
+        session.ran, before = handler.changes, training.worker
+        try:
+            reply = handler.run(desk, request)
+        finally:
+            if before is not desk.training.worker:
+                Training(worker=before).close()
         session.training = desk.training
         if desk.aligned is not None:
             self._become(*desk.aligned)
@@ -509,7 +534,8 @@ class Party:
     def _facts(self) -> PartyFacts:
         return PartyFacts(
             self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
-            has_ids=self.people is not None, least_people=self.least_people,
+            has_ids=self.people is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
+            joins="secure" in self.answers, computing=self.computing,
         )  # fmt: skip
 
     def _seed(self, session: Session) -> object:
@@ -518,6 +544,14 @@ class Party:
     @property
     def _is_at_home(self) -> bool:
         return threading.get_ident() in self._at_home
+
+
+class _OverError(SessionError):
+    """A session was a joint computation of another process."""
+
+
+def _why_lost(error: Exception) -> str:
+    return _ENDED_WITH_PROCESS if isinstance(error, _OverError) else _LOST
 
 
 def _refuse(reason: str) -> None:

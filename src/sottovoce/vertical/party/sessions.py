@@ -9,7 +9,7 @@ they outlive the process, see `sottovoce.vertical.party.journal`.
 import hashlib
 import os
 from collections import OrderedDict, deque
-from typing import Final
+from typing import Any, Final
 
 from sottovoce.randomness import StoredKey, Streams, TurningStreams
 from sottovoce.vertical.frames import Frame
@@ -179,8 +179,13 @@ class Sessions:
     def leave(self, session: Session) -> None:
         """Forget a session whose journal knows better than memory what it has reached; the next request takes it up."""
         self._open.pop(session.name, None)
+        session.training.close()
         if session.log is not None:
             session.log.close()
+
+    def workers(self) -> list[Any]:
+        """Return what the open sessions work with."""
+        return [session.training.worker for session in self._open.values() if session.training.worker is not None]
 
     def has_ended(self, name: bytes) -> bool:
         """Tell whether a session is over here."""
@@ -189,6 +194,8 @@ class Sessions:
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was."""
         session = self._open.pop(name, None)
+        if session is not None:
+            session.training.close()
         if session is not None and session.log is not None:
             session.log.close()
             session.log = None

@@ -36,6 +36,17 @@ def test_a_federation(tmp_path):
     assert read_back.on_one_machine
 
 
+def test_a_helper_has_no_table(tmp_path):
+    """It is a party of the federation, and holds no columns."""
+    text = GOOD + '[[party]]\nname = "notary"\nhelper = true\n'
+    read_back = read(tmp_path, text)
+    assert read_back.parties == ("north", "bank", "notary")
+    assert (read_back.with_tables, read_back.helpers) == (("north", "bank"), ("notary",))
+    assert read(tmp_path, text.replace("true", "false")).helpers == ()
+    with pytest.raises(ParameterError, match="all parties are helpers"):
+        read(tmp_path, GOOD.replace("[[party]]", "[[party]]\nhelper = true"))
+
+
 @pytest.mark.parametrize("host", ["vertical.insurer.example", "10.0.0.7", "insurer", "a-b.c"])
 def test_hosts(tmp_path, host):
     assert not read(tmp_path, GOOD.replace("localhost", host)).on_one_machine
@@ -55,6 +66,7 @@ def test_hosts(tmp_path, host):
         ('name = "bank"', 'name = "' + "b" * 41 + '"', "[[party]] 2 name", "at most 40"),
         ('name = "bank"', 'name = "-b"', "[[party]] 2 name", "first a letter"),
         ('name = "bank"', 'name = "bank"\nport = 3', "'port'", "name, organisation"),
+        ('name = "bank"', 'name = "bank"\nhelper = "yes"', "[[party]] 2 helper = 'yes'", "true"),
         ('name = "bank"', 'name = "bank"\n[[party]]', "[[party]] 3 name = None", "letters, digits"),
         ('"North Hospital"', '"North\\nHospital"', "organisation", "printable"),
         ('host = "localhost"', 'host = "https://insurer.example"', "host", "without https://"),

@@ -62,7 +62,7 @@ def test_a_job_that_ends_early_is_a_sentence(status: str, meta: dict[str, Any], 
 
 
 class _Federation:
-    names, parties = ("insurer", *PARTIES), PARTIES
+    names, parties, helpers, with_tables = ("insurer", *PARTIES), PARTIES, (), PARTIES
 
 
 class _Kit:

@@ -45,6 +45,23 @@ def certificate(path):
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
+def test_a_site_is_known_by_its_own_name_in_joint_computations(kits):
+    """The coordinator too, whose server has the name of its host; these certificates open no TLS connection."""
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    for name in ("insurer", "north-west", "bank"):
+        folder = kits / name / "identity"
+        shown, authority = certificate(folder / "certificate.pem"), certificate(folder / "authority.pem")
+        shown.verify_directly_issued_by(authority)
+        assert authority == certificate(kits / "authority" / "rootCA.pem")
+        assert [each.value for each in shown.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)] == [name]
+        assert load_pem_private_key((folder / "key.pem").read_bytes(), None).public_key() == shown.public_key()
+        usages = set(shown.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+        assert not usages & {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+        assert Kit.open(kits / name).expires <= shown.not_valid_after_utc
+
+
 def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
@@ -52,6 +69,7 @@ def files(folder):
 def test_a_folder_for_each_site(kits):
     assert sorted(path.name for path in kits.iterdir()) == ["authority", "bank", "insurer", "north-west"]
     shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
+    shared |= {f"identity/{name}.pem" for name in ("certificate", "key", "authority")}
     local = {"local/authorization.json", "local/comm_config.json", "local/log_config.json", "local/resources.json"}
     assert files(kits / "bank") == shared | local | {f"startup/{name}" for name in (
         "client.crt", "client.key", "fed_client.json",
@@ -76,8 +94,9 @@ def test_nobody_else_on_the_machine_can_read_anything(kits):
 
 
 def test_every_key_is_in_one_place_only(kits):
-    keys = {path.read_bytes(): path for path in kits.rglob("*.key")}
-    assert len(keys) == len(list(kits.rglob("*.key"))) == 5
+    files = [*kits.rglob("*.key"), *kits.rglob("key.pem")]
+    keys = {path.read_bytes(): path for path in files}
+    assert len(keys) == len(files) == 8
     for key, path in keys.items():
         others = [file for file in kits.rglob("*") if file.is_file() and file != path and key in file.read_bytes()]
         assert others == []

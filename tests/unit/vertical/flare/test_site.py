@@ -227,9 +227,11 @@ def test_errors_name_file_entry_and_remedy(tmp_path, text, message):
 def test_every_line_of_the_template_is_understood(tmp_path, name):
     template = _SITE_COORDINATOR if name == "insurer" else _SITE_PARTY
     people(8).to_csv(tmp_path / "new_people.csv", index=False)
+    template = template.replace('"NAME"', '"bank"').replace("HOST", "here.example")
     site = read(tmp_path, re.sub(r"(?m)^# (?=[\[a-z])", "", template).replace("# id", "id"), name=name)
     assert site.budget.dataset == "people"
     assert (site.caps.people, site.id_column, site.scoring_table.name) == (100, "person", "new_people.csv")
+    assert (site.computing.partners, site.computing.ports) == (("bank",), (9100, 9110))
 
 
 def test_a_missing_file_is_named(tmp_path):

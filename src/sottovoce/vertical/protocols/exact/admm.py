@@ -30,6 +30,7 @@ from typing import Final
 
 import numpy as np
 
+from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import total as summed
@@ -41,6 +42,7 @@ from sottovoce.vertical.wire import Done
 __all__ = ["FORMS", "AdmmWorker", "admm"]
 
 FORMS: Final = ("sharing", "proximal", "printed")
+_DIVERGED: Final = 1e12  # times the first stopping measure
 
 
 class AdmmWorker:
@@ -146,6 +148,12 @@ def admm(
         penalty, stationarity = map(float, summed(terms, 2))
         history.add(parties, problem.value(total) + penalty, own + stationarity)
         after(n_rounds)
+        if not history.stationarity[-1] <= _DIVERGED * history.stationarity[0]:
+            raise ParameterError(
+                f"the {form} form of ADMM diverges with admm_penalty={rho:g}: after {n_rounds} rounds it is farther "
+                "from a solution than at the start, by twelve digits. Give a larger admm_penalty, or "
+                "admm_form='sharing', which converges for any."
+            )
         if history.stationarity[-1] <= tol * tol * history.stationarity[0]:
             history.converged = True
             break

@@ -1,10 +1,13 @@
-"""Joint training inside secure computation: who can compute, cards, a start, steps, and what they opened."""
+"""Joint training inside secure computation: who can compute, cards, a meeting, a start, steps, what they opened."""
 
 from sottovoce.vertical.wire import Count, Message, Vector
 
 __all__ = [
+    "AskConnected",
     "AskEngines",
     "Card",
+    "Connect",
+    "Connected",
     "Engines",
     "Invite",
     "Join",
@@ -12,7 +15,6 @@ __all__ = [
     "Opened",
     "StepJointly",
     "TakeOpened",
-    "Working",
 ]
 
 
@@ -39,14 +41,31 @@ class Card(Message, code=93):
     card: str
 
 
-class Join(Message, code=94):
-    """Begin: the cards of all, as JSON, in the order of the plan.
+class Connect(Message, code=97):
+    """Meet the partners: the cards of all, as JSON, in the order of the plan. Nothing is charged or shared yet.
 
-    The whole training is charged now, then data are shared and the second moments computed in the background.
-    ``labels`` is for the label holder alone and empty for the others.
+    The party checks the cards, connects in the background, and tests that the session computes what it should.
     """
 
     cards: str
+
+
+class AskConnected(Message, code=100):
+    """Ask whether the partners have met."""
+
+
+class Connected(Message, code=101):
+    """``ready`` is 1 if they have; 0: ask again."""
+
+    ready: Count
+
+
+class Join(Message, code=94):
+    """Begin: the whole training is charged, then data are shared and the second moments computed in the background.
+
+    ``labels`` is for the label holder alone and empty for the others.
+    """
+
     labels: Vector
 
 
@@ -58,21 +77,16 @@ class StepJointly(Message, code=95):
 
 
 class TakeOpened(Message, code=96):
-    """Ask for what the step under way opened; `Working` where it goes on."""
+    """Ask for what the step under way opened; 0 is the step of the second moments."""
 
     step: Count
-
-
-class Working(Message, code=97):
-    """Not yet: ask again. ``note`` says what is under way, in public words."""
-
-    note: str
 
 
 class Opened(Message, code=98):
-    """The noisy sums that all parties see, in the unit of the plan; 0 is the step of the second moments."""
+    """The noisy sums that all parties see, in the unit of the plan; while ``ready`` is 0 there are none: ask again."""
 
     step: Count
+    ready: Count
     values: Vector
 
 

@@ -1,0 +1,229 @@
+"""Newton steps with secret dual variables: rules that follow from public facts, and points from what passes release.
+
+Who holds the rows is not known here: one table (`sottovoce.central.solvers.newton`), or columns at several parties
+(`sottovoce.vertical.protocols.secure`).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sottovoce._numerics import Vector
+
+__all__ = ["Curvature", "CurvatureByWeight", "NewtonSchedule", "NewtonSteps"]
+
+# All of the following was chosen on public data (`benchmarks/central/newton.py`), in units of the logistic loss.
+_PASSES: Final = 11  # after the one for the labels, while mu n / d is below the next number
+_SOME: Final = 20.0
+_MANY: Final = 1000.0  # mu n / d from which the clips grow
+_MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
+_MOST_PASSES: Final = 24
+_FIRST_CLIP: Final = 0.1
+_CLIP: Final = 0.09
+_MOST_CLIP: Final = 0.5
+_DECAY: Final = 0.15  # of the clip in a pass
+_LAST_CLIP: Final = 0.05  # over the first one, at least
+_EDGE: Final = 0.5  # of the spectrum of the noise: the least eigenvalue
+_FEW: Final = 250.0  # mu n below which it is higher
+_STEP: Final = 0.75  # c over the bound on l'', at most
+_LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
+_SMALLEST_STEP: Final = 0.08
+_FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
+_PENALTY: Final = 0.1  # times 1 / mu
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewtonSchedule:
+    """What the passes of one model do, from public facts.
+
+    Attributes
+    ----------
+    slope : float
+        |l'(0)|, the unit of the clips.
+    smoothness : float
+        Bound on l''.
+    mu : float
+        Gaussian-DP parameter of all passes together, as far as it says how large the noise is.
+    n_units : float
+        Persons, or what a rule takes for their number.
+    n_weights : int
+    rows : int
+        Rows of a person, at most.
+    n_passes : int or None
+        The one for the labels included; None follows a rule.
+    smallest_step : float
+        What `least_step` is at least.
+    """
+
+    slope: float
+    smoothness: float
+    mu: float
+    n_units: float
+    n_weights: int
+    rows: int = 1
+    n_passes: int | None = None
+    smallest_step: float = _SMALLEST_STEP
+
+    @property
+    def information(self) -> float:
+        """Mu n / d: what there is to learn a weight from."""
+        return self.mu * self.n_units / self.n_weights
+
+    @cached_property
+    def clips(self) -> tuple[float, ...]:
+        """Bounds on a row's term, pass by pass."""
+        growth = (1.0 + self.information / _MANY) ** 0.25
+        more = _MORE_PASSES * math.log(max(1.0, self.information / _SOME)) ** 2
+        n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
+        # with many passes the last clips stay wide enough for rows to move
+        start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
+        unit = 2.0 * self.slope
+        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
+
+    @cached_property
+    def multipliers(self) -> tuple[float, ...]:
+        """Noise of each pass over its sensitivity: 1/s^2 in proportion to the clips gives the sum the least noise."""
+        whole = math.fsum(self.clips)
+        return tuple(math.sqrt(whole / clip) / self.mu for clip in self.clips)
+
+    @property
+    def least_penalty(self) -> float:
+        """With little mu the noise asks for at least this Lambda."""
+        return _PENALTY * 2.0 * self.slope * self.rows / self.mu
+
+    def least_eigenvalue(self, noise_std: float) -> float:
+        """Return what eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum.
+
+        ``noise_std`` is that of an entry of the diagonal.
+        """
+        edge = math.sqrt(2.0 * self.n_weights) * noise_std
+        return _EDGE * math.sqrt(1.0 + _FEW / (self.mu * self.n_units)) * edge
+
+    @property
+    def least_step(self) -> float:
+        """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
+        return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+
+    @property
+    def most_step(self) -> float:
+        """The largest c over the bound on l'': steps are stable with it whatever the margins are."""
+        return _STEP
+
+    @property
+    def first_step(self) -> float:
+        """The factor of the first direction over the bound on l''."""
+        return _FIRST_STEP
+
+
+class Curvature:
+    """A noisy Gram matrix with its eigenvalues kept above a least one, and a penalty.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_weights, n_weights)
+    least : float
+        The least eigenvalue.
+    penalty : float
+    """
+
+    def __init__(self, matrix: Vector, least: float, penalty: float) -> None:
+        values, self._vectors = eigh(matrix)
+        self._values = np.maximum(values, least)
+        self._penalty = penalty
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue."""
+        return float(self._values[-1])
+
+    def pull(self, weights: Vector) -> Vector:
+        """Return the gradient of the penalty."""
+        return self._penalty * weights
+
+    def solve(self, vector: Vector, factor: float) -> Vector:
+        """Return (factor D + penalty I)^-1 times the vector."""
+        scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
+        return np.asarray(self._vectors @ scaled)
+
+    def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
+        """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
+
+        NaN-free and total: no step at all explains everything.
+        """
+        length = float(np.linalg.norm(step))
+        size = float(self._values @ (self._vectors.T @ step) ** 2)
+        if not size > 0.0:
+            return math.inf
+        return (float(step @ gained) - self._penalized(step, length) + noise_std * length) / size
+
+    def _penalized(self, step: Vector, length: float) -> float:
+        return self._penalty * length**2
+
+
+class CurvatureByWeight(Curvature):
+    """The same where every weight has a penalty of its own.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_weights, n_weights)
+    least : float, > 0
+    penalties : ndarray of shape (n_weights,)
+        Each >= 0.
+    """
+
+    def __init__(self, matrix: Vector, least: float, penalties: Vector) -> None:
+        super().__init__(matrix, least, 0.0)
+        self._penalties = penalties
+        self._matrix = (self._vectors * self._values) @ self._vectors.T
+
+    def pull(self, weights: Vector) -> Vector:
+        """Return the gradient of the penalty."""
+        return self._penalties * weights
+
+    def solve(self, vector: Vector, factor: float) -> Vector:
+        """Return (factor D + penalties)^-1 times the vector."""
+        return np.asarray(np.linalg.solve(factor * self._matrix + np.diag(self._penalties), vector))
+
+    def _penalized(self, step: Vector, length: float) -> float:
+        return float(step @ (self._penalties * step))
+
+
+class NewtonSteps:
+    """The points of one fit, from what its passes release; nothing here sees a row.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_weights,)
+        Where the next pass asks the rows; after the last pass, the weights.
+    share : float
+        The share of -l' that the next pass moves the dual variables toward: that of the first pass is C_0 / |l'(0)|.
+    """
+
+    def __init__(self, schedule: NewtonSchedule, curvature: Curvature) -> None:
+        self._schedule, self._curvature = schedule, curvature
+        self._first = schedule.clips[0] / schedule.slope
+        self._v: Vector | None = None
+        self._last: tuple[Vector, Vector] | None = None
+        self._factor = schedule.most_step * schedule.smoothness
+        self.point: Vector = np.zeros(schedule.n_weights)
+        self.share = self._first
+
+    def take(self, moved: Vector, noise_std: float) -> None:
+        """Step by what a pass released, whose noise has this standard deviation in each entry."""
+        smoothness = self._schedule.smoothness
+        if self._v is None:
+            self._v, self.share = moved, 1.0
+            self.point = self._curvature.solve(moved / self._first, self._schedule.first_step * smoothness)
+            return
+        self._v = self._v + moved
+        gradient = self._v - self._curvature.pull(self.point)
+        if self._last is not None:
+            seen = self._curvature.along(self.point - self._last[0], self._last[1] - gradient, noise_std)
+            least, most = (factor * smoothness for factor in (self._schedule.least_step, self._schedule.most_step))
+            self._factor = min(max(seen, least), most)
+        self._last = self.point, gradient
+        self.point = self.point + self._curvature.solve(gradient, self._factor)

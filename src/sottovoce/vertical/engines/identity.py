@@ -1,0 +1,214 @@
+"""Who a partner is: certificates of one authority, and what was signed with their keys."""
+
+from __future__ import annotations
+
+import datetime
+import hmac
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sottovoce.vertical.engines.engine import EngineError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.padding import AsymmetricPadding
+    from cryptography.x509 import Certificate
+
+__all__ = ["Identity", "session_certificate", "check_session_certificate"]
+
+_PURPOSE: Final = b"sottovoce: card of a joint computation\n"  # a key that signs other things signs no card by that
+_LEAST_BITS: Final = 2048  # of an RSA key
+_BEFORE, _AFTER = datetime.timedelta(hours=1), datetime.timedelta(days=2)
+
+
+class Identity:
+    """A party's certificate, its key, and the authority that all parties of the project trust.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``certificate.pem``, ``key.pem`` and ``authority.pem``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        _library()
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        self.certificate = _read(folder, "certificate.pem").decode("ascii", "replace")
+        self._authority = _certificate("authority.pem of this party's identity", _read(folder, "authority.pem"))
+        own = _certificate("certificate.pem of this party's identity", self.certificate.encode())
+        try:
+            key = load_pem_private_key(_read(folder, "key.pem"), password=None)
+        except (ValueError, TypeError):  # TypeError: it is encrypted
+            raise EngineError("key.pem of this party's identity is no private key in PEM without password.") from None
+        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+            raise EngineError("key.pem of this party's identity is neither an RSA nor an elliptic-curve key.")
+        if key.public_key() != own.public_key():
+            raise EngineError("key.pem of this party's identity does not belong to its certificate.pem.")
+        self._key = key
+
+    def sign(self, content: bytes) -> str:
+        """Return the signature of ``content``, in hexadecimal digits."""
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            return self._key.sign(_PURPOSE + content, _padding(), SHA256()).hex()
+        assert isinstance(self._key, ec.EllipticCurvePrivateKey)
+        return self._key.sign(_PURPOSE + content, ec.ECDSA(SHA256())).hex()
+
+    def check(
+        self, whose: str, certificate: str, common_name: str, fingerprint: str | None, content: bytes, signature: str
+    ) -> None:
+        """Refuse content that the party of that name has not signed.
+
+        Parameters
+        ----------
+        whose : str
+            The party, in the words of an error.
+        certificate : str
+            What it shows, in PEM.
+        common_name : str
+            The name that the certificate must carry.
+        fingerprint : str or None
+            SHA-256 of the certificate, where known.
+        content : bytes
+        signature : str
+            In hexadecimal digits.
+
+        Raises
+        ------
+        EngineError
+        """
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.x509.oid import NameOID
+
+        shown = _certificate(f"the certificate of {whose}", certificate.encode())
+        try:
+            shown.verify_directly_issued_by(self._authority)
+        except (InvalidSignature, ValueError, TypeError):
+            raise EngineError(
+                f"the certificate of {whose} was not issued by the authority that this party trusts: all parties need "
+                "certificates of one authority."
+            ) from None
+        _in_time(f"the certificate of {whose}", shown)
+        _in_time("the authority's certificate", self._authority)
+        names = [each.value for each in shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        if names != [common_name]:
+            raise EngineError(
+                f"the certificate of {whose} is another one's: its common name must be {common_name!r}, and it is not."
+            )
+        if fingerprint is not None:
+            found = shown.fingerprint(SHA256()).hex()
+            if not hmac.compare_digest(found, fingerprint.replace(":", "").replace(" ", "").lower()):
+                raise EngineError(
+                    f"the certificate of {whose} has not the fingerprint that this party was told; ask its owner, by "
+                    "another way than this one, for the right one."
+                )
+        key = shown.public_key()
+        try:
+            made = bytes.fromhex(signature)
+            if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _LEAST_BITS:
+                key.verify(made, _PURPOSE + content, _padding(), SHA256())
+            elif isinstance(key, ec.EllipticCurvePublicKey):
+                key.verify(made, _PURPOSE + content, ec.ECDSA(SHA256()))
+            else:
+                raise EngineError(f"the key of {whose} must be RSA of 2048 bits or more, or of an elliptic curve.")
+        except (InvalidSignature, ValueError):
+            raise EngineError(
+                f"the card of {whose} was not signed with its key: it was changed on its way, or is another one's."
+            ) from None
+
+
+def session_certificate(name: str) -> tuple[bytes, bytes]:
+    """Return a new key and its self-signed certificate, in PEM, for the TLS links of one session."""
+    _library()
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    # subjects differ, so that a library which looks certificates up by subject finds the right one
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name[:40]} {serial:040x}"[:64])])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + _AFTER)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private, made.public_bytes(serialization.Encoding.PEM)
+
+
+def check_session_certificate(whose: str, certificate: str) -> None:
+    """Refuse what a partner's TLS links could not be known by."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    words = f"the session certificate of {whose}"
+    shown = _certificate(words, certificate.encode())
+    if not isinstance(shown.public_key(), ec.EllipticCurvePublicKey):
+        raise EngineError(f"{words} is not of the kind that sessions use.")
+    try:
+        shown.verify_directly_issued_by(shown)
+    except (InvalidSignature, ValueError, TypeError):
+        raise EngineError(f"{words} is not self-signed.") from None
+    _in_time(words, shown)
+
+
+def _padding() -> AsymmetricPadding:
+    from cryptography.hazmat.primitives.asymmetric import padding
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    return padding.PSS(padding.MGF1(SHA256()), padding.PSS.DIGEST_LENGTH)
+
+
+def _library() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise EngineError("certificates need another library: pip install 'sottovoce[secure]'.") from None
+
+
+def _read(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError:
+        # the folder itself is nobody else's business
+        raise EngineError(f"this party's identity lacks {name}, or it cannot be read.") from None
+
+
+def _certificate(words: str, text: bytes) -> Certificate:
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        return load_pem_x509_certificate(text)
+    except ValueError:
+        raise EngineError(f"{words} is not a certificate in PEM.") from None
+
+
+def _in_time(words: str, certificate: Certificate) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    if now > certificate.not_valid_after_utc:
+        raise EngineError(f"{words} ended on {certificate.not_valid_after_utc:%Y-%m-%d}: it must be renewed.")
+    if now < certificate.not_valid_before_utc:
+        raise EngineError(
+            f"{words} begins on {certificate.not_valid_before_utc:%Y-%m-%d}: set the clocks of both sites."
+        )

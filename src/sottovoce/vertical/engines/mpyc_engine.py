@@ -1,0 +1,233 @@
+"""MPyC: Shamir's shares among three or more parties, of which fewer than half may put what they see together.
+
+MPyC gives the session: its runtime, its links, its messages. The protocol is MPyC's own for a prime field: inputs are
+split, a product is computed on shares and split again, an opening is a share to everybody. The arithmetic of shares is
+`sottovoce.vertical.engines.shamir`, in machine words, where MPyC's arrays are of Python objects.
+
+A share of a sum of products lies on a polynomial of twice the degree. It is brought back to the lower one when it must
+be, once for a whole sum, not once for each piece of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.mpyc_links import Links
+from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, Program
+from sottovoce.vertical.engines.shamir import (
+    MODULUS,
+    Share,
+    add,
+    combine,
+    from_field,
+    matmul,
+    mul,
+    split,
+    to_field,
+    total,
+)
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.engines.tls import TlsFiles
+
+__all__ = ["MpycEngine"]
+
+_LEAST: Final = 3
+_PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A party's share of a variable, on a polynomial of the threshold's degree, or of twice that."""
+
+    share: Share
+    twice: bool = False
+
+
+class MpycEngine(Engine):
+    """One party's end of an MPyC session.
+
+    Parameters
+    ----------
+    rank : int
+    addresses : sequence of str
+        "host:port" of each party, three or more.
+    listen : str or None
+        Where this party listens, if not at its address.
+    tls : TlsFiles or None
+        Without, parties are on one machine, for a trial.
+    timeout : float
+        Seconds that partners may take for anything.
+    """
+
+    name: ClassVar[str] = "mpyc"
+
+    def __init__(
+        self,
+        rank: int,
+        addresses: Sequence[str],
+        listen: str | None = None,
+        tls: TlsFiles | None = None,
+        timeout: float = 600.0,
+    ) -> None:
+        if len(addresses) < _LEAST:
+            raise EngineError(f"engine 'mpyc' needs three parties or more, not {len(addresses)}: add a helper")
+        self.bound = 1 << 60
+        self.rank, self.n_parties = rank, len(addresses)
+        self._threshold = (len(addresses) - 1) // 2
+        self._others = [other for other in range(len(addresses)) if other != rank]
+        self._links = Links(rank, addresses, listen, tls, timeout)
+        self._variables: dict[str, _Shared] = {}
+        self._opens: set[str] = set()
+
+    @property
+    def bytes_sent(self) -> int:
+        """To all partners so far, without TLS's own."""
+        return self._links.sent
+
+    def start(self) -> None:
+        """Connect to the partners."""
+        self._links.open()
+
+    def exchange(self, message: bytes) -> list[bytes]:
+        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
+        found = self._links.swap(dict.fromkeys(self._others, message), self._others)
+        return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
+
+    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+        """Make a secret variable of what party ``owner`` knows: its shares go to all."""
+        if owner == self.rank:
+            if value is None:
+                raise EngineError(f"the owner of {name!r} gives its value")
+            shares = split(to_field(value), self._threshold, self.n_parties)
+            self._swap({other: shares[other] for other in self._others}, (), shape)
+            share = shares[owner]
+        else:
+            share = self._swap({}, (owner,), shape)[owner]
+        self._variables[name] = _Shared(share)
+        self._opens.discard(name)
+
+    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Run a program on secret variables; one that compares is refused."""
+        found = [self._variable(name) for name in inputs]
+        if isinstance(program, Add):  # and Mask
+            made: tuple[_Shared, ...] = (self._sum(found),)
+            if isinstance(program, Mask):  # what is opened must look like a fresh split
+                made = (_Shared(self._once(made[0])),)
+        elif isinstance(program, CrossProduct):
+            made = (self._cross_product(*found),)
+        elif isinstance(program, AddSlopes):
+            made = self._add_slopes(program, found)
+        else:
+            raise EngineError(
+                f"engine 'mpyc' does not run {type(program).__name__}, which compares secret numbers: choose engine "
+                "'spu', or a plan with a polynomial link"
+            )
+        for name, variable in zip(outputs, made, strict=True):
+            self._variables[name] = variable
+            (self._opens.add if program.opens else self._opens.discard)(name)
+
+    def reveal(self, name: str) -> Whole:
+        """Open what `Mask` has made: all shares must lie on one polynomial."""
+        if name not in self._opens:
+            raise EngineError(f"only what the program Mask has made is opened, and {name!r} is not")
+        own = self._variable(name).share
+        found = self._swap(dict.fromkeys(self._others, own), self._others, own.shape)
+        self.exchange(b"")  # all have it: this party may be the first to close
+        shares = [own if rank == self.rank else found[rank] for rank in range(self.n_parties)]
+        least = self._threshold + 1
+        places = range(1, least + 1)
+        for place in range(least + 1, self.n_parties + 1):
+            if not np.array_equal(combine(shares[:least], places, place), shares[place - 1]):
+                raise EngineError("what the parties opened does not fit together: one of them computes something else")
+        return from_field(combine(shares[:least], places))
+
+    def drop(self, *names: str) -> None:
+        """Forget variables."""
+        for name in names:
+            self._variable(name)
+            del self._variables[name]
+            self._opens.discard(name)
+
+    def close(self) -> None:
+        """End the session here."""
+        self._links.close()
+        self._variables.clear()
+
+    # ------------------------------------------------------------------ on shares
+
+    def _variable(self, name: str) -> _Shared:
+        if name not in self._variables:
+            raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
+        return self._variables[name]
+
+    @staticmethod
+    def _sum(terms: Sequence[_Shared]) -> _Shared:
+        return _Shared(add(*(term.share for term in terms)), any(term.twice for term in terms))
+
+    def _once(self, variable: _Shared) -> Share:
+        """Return a share of the threshold's degree: as many parties as it needs split theirs again."""
+        if not variable.twice:
+            return variable.share
+        n_splitting = 2 * self._threshold + 1
+        shape, shares = variable.share.shape, []
+        if self.rank < n_splitting:
+            shares = split(variable.share, self._threshold, self.n_parties)
+        splitting = [other for other in self._others if other < n_splitting]
+        found = self._swap({other: shares[other] for other in self._others} if shares else {}, splitting, shape)
+        if shares:
+            found[self.rank] = shares[self.rank]
+        return combine([found[rank] for rank in range(n_splitting)], range(1, n_splitting + 1))
+
+    def _product(self, left: Share, right: Share) -> Share:
+        return self._once(_Shared(mul(left, right), twice=True))
+
+    def _cross_product(self, total_: _Shared, left: _Shared, right: _Shared) -> _Shared:
+        first = self._once(left)
+        second = first if right is left else self._once(right)
+        return _Shared(add(total_.share, matmul(first, second)), twice=True)
+
+    def _add_slopes(self, program: AddSlopes, found: Sequence[_Shared]) -> tuple[_Shared, ...]:
+        n_parties = (len(found) - 2) // 3
+        labels, sums, all_ = self._once(found[0]), found[1 : 1 + n_parties], found[1 + n_parties]
+        z = self._once(self._sum(found[2 + n_parties : 2 + 2 * n_parties]))
+        tables = [self._once(each) for each in found[2 + 2 * n_parties :]]
+        free, linear, quadratic, cubic = (coefficient % MODULUS for coefficient in program.coefficients)
+        slope = mul(z, linear)
+        if cubic or quadratic:
+            square = self._product(z, z)
+            if cubic:
+                slope = add(slope, mul(mul(square, z), cubic))
+            by_label = add(mul(square, quadratic), np.full_like(z, free))
+        else:
+            by_label = np.full_like(z, free)
+        slope = self._once(_Shared(add(slope, mul(labels, by_label)), twice=True))
+        added = (
+            _Shared(add(each.share, matmul(slope[:, None], table)[0]), twice=True)
+            for each, table in zip(sums, tables, strict=True)
+        )
+        return (*added, self._sum([all_, _Shared(total(slope).reshape(all_.share.shape))]))
+
+    # ------------------------------------------------------------------ between parties
+
+    def _swap(self, shares: Mapping[int, Share], expected: Collection[int], shape: tuple[int, ...]) -> dict[int, Share]:
+        """Send shares by rank, and return those that ``expected`` send; all are of one shape."""
+        size = int(np.prod(shape))
+        flat = {peer: np.ascontiguousarray(share, dtype="<u8").reshape(-1) for peer, share in shares.items()}
+        found = {peer: np.empty(size, dtype=np.uint64) for peer in expected}
+        for first in range(0, size, _PIECE):
+            last = min(size, first + _PIECE)
+            came = self._links.swap({peer: each[first:last].tobytes() for peer, each in flat.items()}, expected)
+            for peer, message in came.items():
+                if len(message) != 8 * (last - first):
+                    raise EngineError(f"party {peer} sent something of another size: it computes something else")
+                found[peer][first:last] = np.frombuffer(message, dtype="<u8")
+        for peer, share in found.items():
+            if (share >= MODULUS).any():
+                raise EngineError(f"party {peer} sent something that is no share: it computes something else")
+        return {peer: share.reshape(shape) for peer, share in found.items()}

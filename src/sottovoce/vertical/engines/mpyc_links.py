@@ -1,0 +1,330 @@
+"""Links between the parties of an MPyC session: MPyC's runtime and messages, our own TLS, deadlines and checks.
+
+MPyC opens its links by file names in the working directory, on all addresses, and believes what a caller says about
+who it is. Here the links are opened where the plan says, each partner must show the certificate of its card, and a
+partner that is lost, late or unknown ends the session with words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import sys
+import threading
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sottovoce.vertical.engines.engine import EngineError
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.engines.tls import TlsFiles
+
+__all__ = ["Links"]
+
+_RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
+_FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
+
+_importing: Final = threading.Lock()
+
+
+class Links:
+    """The links of one party.
+
+    Parameters
+    ----------
+    rank : int
+    addresses : sequence of str
+        "host:port" of each party.
+    listen : str or None
+        Where this one listens, if not at its address.
+    tls : TlsFiles or None
+        The partners' certificates in the order of their ranks.
+    timeout : float
+        Seconds that partners may take for anything.
+
+    Attributes
+    ----------
+    sent : int
+        Bytes so far.
+    """
+
+    def __init__(
+        self, rank: int, addresses: Sequence[str], listen: str | None, tls: TlsFiles | None, timeout: float
+    ) -> None:
+        self._rank, self._timeout = rank, timeout
+        self._places = [_place(address) for address in addresses]
+        self._listen = _place(listen) if listen else self._places[rank]
+        self._tls = None if tls is None else _Tls(tls, rank, len(self._places))
+        self._label = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._links: dict[int, Any] = {}
+
+    @property
+    def sent(self) -> int:
+        """Bytes sent to all partners, without TLS's own."""
+        return sum(link.nbytes_sent for link in self._links.values())
+
+    def open(self) -> None:
+        """Connect to all partners."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="links", daemon=True)
+        self._thread.start()
+        self._do(self._open())
+
+    def swap(self, messages: Mapping[int, bytes | memoryview], expected: Collection[int]) -> dict[int, bytes]:
+        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at the same step."""
+        self._label += 1
+        found: dict[int, bytes] = self._do(self._swap(self._label, messages, expected))
+        return found
+
+    def close(self) -> None:
+        """Cut all links, after what waits to be sent; never raises."""
+        loop, self._loop = self._loop, None
+        if loop is None or self._thread is None:
+            return
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result(_FLUSH + 1)
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join(_FLUSH)
+
+    # ------------------------------------------------------------------ asked by links
+
+    def knows(self, rank: int, transport: Any, *, calls: bool) -> bool:
+        """Whether who is at the other end may be the party of that rank; one that calls has a lower one."""
+        if calls and (not 0 <= rank < self._rank or rank in self._links):
+            return False
+        return self._tls is None or self._tls.shown_by(transport) == self._tls.certificates[rank]
+
+    def joined(self, rank: int, link: Any) -> None:
+        """Note a partner."""
+        self._links[rank] = link
+
+    # ------------------------------------------------------------------ in the loop's own thread
+
+    def _do(self, work: Any) -> Any:
+        if self._loop is None:
+            work.close()
+            raise EngineError("this joint computation is over; begin a new one")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._meet()
+        except TimeoutError:
+            missing = (str(rank) for rank in range(len(self._places)) if rank not in {self._rank, *self._links})
+            raise EngineError(
+                f"party {', '.join(missing)} did not connect within {self._timeout:g} s: is it running, and does its "
+                "address reach it?"
+            ) from None
+
+    async def _meet(self) -> None:
+        exchanger, runtime = _mpyc()
+        loop = asyncio.get_running_loop()
+        options = runtime.mpyc._get_arg_parser().parse_args([])
+        options.no_log, options.no_prss, options.threshold = True, True, (len(self._places) - 1) // 2
+        parties = [runtime.Party(rank, *place) for rank, place in enumerate(self._places)]
+        mpc = runtime.Runtime(self._rank, parties, options)
+        # strangers at the door are no news, and a partner that leaves is told of by whoever waits for it
+        loop.set_exception_handler(lambda *_: None)
+        complete = parties[self._rank].protocol = loop.create_future()
+        link = _link_class(exchanger, self)
+        server = None
+        if self._rank:  # as in MPyC the lower rank calls the higher one
+            context = None if self._tls is None else self._tls.server
+            try:
+                server = await loop.create_server(lambda: link(mpc), *self._listen, ssl=context)
+            except OSError:
+                raise EngineError(f"party {self._rank} cannot listen at the port of its card") from None
+        try:
+            later = range(self._rank + 1, len(parties))
+            await asyncio.gather(*(self._call(peer, partial(link, mpc, peer)) for peer in later))
+            await complete
+        finally:
+            if server is not None:
+                server.close()
+
+    async def _call(self, peer: int, link: Any) -> None:
+        context = None if self._tls is None else self._tls.client
+        refused = EngineError(f"who answers at the address of party {peer} has not the certificate of its card")
+        while peer not in self._links:
+            try:
+                await asyncio.get_running_loop().create_connection(link, *self._places[peer], ssl=context)
+            except ssl.SSLCertVerificationError:
+                raise refused from None
+            except OSError:  # it does not listen yet
+                await asyncio.sleep(_RETRY)
+            else:
+                if peer not in self._links:
+                    raise refused
+
+    async def _swap(
+        self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
+    ) -> dict[int, bytes]:
+        for peer, message in messages.items():
+            self._links[peer].give(label, message)
+        waited = {peer: asyncio.ensure_future(self._links[peer].take(label)) for peer in expected}
+        waited |= {~peer: asyncio.ensure_future(self._links[peer].writable.wait()) for peer in messages}
+        if not waited:
+            return {}
+        done, late = await asyncio.wait(
+            waited.values(), timeout=self._timeout, return_when=asyncio.FIRST_EXCEPTION
+        )  # fmt: skip
+        for each in late:
+            each.cancel()
+        for each in done:
+            each.result()
+        if late:
+            slow = sorted({max(peer, ~peer) for peer, each in waited.items() if each in late})
+            raise EngineError(
+                f"party {', '.join(map(str, slow))} did not answer within {self._timeout:g} s: its network or its "
+                "process may have stopped"
+            )
+        return {peer: waited[peer].result() for peer in expected}
+
+    async def _shut(self) -> None:
+        links = self._links.values()
+        for link in links:
+            link.transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH):
+                while any(link.lost is None for link in links):
+                    await asyncio.sleep(_RETRY / 10)
+        for link in links:
+            link.transport.abort()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+def _link_class(base: Any, links: Links) -> Any:
+    """Return MPyC's end of a link, with our checks: MPyC is imported when a session begins, not before."""
+
+    class Link(base):  # type: ignore[misc]
+        """One link; ``lost`` tells why it is over."""
+
+        def __init__(self, runtime: Any, peer: int | None = None) -> None:
+            super().__init__(runtime, peer)
+            self.lost: EngineError | None = None
+            self.writable = asyncio.Event()
+            self.writable.set()
+
+        def connection_made(self, transport: Any) -> None:
+            """Check who answers a call, before telling it anything."""
+            transport.set_write_buffer_limits(high=1)  # `writable` then means: all is sent (with 0, TLS stays paused)
+            self.transport = transport
+            if self.peer_pid is not None:
+                if not links.knows(self.peer_pid, transport, calls=False):
+                    transport.abort()
+                    return
+                links.joined(self.peer_pid, self)
+            super().connection_made(transport)
+
+        def data_received(self, data: bytes) -> None:
+            """Check who calls: MPyC's first two bytes are a rank."""
+            if self.peer_pid is None:
+                self.bytes.extend(data)
+                if len(self.bytes) < 2:
+                    return
+                rank = int.from_bytes(self.bytes[:2], "little")
+                if not links.knows(rank, self.transport, calls=True):
+                    self.transport.abort()
+                    return
+                links.joined(rank, self)
+                data = b""
+            super().data_received(data)
+
+        def give(self, label: int, message: bytes | memoryview) -> None:
+            """Send, as far as the network takes it at once."""
+            if self.lost is not None:
+                raise self.lost
+            self.send(label, message)
+
+        async def take(self, label: int) -> bytes:
+            """Receive."""
+            if self.lost is not None and label not in self.buffers:
+                raise self.lost
+            got = self.receive(label)
+            return bytes(await got if isinstance(got, asyncio.Future) else got)
+
+        def pause_writing(self) -> None:
+            """Let the sender wait."""
+            self.writable.clear()
+
+        def resume_writing(self) -> None:
+            """Let it go on."""
+            self.writable.set()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Tell all that wait."""
+            self.lost = EngineError(f"party {self.peer_pid} has left the joint computation, or the network cut it off")
+            self.writable.set()
+            for got in self.buffers.values():
+                if isinstance(got, asyncio.Future) and not got.done():
+                    got.set_exception(self.lost)
+
+    return Link
+
+
+class _Tls:
+    """TLS on both sides; exactly the partners' session certificates are trusted, each for its own rank."""
+
+    def __init__(self, files: TlsFiles, rank: int, n_parties: int) -> None:
+        self.server, self.client = (
+            ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
+        )  # fmt: skip
+        self.client.check_hostname = False  # a partner is known by its certificate, wherever it is
+        try:
+            for context in (self.server, self.client):
+                context.minimum_version = ssl.TLSVersion.TLSv1_3
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_cert_chain(files.certificate, files.key)
+                context.load_verify_locations(files.partners)
+            text = Path(files.partners).read_text(encoding="ascii")
+        except (OSError, ValueError):  # ssl.SSLError is an OSError
+            raise EngineError("the session's key or certificates cannot be used; begin again") from None
+        end = "-----END CERTIFICATE-----"
+        shown = [ssl.PEM_cert_to_DER_cert(part.strip() + "\n" + end) for part in text.split(end)[:-1]]
+        if len(shown) != n_parties - 1:
+            raise EngineError(f"{len(shown)} certificates came for {n_parties - 1} partners; begin again")
+        partners = (other for other in range(n_parties) if other != rank)
+        self.certificates = dict(zip(partners, shown, strict=True))
+
+    @staticmethod
+    def shown_by(transport: Any) -> bytes | None:
+        """Return the certificate of the other end."""
+        shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown
+
+
+def _place(address: str) -> tuple[str, int]:
+    host, port = address.rsplit(":", 1)
+    return host, int(port)
+
+
+def _mpyc() -> tuple[Any, Any]:
+    """Import MPyC, which reads the command line when imported, as if that said: quiet, and nothing but Shamir."""
+    with _importing, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of names that MPyC takes from NumPy
+        given = sys.argv
+        sys.argv = ["mpyc", "--no-log", "--no-prss", "--no-uvloop"]
+        try:
+            from mpyc import asyncoro, runtime
+        except ImportError:
+            raise EngineError("engine 'mpyc' is not installed: pip install 'sottovoce[secure]'") from None
+        finally:
+            sys.argv = given
+    return asyncoro.MessageExchanger, runtime

@@ -1,0 +1,148 @@
+r"""Newton steps with secret dual variables inside: for engines that can compare.
+
+The rules and the steps are those of `sottovoce.central.newton_schedule`, where mu says how large the noise is; what is
+different is whole numbers. Dual variables are counted in steps of 2^-22, margins in steps of 2^-10. For the logistic
+loss the target is made of two clips,
+
+.. math:: \mathrm{sigmoid}(z) - \tfrac12 \approx \sum_k h_k \, \mathrm{clip}(z / b_k, -1, 1),
+
+which errs by at most .018; that of the smoothed hinge is one clip, and exact. Every row moves by at most C_t, whatever
+its length: a pass moves its sum by at most 2 C_t for a person that is replaced.
+"""
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule, NewtonSteps
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss, SmoothedHinge
+from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.vertical.engines.programs import MoveDuals, Program
+from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+
+__all__ = ["DualPasses"]
+
+_GRAM_SHARE: Final = 0.08  # of mu^2, as in one table
+# what differs from one table, where passes cost less (`benchmarks.vertical.secure_rules`)
+_PASSES: Final = 9.0  # the one for the labels included, while mu n / d is below the next number
+_SOME: Final = 10.0
+_MORE_PASSES: Final = 0.35  # times the square of the logarithm above it
+_MOST_PASSES: Final = 24
+_LEAST_SMOOTHING: Final = 1.0  # of the hinge inside: few steps cannot follow a sharper corner
+_SMALLEST_STEP_OF_HINGE: Final = 0.4  # where l'' is seen as 0 between its corners, steps would be far too long
+_DUAL: Final = 2**22
+_MARGIN: Final = 2**10
+_MARGIN_BOUND: Final = 2**36
+_SIGMOID: Final = ((1.65649144, 0.25793087), (4.03465098, 0.24206913))  # (b, h): least largest error
+_NARROWEST, _WIDEST = 2.0**-6, 2.0**6  # smoothing of the hinge
+
+
+class DualPasses(Training):
+    """The second moments, a pass for the labels, and Newton steps."""
+
+    has_duals = True
+
+    def __init__(self, setting: Setting, loss: Loss, n_passes: int | None) -> None:
+        length = longest()
+        self.link = _link(loss)  # refuses a corner that nobody can mean
+        if isinstance(loss, SmoothedHinge):
+            loss = SmoothedHinge(max(loss.smoothing, _LEAST_SMOOTHING))
+            self.link = _link(loss)
+        self.setting, self.loss = setting, loss
+        self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_GRAM_SHARE))
+        self._mu_passes = setting.mu * math.sqrt(1.0 - _GRAM_SHARE)
+        schedule = NewtonSchedule(
+            slope=abs(float(loss.derivative(np.ones(1), np.zeros(1))[0])),
+            smoothness=loss.smoothness,
+            mu=self._mu_passes / setting.noise_factor,
+            n_units=setting.n_samples,
+            n_weights=setting.n_weights,
+        )
+        if isinstance(loss, SmoothedHinge):
+            schedule = replace(schedule, smallest_step=_SMALLEST_STEP_OF_HINGE)
+        self.schedule = replace(schedule, n_passes=_passes_for(schedule) if n_passes is None else n_passes)
+        self.n_passes = len(self.schedule.clips)
+        self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
+        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self.schedule.clips)
+        self.largest = max(longest(), max(self.clips) * ROW)
+
+    @cached_property
+    def noises(self) -> tuple[SharedGaussian, ...]:
+        """The noise of each pass; 1/s^2 in proportion to the clips, as in one table."""
+        whole, length = math.fsum(self.schedule.clips), longest()
+        return tuple(
+            self.setting.shared(4 * clip**2 * length, self._mu_passes * math.sqrt(share / whole))
+            for clip, share in zip(self.clips, self.schedule.clips, strict=True)
+        )
+
+    @property
+    def event(self) -> Event:
+        """The second moments, and every pass."""
+        return compose(self.moments.event, *(noise.event for noise in self.noises))
+
+    def program(self, step: int) -> Program:
+        """Return how dual variables move in a pass."""
+        return replace(self.link, clip=self.clips[step - 1])
+
+    def sums(self, step: int) -> SharedGaussian:
+        """Return the noise of a pass."""
+        return self.noises[step - 1]
+
+    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
+        """Begin the steps."""
+        return _Steps(self, matrix)
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        return {
+            "mu (Gaussian DP) of the second moments": self.moments.mu,
+            "mu of the passes": self._mu_passes,
+            "passes": self.n_passes,
+        }
+
+
+class _Steps(Estimate):
+    def __init__(self, training: DualPasses, matrix: Vector) -> None:
+        setting, schedule = training.setting, training.schedule
+        least = schedule.least_eigenvalue(training.moments.total_std() / SQUARE)
+        penalties = np.maximum(setting.penalties, schedule.least_penalty)
+        self._steps = NewtonSteps(schedule, CurvatureByWeight(matrix, least, penalties))
+        self._noise = iter(training.noises)
+        floor = schedule.least_penalty / setting.n_samples
+        self.chosen = {"alpha that the noise asks for, at least, for rows in the plan's unit": floor}
+        self.point = self._steps.point
+
+    def take(self, sums: Vector) -> None:
+        """Take a step."""
+        unit = ROW * _DUAL
+        self._steps.take(sums / unit, next(self._noise).total_std() / unit)
+        self.point = self._steps.point
+
+
+def _passes_for(schedule: NewtonSchedule) -> int:
+    """Return how many passes there are, from what there is to learn a weight from."""
+    more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
+    return round(min(_PASSES + more, _MOST_PASSES))
+
+
+def _link(loss: Loss) -> MoveDuals:
+    """Return -l' in whole numbers; its clip is each pass's own."""
+    if isinstance(loss, Logistic):
+        bounds = tuple(round(b * _MARGIN) for b, _ in _SIGMOID)
+        factors = tuple(round(h * _DUAL / bound) for (_, h), bound in zip(_SIGMOID, bounds, strict=True))
+        return MoveDuals(clip=1, offset=_DUAL // 2, factors=factors, bounds=bounds)
+    assert isinstance(loss, SmoothedHinge)
+    if not _NARROWEST <= loss.smoothing <= _WIDEST:
+        raise ParameterError(
+            f"smoothing must be within {_NARROWEST:g} and {_WIDEST:g} inside secure computation, whose whole numbers "
+            f"count the slope; got {loss.smoothing!r}. Use 0.5."
+        )
+    factor = round(_DUAL / (loss.smoothing * _MARGIN))
+    return MoveDuals(clip=1, offset=factor * _MARGIN, factors=(factor,), bounds=(_DUAL,), by_label=True)

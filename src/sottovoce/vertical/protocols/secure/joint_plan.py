@@ -1,0 +1,428 @@
+"""The plan of a joint training, as text that all parties compare: made from public facts, and from nothing else.
+
+Noise, programs, account and what each party shares follow from the text alone, so a party trusts nobody's word for
+them: it derives them itself.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Final, get_args, get_origin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import bounds, choice, filled_text, magnitude, number, privacy_budget, truth, whole_number
+from sottovoce.central.row_unit import RowUnit
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss, SmoothedHinge
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
+from sottovoce.vertical.engines.engine import Engine, Whole
+from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program, digest_of
+from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
+from sottovoce.vertical.protocols.secure.fitting import Fitting
+from sottovoce.vertical.protocols.secure.moments_only import LABEL, MomentsOnly
+from sottovoce.vertical.protocols.secure.opening import Opening, even
+from sottovoce.vertical.protocols.secure.script import Script
+from sottovoce.vertical.protocols.secure.second_moments import SecondMoments, order
+from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
+from sottovoce.vertical.protocols.secure.training import Setting, Training
+from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_parts
+
+__all__ = ["Block", "JointPlan"]
+
+_LOSSES: Final = ("squared", "logistic", "smoothed hinge")
+_BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
+_MOST_WEIGHTS: Final = 4096  # as in one table: the matrix grows with their square
+_MOST_PARTIES: Final = 16
+_MOST_PASSES: Final = 1000
+_PIECE: Final = 2**16  # rows that a program runs on
+
+
+@dataclass(frozen=True)
+class Block:
+    """The columns of one party, publicly.
+
+    Attributes
+    ----------
+    name : str
+    n_features : int
+    data_norm : float
+        Public bound on the length of a row; longer ones are shortened.
+    nonnegative : bool
+        Whether no entry is negative. No sensitivity here is smaller for it.
+    """
+
+    name: str
+    n_features: int
+    data_norm: float
+    nonnegative: bool = False
+
+    def __post_init__(self) -> None:
+        place = f"of party {filled_text('the name of a party', self.name)!r}"
+        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_WEIGHTS)
+        object.__setattr__(self, "n_features", width)
+        object.__setattr__(self, "data_norm", magnitude(f"data_norm {place}", self.data_norm))
+        object.__setattr__(self, "nonnegative", truth(f"nonnegative {place}", self.nonnegative))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointPlan:
+    """Public facts and privacy parameters of one joint training.
+
+    Attributes
+    ----------
+    n_samples : int
+        Aligned people.
+    blocks : tuple of Block
+        The parties with columns, in order.
+    helpers : tuple of str
+        Parties that compute and hold no table.
+    label_holder : str
+    loss : {"squared", "logistic", "smoothed hinge"}
+    smoothing : float
+        Width of the rounded corner of the smoothed hinge.
+    label_bounds : (low, high) or None
+        Of numeric labels.
+    alpha : float
+        Penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses.
+    fit_intercept : bool
+    labels_public : bool
+        Labels are treated as secret either way.
+    epsilon, delta : float
+    colluding : int
+        Parties whose own shares of the noise are taken to be known to each other.
+    engine : {"spu", "mpyc", "in-process"}
+    n_passes : int or None
+        None follows a rule.
+    """
+
+    n_samples: int
+    blocks: tuple[Block, ...]
+    helpers: tuple[str, ...] = ()
+    label_holder: str
+    loss: str
+    smoothing: float = 0.5
+    label_bounds: tuple[float, float] | None = None
+    alpha: float
+    fit_intercept: bool = True
+    labels_public: bool = False
+    epsilon: float
+    delta: float
+    colluding: int = 1
+    engine: str
+    n_passes: int | None = None
+
+    def __post_init__(self) -> None:
+        choice("loss", self.loss, _LOSSES)
+        choice("engine", self.engine, tuple(_BOUNDS))
+        # plain numbers, so that equal plans have the same text
+        kept: dict[str, object] = {
+            "n_samples": whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
+            "blocks": tuple(self.blocks),
+            "helpers": tuple(self.helpers),
+            "alpha": magnitude("alpha", self.alpha),
+            "smoothing": number("smoothing", self.smoothing, above=0.0),
+            "fit_intercept": truth("fit_intercept", self.fit_intercept),
+            "labels_public": truth("labels_public", self.labels_public),
+            "colluding": whole_number("colluding", self.colluding, at_least=1),
+        }
+        kept["epsilon"], kept["delta"] = privacy_budget(self.epsilon, self.delta)
+        if math.isinf(self.epsilon):
+            raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
+        if self.loss == "squared":
+            remedy = "They are public; never compute them from the data."
+            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
+        elif self.label_bounds is not None:
+            raise ParameterError(f"label_bounds are for the squared loss; got them with the {self.loss} loss.")
+        if self.n_passes is not None:
+            kept["n_passes"] = whole_number("n_passes", self.n_passes, at_least=1, at_most=_MOST_PASSES)
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
+        self._check_parties()
+        # whatever is too small or large for the noise, or for sums in whole numbers, is refused here
+        most = self._most_rows
+        if self.n_samples > most:
+            raise ParameterError(
+                f"n_samples must be at most {most:,}, so that sums of whole numbers stay exact in the engine "
+                f"{self.engine!r} with this loss; got {self.n_samples:,}."
+            )
+
+    def _check_parties(self) -> None:
+        for name in self.ranks:
+            filled_text("the name of a party", name)
+        if len(set(self.ranks)) != len(self.ranks):
+            raise ParameterError(f"parties must have names of their own; got {list(self.ranks)!r}.")
+        if len(self.blocks) < 2:
+            raise ParameterError(
+                f"mechanism='secure' joins the columns of at least two parties; got {len(self.blocks)}."
+            )
+        if self.label_holder not in {block.name for block in self.blocks}:
+            raise ParameterError(f"label_holder must be a party with columns; got {self.label_holder!r}.")
+        n_parties, least, most = len(self.ranks), 2, _MOST_PARTIES
+        if self.engine == "spu":
+            most = 3
+        elif self.engine == "mpyc":
+            least = 3
+        if not least <= n_parties <= most:
+            raise ParameterError(
+                f"engine={self.engine!r} takes {least} to {most} parties, helpers included; got {n_parties}. Add "
+                "helpers, or choose another engine."
+            )
+        allowed = {"spu": 1, "mpyc": (n_parties - 1) // 2, "in-process": n_parties - 1}[self.engine]
+        if self.colluding > allowed:
+            raise ParameterError(
+                f"colluding must be from 1 to {allowed}: with engine={self.engine!r} more of {n_parties} parties see "
+                f"everything, whatever the noise is; got {self.colluding}."
+            )
+        if self._n_weights > _MOST_WEIGHTS:
+            raise ParameterError(
+                f"mechanism='secure' takes at most {_MOST_WEIGHTS} weights, because it opens a matrix of their square; "
+                f"got {self._n_weights}."
+            )
+
+    # ------------------------------------------------------------------ the text
+
+    def text(self) -> str:
+        """Return the plan as canonical JSON."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> "JointPlan":
+        """Read a plan; the text must be exactly that of a plan.
+
+        Raises
+        ------
+        ParameterError
+            If it is not, or the plan is none that can be run.
+        """
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            data = None
+        if not isinstance(data, dict) or set(data) != {field.name for field in fields(cls)}:
+            raise ParameterError("the text is not a plan of a joint training.")
+        blocks = data["blocks"]
+        wanted = {field.name for field in fields(Block)}
+        if not isinstance(blocks, list) or not all(isinstance(each, dict) and set(each) == wanted for each in blocks):
+            raise ParameterError("the plan's blocks are not those of parties with columns.")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
+        for field in fields(cls):
+            _check_type(field.name, values[field.name], field.type)
+        values["blocks"] = tuple(Block(**each) for each in blocks)
+        plan = cls(**values)
+        if plan.text() != text:
+            raise ParameterError("the text is a plan, but not in its canonical form.")
+        return plan
+
+    @cached_property
+    def digest(self) -> str:
+        """What parties compare, of the plan."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    # ------------------------------------------------------------------ parties
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """All parties that compute, in order: those with columns, then helpers."""
+        return tuple(block.name for block in self.blocks) + tuple(self.helpers)
+
+    @property
+    def protocol(self) -> str:
+        """What the engine runs."""
+        if self.engine == "spu":
+            return "ABY3" if len(self.ranks) == 3 else "CHEETAH"
+        return "Shamir" if self.engine == "mpyc" else "in the clear"
+
+    @cached_property
+    def _parts(self) -> dict[str, RowPart]:
+        parts = row_parts([(block.n_features, block.data_norm) for block in self.blocks], self.fit_intercept)
+        return {block.name: part for block, part in zip(self.blocks, parts, strict=True)}
+
+    @cached_property
+    def places(self) -> dict[str, NDArray[np.int64]]:
+        """Place of each party's weights among all; the intercept's, the last, is the label holder's last."""
+        placed = order([block.n_features for block in self.blocks], self._holder, self.constant)
+        return {block.name: place for block, place in zip(self.blocks, placed, strict=True)}
+
+    @property
+    def _holder(self) -> int:
+        return self.ranks.index(self.label_holder)
+
+    # ------------------------------------------------------------------ what is computed
+
+    @property
+    def constant(self) -> int:
+        """The intercept's column in whole numbers; 0 for none."""
+        return math.trunc(RowUnit(1.0, CONSTANT).entry * ROW) if self.fit_intercept else 0
+
+    @property
+    def _n_weights(self) -> int:
+        return sum(block.n_features for block in self.blocks) + self.fit_intercept
+
+    @cached_property
+    def training(self) -> Training:
+        """How the loss is trained."""
+        penalties = [
+            np.full(block.n_features, self.alpha * self.n_samples * self._parts[block.name].factor ** 2)
+            for block in self.blocks
+        ]
+        setting = Setting(
+            n_samples=self.n_samples,
+            n_weights=self._n_weights,
+            mu=gaussian_mu(self.epsilon, self.delta) * SPENT,
+            n_parties=len(self.ranks),
+            colluding=self.colluding,
+            penalties=np.concatenate([*penalties, np.zeros(int(self.fit_intercept))]),
+            constant=self.constant,
+        )
+        if self.loss == "squared":
+            return MomentsOnly(setting)
+        loss: Loss = Logistic() if self.loss == "logistic" else SmoothedHinge(self.smoothing)
+        if self.engine == "mpyc":
+            return SlopePasses(setting, loss, self.n_passes, len(self.blocks))
+        return DualPasses(setting, loss, self.n_passes)
+
+    @cached_property
+    def moments(self) -> SecondMoments:
+        """What step 0 opens."""
+        training = self.training
+        return SecondMoments(
+            widths=tuple(block.n_features for block in self.blocks),
+            holder=self._holder,
+            constant=self.constant,
+            n_rows=self.n_samples,
+            moments=training.moments,
+            labels=training.labels,
+            with_labels=training.with_labels,
+        )
+
+    @property
+    def _most_rows(self) -> int:
+        """Rows for which all sums inside are exact; an eighth is left for noise and for sums that are added."""
+        return (_BOUNDS[self.engine] - _BOUNDS[self.engine] // 8) // self.training.largest
+
+    @property
+    def n_steps(self) -> int:
+        """Passes after step 0."""
+        return self.training.n_passes
+
+    @property
+    def event(self) -> Event:
+        """What the whole training costs about one person, against ``colluding`` parties that know their shares."""
+        return self.training.event
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All programs that are run, in order."""
+        passes = tuple(self.training.program(step) for step in range(1, self.n_steps + 1))
+        return (Add(), CrossProduct(), Mask(), *passes)
+
+    @cached_property
+    def programs_digest(self) -> str:
+        """What parties compare, of the programs."""
+        return digest_of(self.programs)
+
+    @property
+    def piece(self) -> int:
+        """Rows of a piece; the last piece is filled up with zeros, so that one compiled program serves all."""
+        return math.ceil(self.n_samples / self.n_pieces)
+
+    @property
+    def n_pieces(self) -> int:
+        """Pieces that the rows are cut into."""
+        return math.ceil(self.n_samples / _PIECE)
+
+    def openings(self, step: int) -> tuple[Opening, ...]:
+        """Return what a step opens, in order."""
+        if step == 0:
+            return self.moments.openings
+        noise = self.training.sums(step)
+        sums = tuple(even(f"sums{m}", (block.n_features,), noise) for m, block in enumerate(self.blocks))
+        # what is opened is the sum of the rows' terms: the constant's part of the sum is that many times larger
+        return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
+
+    def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
+        """Draw the noise that a party adds to what a step opens."""
+        self.ranks.index(name)
+        return tuple(opening.share(noise) for opening in self.openings(step))
+
+    def rows(self, name: str, table: Any) -> Whole:
+        """Return a party's columns as whole numbers, rows shortened to its public bound."""
+        return self._parts[name].whole(table)
+
+    def whole_labels(self, y: Vector) -> Whole:
+        """Return labels as whole numbers, cut to their public bounds whatever they are."""
+        if self.loss != "squared":
+            return np.where(np.asarray(y) > 0.0, 1, -1).astype(np.int64)
+        middle, half = self.label_unit
+        with np.errstate(all="ignore"):
+            scaled = np.clip(np.nan_to_num((np.asarray(y, dtype=np.float64) - middle) / half, nan=0.0), -1.0, 1.0)
+        return np.trunc(LABEL * ROW * scaled).astype(np.int64)
+
+    @property
+    def label_unit(self) -> tuple[float, float]:
+        """What numeric labels are reduced by, and divided by; without an intercept nothing is taken off."""
+        assert self.label_bounds is not None
+        low, high = self.label_bounds
+        return (0.5 * (low + high), 0.5 * (high - low)) if self.fit_intercept else (0.0, max(abs(low), abs(high)))
+
+    def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
+        """Return a party's margins in whole numbers at its part of the released weights."""
+        part, training = self._parts[name], self.training
+        width = part.n_features
+        if point.shape != self.places[name].shape:
+            raise ParameterError(
+                f"a point of party {name!r} has {len(self.places[name])} numbers; got an array of {point.shape}."
+            )
+        constant = self.constant / ROW * float(point[width]) if len(point) > width else 0.0
+        return part.margins(rows, point[:width], constant, training.margin_unit, training.margin_bound)
+
+    def script(self, name: str, engine: Engine) -> Script:
+        """Return what a party does, command by command."""
+        return Script(self, self.ranks.index(name), engine)
+
+    def fitting(self) -> Fitting:
+        """Return what becomes of what was opened."""
+        return Fitting(self)
+
+    def in_user_units(self, point: Vector) -> dict[str, tuple[Vector, float]]:
+        """Return coefficients and intercept of each party for its own table."""
+        middle, half = self.label_unit if self.loss == "squared" else (0.0, 1.0)
+        found = {}
+        for name, part in self._parts.items():
+            weights = half * point[self.places[name]]
+            intercept = 0.0
+            if name == self.label_holder:
+                intercept = middle + (float(weights[-1]) * self.constant / ROW if self.constant else 0.0)
+            found[name] = (weights[: part.n_features] * part.factor, intercept)
+        return found
+
+    def details(self) -> Mapping[str, object]:
+        """Return engine, protocol and the training's own numbers for the receipt."""
+        return {
+            "engine": self.engine,
+            "protocol": self.protocol,
+            "parties that compute": list(self.ranks),
+            "parties that may tell each other their noise": self.colluding,
+            **self.training.details(),
+        }
+
+
+def _check_type(name: str, value: object, kind: Any) -> None:
+    """Refuse a value of another type than its field's: text could be taken for numbers."""
+    kinds = get_args(kind) if get_origin(kind) is not tuple and get_args(kind) else (kind,)
+    plain = tuple(get_origin(each) or each for each in kinds)
+    is_good = type(value) in plain
+    if get_origin(kind) is tuple and name == "helpers":
+        is_good = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+    if not is_good:
+        raise ParameterError(f"{name} of the plan has the wrong type: {type(value).__name__}.")

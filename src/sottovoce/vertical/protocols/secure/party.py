@@ -1,0 +1,272 @@
+"""The party's side of a joint training: it derives everything from the plan's text and trusts nobody's word for more.
+
+The order of the requests is fixed, and each has its place once: an invitation, a meeting, a start, which is charged as
+a whole before anything of the data is shared, each pass, the end. What a coordinator gets that sends anything else, in
+any order, is at most what the start was charged for.
+"""
+
+import json
+from typing import Final, TypeVar
+
+import numpy as np
+
+from sottovoce.privacy.events import Event
+from sottovoce.vertical.engines.available import available_engines
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.messages import (
+    AskConnected,
+    AskEngines,
+    Card,
+    Connect,
+    Connected,
+    Engines,
+    Invite,
+    Join,
+    KeepJoint,
+    Opened,
+    StepJointly,
+    TakeOpened,
+)
+from sottovoce.vertical.protocols.secure.worker import JointWorker
+from sottovoce.vertical.wire import Done, Message
+
+__all__ = [
+    "MOST_JOINT",
+    "AskConnectedHandler",
+    "AskEnginesHandler",
+    "ConnectHandler",
+    "InviteHandler",
+    "JoinHandler",
+    "KeepJointHandler",
+    "StepJointlyHandler",
+    "TakeOpenedHandler",
+    "engines_of",
+]
+
+MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
+Request = TypeVar("Request", bound=Message)
+
+_WAIT: Final = 2.0  # seconds that a question waits for its answer; the party answers nobody else meanwhile
+_PATIENCE: Final = 600.0  # seconds, of a party that computes in its own process
+
+
+def engines_of(facts: PartyFacts) -> dict[str, str]:
+    """Return the engines that a party may use, with their versions: what its owner allows, and what is installed."""
+    if not facts.joins:
+        return {}
+    installed = available_engines()
+    site = facts.computing
+    allowed = ("in-process",) if site is None else tuple(site.engines)
+    return {name: version for name, version in installed.items() if name in allowed}
+
+
+class AskEnginesHandler(Uncharged[AskEngines]):
+    """Which engines it can use: public."""
+
+    request = AskEngines
+    changes = False
+
+    def run(self, desk: Desk, request: AskEngines) -> Engines:
+        return Engines(json.dumps(engines_of(desk.facts), sort_keys=True), int(desk.facts.is_helper))
+
+
+class InviteHandler(Handler[Invite]):
+    """The plan, checked against what is true of this party; a place where partners can reach it."""
+
+    request = Invite
+    ends_with_process = True
+    reaches_others = True
+
+    def plan(self, facts: PartyFacts, training: Training, request: Invite) -> None:
+        if isinstance(training.worker, JointWorker):
+            raise RefusalError("this session has a joint training already; another one needs a session of its own")
+        plan = self._plan = JointPlan.from_text(request.plan)
+        _check_own(facts, plan)
+        usable = engines_of(facts)
+        if plan.engine not in usable:
+            listed = ", ".join(map(repr, usable)) or "none"
+            raise RefusalError(
+                f"it does not compute with the engine {plan.engine!r}; its owner allows, and it has, {listed}: see "
+                "Party(..., computing=...) and pip install 'sottovoce[secure]'"
+            )
+
+    def run(self, desk: Desk, request: Invite) -> Card:
+        plan, facts = self._plan, desk.facts
+        n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
+        if n_open >= MOST_JOINT:
+            raise RefusalError(
+                f"it takes part in {n_open} joint trainings, and in at most {MOST_JOINT} at a time: wait until one ends"
+            )
+        try:
+            seat = Seat.take(facts.computing, facts.name, desk.session, plan.engine, plan.digest, plan.programs_digest)
+        except EngineError as error:
+            raise RefusalError(str(error)) from None
+        patience = _PATIENCE if facts.computing is None else facts.computing.timeout
+        desk.training = Training(worker=JointWorker(plan, facts.name, seat, patience))
+        return Card(seat.card)
+
+
+def _check_own(facts: PartyFacts, plan: JointPlan) -> None:
+    """Refuse a plan that says of this party what is not so."""
+    if facts.name not in plan.ranks:
+        raise RefusalError(f"the plan is for {', '.join(map(repr, plan.ranks))}, and this is {facts.name!r}")
+    if facts.is_helper or facts.name in plan.helpers:
+        if not (facts.is_helper and facts.name in plan.helpers):
+            raise RefusalError("the plan takes a party with a table for a helper, or a helper for one with a table")
+        return
+    (block,) = (block for block in plan.blocks if block.name == facts.name)
+    said = (plan.n_samples, block.n_features, block.data_norm, bool(block.nonnegative))
+    true = (facts.n_rows, facts.n_features, facts.row_bound, facts.nonnegative)
+    if said != true:
+        raise RefusalError(
+            "the plan says (rows, features, data_norm, nonnegative) = "
+            f"{said!r} of this party, and what it declared is {true!r}"
+        )
+
+
+class _OfWorker(Handler[Request]):
+    """A request to the joint training of the session."""
+
+    ends_with_process = True
+    reaches_others = True
+
+    @staticmethod
+    def _worker(training: Training, request: Message, *states: str) -> JointWorker:
+        worker = training.open(JointWorker, request)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        if worker.state not in states:
+            raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {worker.state}")
+        return worker
+
+
+class ConnectHandler(_OfWorker[Connect]):
+    """The partners: checked by their cards, then met in the background."""
+
+    request = Connect
+
+    def plan(self, facts: PartyFacts, training: Training, request: Connect) -> None:
+        self._worker(training, request, "invited")
+        try:
+            cards = json.loads(request.cards)
+        except (ValueError, RecursionError):
+            cards = None
+        if not isinstance(cards, list) or not all(isinstance(card, str) for card in cards):
+            raise RefusalError("Connect.cards is not a list of cards")
+        self._cards: list[str] = cards
+
+    def run(self, desk: Desk, request: Connect) -> Done:
+        worker = self._worker(desk.training, request, "invited")
+        try:
+            worker.connect(self._cards)
+        except EngineError as error:  # an invitation is good for one set of cards
+            worker.end(str(error))
+            raise RefusalError(str(error)) from None
+        return Done()
+
+
+class AskConnectedHandler(_OfWorker[AskConnected]):
+    """Whether they have met."""
+
+    request = AskConnected
+    changes = False
+
+    def plan(self, facts: PartyFacts, training: Training, request: AskConnected) -> None:
+        self._worker(training, request, "connecting", "connected")
+
+    def run(self, desk: Desk, request: AskConnected) -> Connected:
+        worker = self._worker(desk.training, request, "connecting", "connected")
+        ready = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        return Connected(int(ready))
+
+
+class JoinHandler(_OfWorker[Join]):
+    """The start, which costs what the whole training does."""
+
+    request = Join
+
+    def plan(self, facts: PartyFacts, training: Training, request: Join) -> Event | None:
+        worker = self._worker(training, request, "connected")
+        _check_own(facts, worker.plan)
+        if facts.name == worker.plan.label_holder:
+            facts.one_a_row(request, "labels")
+        elif len(request.labels):
+            raise RefusalError("Join.labels is for the label holder alone")
+        return None if facts.is_helper else worker.plan.event
+
+    def run(self, desk: Desk, request: Join) -> Done:
+        worker = self._worker(desk.training, request, "connected")
+        facts, plan = desk.facts, worker.plan
+        # one stream for the whole training: streams that are opened anew could be the same where a seed is given
+        noise = desk.training.noise = desk.noise()
+        labels = request.labels.copy() if facts.name == plan.label_holder else None
+        worker.begin(None if facts.is_helper else desk.table, labels, plan.shares(0, facts.name, noise))
+        return Done()
+
+
+class StepJointlyHandler(_OfWorker[StepJointly]):
+    """The next pass; it was charged with the start."""
+
+    request = StepJointly
+
+    def plan(self, facts: PartyFacts, training: Training, request: StepJointly) -> None:
+        worker = self._worker(training, request, "opened")
+        plan = worker.plan
+        if request.step != worker.step + 1 or request.step > plan.n_steps:
+            due = f"pass {worker.step + 1} is next" if worker.step < plan.n_steps else "there are no more passes"
+            raise RefusalError(f"pass {request.step} came where {due}")
+        intercept = plan.fit_intercept and facts.name == plan.label_holder
+        numbers = 0 if facts.is_helper else facts.n_features + int(intercept)
+        if len(request.point) != numbers:
+            raise RefusalError(f"StepJointly.point has {len(request.point)} numbers for {numbers} weights")
+
+    def run(self, desk: Desk, request: StepJointly) -> Done:
+        worker = self._worker(desk.training, request, "opened")
+        noise = desk.training.noise
+        assert noise is not None
+        worker.go_on(np.array(request.point), worker.plan.shares(request.step, desk.facts.name, noise))
+        return Done()
+
+
+class TakeOpenedHandler(_OfWorker[TakeOpened]):
+    """What the step opened, which every partner sees."""
+
+    request = TakeOpened
+    changes = False
+
+    def plan(self, facts: PartyFacts, training: Training, request: TakeOpened) -> None:
+        worker = self._worker(training, request, "computing", "opened")
+        if request.step != worker.step:
+            raise RefusalError(f"TakeOpened is about step {request.step}, and step {worker.step} is under way")
+
+    def run(self, desk: Desk, request: TakeOpened) -> Opened:
+        worker = self._worker(desk.training, request, "computing", "opened")
+        ready = worker.wait(_WAIT)
+        if not worker.is_open:
+            raise RefusalError(worker.reason)
+        values = worker.opened if ready else None
+        return Opened(worker.step, 0 if values is None else 1, np.zeros(0) if values is None else values)
+
+
+class KeepJointHandler(_OfWorker[KeepJoint]):
+    """The end; the model is made of released values, so a party keeps what it is told."""
+
+    request = KeepJoint
+
+    def plan(self, facts: PartyFacts, training: Training, request: KeepJoint) -> None:
+        worker = self._worker(training, request, "opened")
+        if worker.step != worker.plan.n_steps:
+            raise RefusalError(f"KeepJoint came after step {worker.step} of {worker.plan.n_steps}")
+        if facts.is_helper or len(request.coef) != facts.n_features:
+            raise RefusalError(f"KeepJoint.coef has {len(request.coef)} numbers for {facts.n_features} columns")
+
+    def run(self, desk: Desk, request: KeepJoint) -> Done:
+        worker = self._worker(desk.training, request, "opened")
+        desk.keep(request.model, np.array(request.coef), request.intercept)
+        worker.end("the joint training has ended, and its model is kept")
+        return Done()

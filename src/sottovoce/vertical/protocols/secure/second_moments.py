@@ -1,0 +1,129 @@
+"""Second moments of rows that several parties hold: what is opened in step 0, and the matrix made of it.
+
+Each party's own products it computes itself, in whole numbers, with those of the intercept's constant; products of two
+parties' columns are computed inside. Everything is opened with noise of every party. Entries beside the diagonal stand
+twice in the matrix: multiplied by sqrt(2), the vector of the upper triangle is as long as the matrix (Frobenius), so
+they have half the variance, as in `sottovoce.central.noisy_moments`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.vertical.engines.engine import Whole
+from sottovoce.vertical.protocols.secure.opening import Opening
+from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
+
+__all__ = ["SecondMoments"]
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """What step 0 opens.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Columns by party, the label's not counted.
+    holder : int
+        Place of the party with the labels.
+    constant : int
+        The intercept's column in whole numbers; 0 for none.
+    n_rows : int
+    moments : SharedGaussian
+        For the upper triangle, entries beside the diagonal of weight 2.
+    labels : SharedGaussian or None
+        For products with the label, which are then a release of their own, of weight 1; None where the label's column
+        is one of the matrix.
+    with_labels : bool
+        Whether the label is the last column of its holder.
+    """
+
+    widths: tuple[int, ...]
+    holder: int
+    constant: int
+    n_rows: int
+    moments: SharedGaussian
+    labels: SharedGaussian | None
+    with_labels: bool
+
+    @cached_property
+    def all_widths(self) -> tuple[int, ...]:
+        """Columns by party, the label's counted."""
+        return tuple(width + (self.with_labels and m == self.holder) for m, width in enumerate(self.widths))
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Parties whose products are computed inside, in order."""
+        return tuple(combinations(range(len(self.widths)), 2))
+
+    @cached_property
+    def openings(self) -> tuple[Opening, ...]:
+        """One for each party's own products, then one for each pair."""
+        own = []
+        for m, width in enumerate(self.all_widths):
+            first, second = np.triu_indices(width)
+            label = self._is_label(m)
+            scales = [self._scales(first == second, label[first] | label[second])]
+            if self.constant:
+                scales.append(self._scales(np.zeros(width, bool), label))
+            own.append(Opening(f"own{m}", np.concatenate(scales)))
+        pairs = []
+        for a, b in self.pairs:
+            label = self._is_label(a)[:, None] | self._is_label(b)[None, :]
+            pairs.append(Opening(f"pair{a},{b}", self._scales(np.zeros(label.shape, bool), label)))
+        return (*own, *pairs)
+
+    def own(self, columns: Whole) -> Whole:
+        """Return what a party computes of its columns, the label's among them, in clear."""
+        upper = upper_of_products(columns)
+        return np.concatenate([upper, self.constant * columns.sum(axis=0)]) if self.constant else upper
+
+    def matrix(self, opened: Vector) -> tuple[Vector, Vector]:
+        """Return the matrix of the features, the intercept's constant last, and the label's products with them.
+
+        Without the label's column the second is empty; with it, its last entry is the label's square.
+        """
+        width = sum(self.all_widths)
+        starts = np.concatenate([[0], np.cumsum(self.all_widths)])
+        whole = np.zeros((width + 1, width + 1))
+        parts = np.split(opened, np.cumsum([opening.scales.size for opening in self.openings])[:-1])
+        for m, (size, part) in enumerate(zip(self.all_widths, parts, strict=False)):
+            place = np.arange(starts[m], starts[m + 1])
+            first, second = np.triu_indices(size)
+            whole[place[first], place[second]] = part[: len(first)]
+            if self.constant:
+                whole[place, width] = part[len(first) :]
+        for (a, b), part in zip(self.pairs, parts[len(self.widths) :], strict=True):
+            block = part.reshape(self.all_widths[a], self.all_widths[b])
+            whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] = block
+        whole[width, width] = float(self.constant) ** 2 * self.n_rows  # public
+        whole = np.triu(whole) + np.triu(whole, 1).T
+        label = np.concatenate([self._is_label(m) for m in range(len(self.widths))])
+        kept = np.flatnonzero(np.append(~label, self.constant > 0))
+        at = np.flatnonzero(label)
+        return whole[np.ix_(kept, kept)] / SQUARE, whole[np.append(kept, at), at] if at.size else np.zeros(0)
+
+    def _is_label(self, m: int) -> Whole:
+        label = np.zeros(self.all_widths[m], bool)
+        if self.with_labels and m == self.holder:
+            label[-1] = True
+        return label
+
+    def _scales(self, diagonal: Whole, label: Whole) -> Whole:
+        scales = np.where(diagonal, self.moments.scale(1), self.moments.scale(2)).astype(np.int64)
+        return scales if self.labels is None else np.where(label, self.labels.scale(1), scales)
+
+
+def order(widths: Sequence[int], holder: int, constant: int) -> tuple[Whole, ...]:
+    """Return the places of each party's weights among all, the intercept's, the last, with the label holder's."""
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    places = [np.arange(starts[m], starts[m + 1]) for m in range(len(widths))]
+    if constant:
+        places[holder] = np.append(places[holder], starts[-1])
+    return tuple(places)

@@ -1,0 +1,137 @@
+r"""Newton steps with fresh slopes inside: for engines that cannot compare.
+
+With P(u) = -l'(u) for a label of 1, a row pulls by y P(y z) = y / 2 + y (P(y z) - 1/2). The sum of y x is released once
+with the second moments; each of three passes releases the rest, at most some 1/2 a row, with P replaced by the cubic
+that fits it best on [-Z, Z]: y (P(y z) - 1/2) = y (c_0 + c_2 z^2) + c_1 z + c_3 z^3. Each of M parties cuts its own
+margins at Z / M, so the polynomial is not asked beyond Z, and its largest value there is public.
+
+The noisy second moments are a preconditioner only, and the last two of three points are averaged.
+"""
+
+import math
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sottovoce._numerics import Vector
+from sottovoce.losses import Logistic, Loss
+from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.vertical.engines.programs import AddSlopes, Program
+from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+
+__all__ = ["SlopePasses"]
+
+_SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
+_PASSES: Final = 3
+_RANGE_LOGISTIC: Final = 8.0  # Z
+_RANGE_HINGE: Final = 3.0
+_SLOPE: Final = 2**28
+_MARGIN: Final = 2**4
+_STEEPNESS: Final = 0.7  # c over the polynomial's slope at 0
+_EDGE: Final = 2.0  # kappa: sqrt(d) times the noise of the second moments are added to their eigenvalues
+_PENALTY: Final = 0.1  # times 1 / mu
+
+
+class SlopePasses(Training):
+    """The second moments with the labels' correlations, and three passes."""
+
+    def __init__(self, setting: Setting, loss: Loss, n_passes: int | None, n_data_parties: int) -> None:
+        self.setting, self.loss, self.with_labels = setting, loss, True
+        self.n_passes = _PASSES if n_passes is None else n_passes
+        length = longest()
+        for_labels, for_moments, for_passes = (setting.mu * math.sqrt(share) for share in _SHARES)
+        self.labels = setting.shared(4 * length, for_labels)
+        self.moments = setting.shared(2 * length**2, for_moments)
+        reach = _RANGE_LOGISTIC if isinstance(loss, Logistic) else _RANGE_HINGE
+        self.margin_unit, self.margin_bound = _MARGIN, math.floor(reach * _MARGIN / n_data_parties)
+        self.coefficients, self.steepness = _cubic(loss, reach)
+        self.most = _largest(self.coefficients, n_data_parties * self.margin_bound)
+        self._noise = setting.shared(4 * self.most**2 * length, for_passes / math.sqrt(self.n_passes))
+        self.largest = max(length, self.most * ROW)
+
+    @property
+    def event(self) -> Event:
+        """The labels' correlations, the second moments, and every pass."""
+        assert self.labels is not None
+        return compose(self.labels.event, self.moments.event, *(self._noise.event,) * self.n_passes)
+
+    def program(self, step: int) -> Program:
+        """Return the polynomial; it is the same in every pass."""
+        return AddSlopes(self.coefficients)
+
+    def sums(self, step: int) -> SharedGaussian:
+        """Return the noise of a pass, which is the same in all."""
+        return self._noise
+
+    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
+        """Begin the steps."""
+        return _Steps(self, matrix, correlations[:-1])
+
+    @cached_property
+    def least_penalty(self) -> float:
+        """With little mu the noise asks for at least this Lambda."""
+        return _PENALTY * self.setting.noise_factor / self.setting.mu
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        assert self.labels is not None
+        return {
+            "mu (Gaussian DP) of the labels' correlations": self.labels.mu,
+            "mu of the second moments": self.moments.mu,
+            "mu of the passes": self._noise.mu * math.sqrt(self.n_passes),
+            "passes": self.n_passes,
+            "margins of a party cut at": self.margin_bound / self.margin_unit,
+        }
+
+
+class _Steps(Estimate):
+    def __init__(self, training: SlopePasses, matrix: Vector, correlations: Vector) -> None:
+        setting = training.setting
+        values, vectors = eigh(matrix)
+        edge = _EDGE * math.sqrt(len(matrix)) * training.moments.total_std() / SQUARE
+        lifted = (vectors * (np.maximum(values, 0.0) + edge)) @ vectors.T
+        self._penalties = np.maximum(setting.penalties, training.least_penalty)
+        self._preconditioner = training.steepness * lifted + np.diag(self._penalties)
+        self._pull = 0.5 * correlations / ROW
+        self._averaged = training.n_passes // 2  # points before are left out
+        self._points: list[Vector] = []
+        self.chosen = {
+            "alpha that the noise asks for, at least, for rows in the plan's unit": (
+                training.least_penalty / setting.n_samples
+            )
+        }
+        self._place: Vector = np.linalg.solve(self._preconditioner, self._pull)
+        self.point = self._place
+        self._left = training.n_passes
+
+    def take(self, sums: Vector) -> None:
+        """Take a step; the last one averages."""
+        pull = self._pull + sums / (ROW * _SLOPE) - self._penalties * self._place
+        self._place = self._place + np.linalg.solve(self._preconditioner, pull)
+        self._points.append(self._place)
+        self._left -= 1
+        self.point = self._place if self._left else np.mean(self._points[self._averaged :], axis=0)
+
+
+def _cubic(loss: Loss, reach: float) -> tuple[tuple[int, int, int, int], float]:
+    """Return the best cubic for P - 1/2 on [-Z, Z] in whole numbers, and c, which stands for its slope."""
+    u = np.linspace(-reach, reach, 4001)
+    powers = np.stack([np.ones_like(u), u, u**2, u**3], axis=1)
+    wanted = -loss.derivative(np.ones_like(u), u) - 0.5
+    fitted = np.linalg.lstsq(powers, wanted, rcond=None)[0]
+    whole = tuple(round(float(value) * _SLOPE / _MARGIN**power) for power, value in enumerate(fitted))
+    return whole, _STEEPNESS * abs(float(fitted[1]))
+
+
+def _largest(coefficients: tuple[int, int, int, int], bound: int) -> int:
+    """Return the largest slope in absolute value, over whole margins within the bound and both labels; exact."""
+    free, linear, quadratic, cubic = coefficients
+    return max(
+        abs(linear * z + cubic * z**3 + label * (free + quadratic * z**2))
+        for z in range(-bound, bound + 1)
+        for label in (-1, 1)
+    )

@@ -1,0 +1,120 @@
+"""What a joint training does beside the second moments: the passes, their noise, and what becomes of what they open."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.privacy.events import Event
+from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.vertical.engines.programs import Program
+
+__all__ = ["Estimate", "Setting", "Training"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Public facts that every training needs.
+
+    Attributes
+    ----------
+    n_samples, n_weights : int
+    mu : float
+        Gaussian-DP parameter of everything.
+    n_parties, colluding : int
+    penalties : ndarray of shape (n_weights,)
+        Of the weights in the plan's unit, for the sum of losses; 0 for the intercept.
+    constant : int
+        The intercept's column in whole numbers; 0 for none.
+    """
+
+    n_samples: int
+    n_weights: int
+    mu: float
+    n_parties: int
+    colluding: int
+    penalties: Vector
+    constant: int
+
+    def shared(self, square: int, mu: float) -> SharedGaussian:
+        """Return the mechanism of an opening."""
+        return SharedGaussian(square, mu, self.n_parties, self.colluding)
+
+    @property
+    def noise_factor(self) -> float:
+        """Standard deviation of all noise over that of what colluding parties do not know."""
+        return float(np.sqrt(self.n_parties / (self.n_parties - self.colluding)))
+
+
+class Estimate(ABC):
+    """What one run makes of what was opened; nothing here sees a row.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_weights,)
+        Weights in the plan's unit: where the next pass asks the rows, or the model.
+    chosen : dict
+        Public numbers that the run chose, for the receipt.
+    """
+
+    point: Vector
+    chosen: dict[str, object]
+
+    @abstractmethod
+    def take(self, sums: Vector) -> None:
+        """Go on from what a pass opened: sums over rows, in the order of the weights, of whole terms."""
+
+
+class Training(ABC):
+    """How one loss is trained.
+
+    Attributes
+    ----------
+    setting : Setting
+    n_passes : int
+    moments : SharedGaussian
+        Of the second moments.
+    labels : SharedGaussian or None
+        Of the rows' products with the labels, where these are released by themselves.
+    with_labels : bool
+        Whether step 0 releases products with the labels.
+    margin_unit, margin_bound : int
+        A party's margins are counted in steps of 1 / ``margin_unit`` and cut at ``margin_bound`` steps.
+    largest : int
+        Bound on what one row adds to any sum inside, in whole numbers.
+    """
+
+    has_duals: ClassVar[bool] = False
+    """Whether rows have secret dual variables."""
+
+    setting: Setting
+    n_passes: int = 0
+    moments: SharedGaussian
+    labels: SharedGaussian | None = None
+    with_labels: bool = False
+    margin_unit: int = 1
+    margin_bound: int = 0
+    largest: int = 0
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What the whole training costs."""
+
+    @abstractmethod
+    def program(self, step: int) -> Program:
+        """Return what pass ``step``, from 1 on, runs on each piece of rows."""
+
+    @abstractmethod
+    def sums(self, step: int) -> SharedGaussian:
+        """Return the noise of pass ``step``."""
+
+    @abstractmethod
+    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
+        """Begin with the noisy second moments, and the labels' products with the rows where they were released."""
+
+    def details(self) -> dict[str, object]:
+        """Return the training's own numbers for the receipt."""
+        return {}

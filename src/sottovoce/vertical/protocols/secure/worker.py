@@ -1,0 +1,185 @@
+"""A party's end of one joint training: a thread that computes with the partners while the party answers others.
+
+What may go on in the background is begun under the party's lock, after the charge, with noise that was drawn there.
+The thread ends with the session, when a step fails, and when nobody asks for anything any more.
+"""
+
+import logging
+import queue
+import re
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from sottovoce._numerics import Vector
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+
+__all__ = ["JointWorker", "named"]
+
+_LOG: Final = logging.getLogger(__name__)
+_FAILED: Final = "the joint computation failed there; the party's own log says more"
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """Return an engine's words about "party 1" with the names of parties, which are counted from 0."""
+
+    def name(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return f"party {names[rank]!r}" if rank < len(names) else found[0]
+
+    return re.sub(r"\bparty (\d{1,3})\b", name, text)
+
+
+class _Seat(Protocol):
+    """What `sottovoce.vertical.engines.seat.Seat` is to a worker."""
+
+    def sit(self, cards: Any, names: Any) -> Engine: ...
+
+    def close(self) -> None: ...
+
+
+class JointWorker:
+    """One joint training at one party, from the invitation to its end.
+
+    Parameters
+    ----------
+    plan : JointPlan
+        Public; nothing that comes later changes it.
+    name : str
+        The party's own.
+    seat : Seat
+    patience : float
+        Seconds after which it ends if nobody asks for anything.
+
+    Attributes
+    ----------
+    state : {"invited", "connecting", "connected", "computing", "opened", "ended"}
+    step : int
+        The last one that was begun; -1 before the second moments.
+    reason : str
+        Why it ended, in public words.
+    """
+
+    def __init__(self, plan: JointPlan, name: str, seat: _Seat, patience: float) -> None:
+        self.plan, self.name = plan, name
+        self.state, self.step, self.reason = "invited", -1, ""
+        self._seat = seat
+        self._engine: Engine | None = None
+        self._script: Any = None
+        self._rows: Whole | None = None
+        self._values: Vector | None = None
+        self._patience = patience
+        self._tasks: queue.SimpleQueue[Callable[[], Vector | None] | None] = queue.SimpleQueue()
+        self._change = threading.Condition()
+        # a daemon: a party's process need not wait for partners that do not answer
+        self._thread = threading.Thread(target=self._work, name="sottovoce joint training", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds anything but its memory."""
+        return self.state != "ended"
+
+    def connect(self, cards: list[str]) -> None:
+        """Check the cards of all, and meet them in the background.
+
+        Raises
+        ------
+        EngineError
+            If a card is not what it should be: nobody was met then.
+        """
+        engine = self._seat.sit(cards, list(self.plan.ranks))
+        self._engine = engine
+        self._begin("connecting", engine.start)
+
+    def begin(self, table: Any, labels: Vector | None, shares: tuple[Whole, ...]) -> None:
+        """Share data and compute the second moments, in the background; ``table`` is None for a helper."""
+        engine = self._engine
+        assert engine is not None
+
+        def task() -> Vector:
+            self._script = self.plan.script(self.name, engine)
+            self._rows = None if table is None else self.plan.rows(self.name, table)
+            whole = None if labels is None else self.plan.whole_labels(labels)
+            opened: Vector = self._script.begin(self._rows, whole, shares)
+            return opened
+
+        self.step = 0
+        self._begin("computing", task)
+
+    def go_on(self, point: Vector, shares: tuple[Whole, ...]) -> None:
+        """Begin the next pass, in the background."""
+        self.step += 1
+        step, rows = self.step, self._rows
+
+        def task() -> Vector:
+            margins = None if rows is None else self.plan.margins(self.name, rows, point)
+            opened: Vector = self._script.step(step, margins, shares)
+            return opened
+
+        self._begin("computing", task)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for what is under way, at most for so long; tell whether nothing is under way any more."""
+        with self._change:
+            return self._change.wait_for(lambda: self.state not in ("connecting", "computing"), seconds)
+
+    @property
+    def opened(self) -> Vector | None:
+        """What the last step opened."""
+        return self._values
+
+    def end(self, reason: str) -> None:
+        """End it: partners that wait for it learn that it has ended."""
+        with self._change:
+            if self.state == "ended":
+                return
+            self.state, self.reason = "ended", reason
+            self._change.notify_all()
+        self._tasks.put(None)
+        self._rows = self._script = None
+        if self._engine is not None:
+            self._engine.close()
+        self._seat.close()
+
+    def close(self) -> None:
+        """End it with its session."""
+        self.end("the joint training was ended")
+
+    # ------------------------------------------------------------------ in the background
+
+    def _begin(self, state: str, task: Callable[[], Vector | None]) -> None:
+        with self._change:
+            if self.state == "ended":
+                return
+            self.state, self._values = state, None
+        self._tasks.put(task)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                task = self._tasks.get(timeout=self._patience)
+            except queue.Empty:
+                self.end(f"nobody asked for anything for {self._patience:g} seconds, so the joint training was ended")
+                return
+            if task is None:
+                return
+            try:
+                values = task()
+            except EngineError as error:
+                self.end(named(str(error), self.plan.ranks))
+                return
+            except Exception as error:  # its message could quote a row
+                places = "".join(traceback.format_tb(error.__traceback__))
+                _LOG.error("a joint training of party %r failed with %s:\n%s", self.name, type(error).__name__, places)
+                self.end(_FAILED)
+                return
+            with self._change:
+                if self.state == "ended":
+                    return
+                self.state = "connected" if self.step < 0 else "opened"
+                self._values = values
+                self._change.notify_all()
+            del task, values

@@ -1,0 +1,135 @@
+"""A slow link: a TCP forwarder that adds latency and keeps to a rate, as between organisations.
+
+Within a test: ``with SlowLink("127.0.0.1:21210", latency=0.01, rate=12.5e6) as link: connect_to(link.address)``.
+From a shell, ports of this machine: ``python -m support.slow_link --latency 0.01 --rate 12.5e6 LISTEN:TARGET ...``.
+"""
+
+import argparse
+import asyncio
+import threading
+
+__all__ = ["SlowLink"]
+
+_PIECE = 1 << 16
+
+
+class SlowLink:
+    """Forwards connections to ``target``, each direction with its own queue.
+
+    Parameters
+    ----------
+    target : str
+        "host:port"
+    latency : float
+        Seconds that every byte is held back in each direction: half of a round trip.
+    rate : float
+        Bytes a second in each direction of all connections together; 12.5e6 is 100 Mbit/s.
+    listen : str
+        "host:port"; port 0 takes any.
+
+    Attributes
+    ----------
+    address : str
+        Where it listens, once entered.
+    carried : int
+        Bytes so far, both directions.
+    """
+
+    def __init__(self, target, *, latency=0.01, rate=12.5e6, listen="127.0.0.1:0"):
+        self.target, self.latency, self.rate, self.listen = target, latency, rate, listen
+        self.address, self.carried = None, 0
+        self._free = [0.0, 0.0]  # when each direction of the wire is free again
+        self._tasks = set()
+
+    def __enter__(self):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._do(self.open())
+        return self
+
+    def __exit__(self, *_):
+        self._do(self.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, coroutine):
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    async def open(self):
+        """Listen."""
+        host, port = self.listen.rsplit(":", 1)
+        self._server = await asyncio.start_server(self._on, host, int(port))
+        found = self._server.sockets[0].getsockname()
+        self.address = f"{found[0]}:{found[1]}"
+
+    async def close(self):
+        """Cut all connections."""
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _on(self, reader, writer):
+        self._tasks.add(asyncio.current_task())
+        writers = [writer]
+        try:
+            host, port = self.target.rsplit(":", 1)
+            other_reader, other_writer = await asyncio.open_connection(host, int(port))
+            writers.append(other_writer)
+            await asyncio.gather(self._pump(0, reader, other_writer), self._pump(1, other_reader, writer))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(asyncio.current_task())
+            for each in writers:
+                each.close()
+
+    async def _pump(self, direction, reader, writer):
+        loop = asyncio.get_running_loop()
+        queue = asyncio.Queue(maxsize=1024)  # 64 MiB on the way at most
+
+        async def send():
+            while True:
+                due, piece = await queue.get()
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                if piece is None:
+                    if writer.can_write_eof():
+                        writer.write_eof()
+                    else:
+                        writer.close()
+                    return
+                writer.write(piece)
+                await writer.drain()
+
+        sending = asyncio.ensure_future(send())
+        try:
+            while piece := await reader.read(_PIECE):
+                self.carried += len(piece)
+                # the wire takes pieces one after another; each arrives a latency after its last byte left
+                self._free[direction] = max(self._free[direction], loop.time()) + len(piece) / self.rate
+                await queue.put((self._free[direction] + self.latency, piece))
+            await queue.put((loop.time() + self.latency, None))
+            await sending
+        finally:
+            sending.cancel()
+
+
+async def _main(options):
+    links = []
+    for pair in options.links:
+        listen, target = pair.split(":")
+        link = SlowLink(f"127.0.0.1:{target}", latency=options.latency, rate=options.rate, listen=f"127.0.0.1:{listen}")
+        await link.open()
+        links.append(link)
+    print(*(link.address for link in links), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("links", nargs="+", metavar="LISTEN:TARGET")
+    parser.add_argument("--latency", type=float, default=0.01)
+    parser.add_argument("--rate", type=float, default=12.5e6)
+    asyncio.run(_main(parser.parse_args()))

@@ -1,0 +1,322 @@
+"""MPyC among threads: what is opened is, bit for bit, what the programs are in clear; failures end in words."""
+
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mpyc", reason="engine 'mpyc' needs the extra [secure]")
+
+from sottovoce.vertical.engines import mpyc_engine
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.identity import session_certificate
+from sottovoce.vertical.engines.mpyc_engine import MpycEngine
+from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
+from sottovoce.vertical.engines.shamir import MODULUS
+from sottovoce.vertical.engines.tls import TlsFiles
+
+
+def _addresses(n):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    try:
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+def together(n, work, *, tls=None, timeout=20.0, ranks=None):
+    """Let parties work in threads; return what each returned or raised."""
+    addresses, found = _addresses(n), {}
+
+    def party(rank):
+        engine = MpycEngine(rank, addresses, None, tls and tls[rank], timeout)
+        try:
+            engine.start()
+            found[rank] = work(engine)
+        except EngineError as error:
+            found[rank] = error
+        finally:
+            engine.close()
+
+    threads = [threading.Thread(target=party, args=(rank,)) for rank in (range(n) if ranks is None else ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return [found.get(rank) for rank in range(n)]
+
+
+def _opened(engine, program, inputs):
+    """Put inputs by turns, run, and open all results with noise."""
+    names = [f"in {k}" for k in range(len(inputs))]
+    for k, (name, value) in enumerate(zip(names, inputs, strict=True)):
+        owner = k % engine.n_parties
+        engine.put(name, owner, value.shape, value if owner == engine.rank else None)
+    n_results = len(program.in_clear(*inputs))
+    results = [f"out {k}" for k in range(n_results)]
+    engine.run(program, names, results)
+    opened = []
+    for k, result in enumerate(results):
+        shape = program.in_clear(*inputs)[k].shape
+        for rank in range(engine.n_parties):
+            engine.put(f"noise {rank}", rank, shape, np.full(shape, rank + 1) if rank == engine.rank else None)
+        engine.run(Mask(), [result, *(f"noise {rank}" for rank in range(engine.n_parties))], ["opened"])
+        opened.append(engine.reveal("opened") - engine.n_parties * (engine.n_parties + 1) // 2)
+    return opened
+
+
+def _inputs(program, n=300, widths=(3, 2)):
+    rng = np.random.default_rng(0)
+    if isinstance(program, Add):
+        return [rng.integers(-(2**57), 2**57, (n, 2)) for _ in range(3)]
+    if isinstance(program, CrossProduct):
+        return [rng.integers(-(2**50), 2**50, (3, 2)), *(rng.integers(-(2**24), 2**24, (n, d)) for d in (3, 2))]
+    return [
+        2 * rng.integers(0, 2, n) - 1,
+        *(rng.integers(-1000, 1000, width) for width in (*widths, 1)),
+        *(rng.integers(-500, 500, n) for _ in widths),
+        *(rng.integers(-(2**14), 2**14, (n, width)) for width in widths),
+    ]
+
+
+PROGRAMS = [
+    Add(), CrossProduct(), AddSlopes((-500, 7, 3, 2)), AddSlopes((5, -7, 0, -1)), AddSlopes((5, 7, 1, 0)),
+    AddSlopes((-5, 7, 0, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_what_is_opened_is_what_programs_are_in_clear(program):
+    inputs = _inputs(program)
+    for opened in together(3, lambda engine: _opened(engine, program, inputs)):
+        for found, expected in zip(opened, program.in_clear(*inputs), strict=True):
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_more_parties_compute_the_same(n):
+    """Four split products again among three of them; five withstand two."""
+    program = AddSlopes((-500, 7, 3, 2))
+    inputs = _inputs(program, n=50)
+    for opened in together(n, lambda engine: _opened(engine, program, inputs)):
+        for found, expected in zip(opened, program.in_clear(*inputs), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
+    splits = []
+    real = mpyc_engine.split
+    monkeypatch.setattr(mpyc_engine, "split", lambda *args: splits.append(args[0].shape) or real(*args))
+    rng = np.random.default_rng(1)
+    pieces = [rng.integers(-100, 100, (40, 3)) for _ in range(3)]
+
+    def work(engine):
+        engine.put("total", 0, (3, 3), np.zeros((3, 3), dtype=np.int64) if engine.rank == 0 else None)
+        for piece in pieces:
+            engine.put("rows", 1, piece.shape, piece if engine.rank == 1 else None)
+            engine.run(CrossProduct(), ["total", "rows", "rows"], ["total"])
+        engine.run(Mask(), ["total"], ["opened"])
+        first = engine.reveal("opened")
+        # what was opened goes on being a variable like others
+        engine.run(Mask(), ["opened", "total"], ["opened"])
+        return first, engine.reveal("opened")
+
+    expected = sum(piece.T @ piece for piece in pieces)
+    for first, second in together(3, work):
+        np.testing.assert_array_equal(first, expected)
+        np.testing.assert_array_equal(second, 2 * expected)
+    assert splits.count((3, 3)) == 1 + 3 + 3  # the zeros; each party's share at each of two openings
+
+
+def test_long_variables_travel_in_pieces(monkeypatch):
+    monkeypatch.setattr(mpyc_engine, "_PIECE", 7)
+    inputs = _inputs(CrossProduct(), n=5)
+    for opened in together(3, lambda engine: _opened(engine, CrossProduct(), inputs)):
+        np.testing.assert_array_equal(opened[0], CrossProduct().in_clear(*inputs)[0])
+
+
+def test_only_masked_results_are_opened():
+    def work(engine):
+        engine.put("x", 0, (1,), np.ones(1, dtype=np.int64) if engine.rank == 0 else None)
+        engine.run(Add(), ["x"], ["y"])
+        for name in ("x", "y"):
+            with pytest.raises(EngineError, match="only what the program Mask has made is opened"):
+                engine.reveal(name)
+        engine.run(Mask(), ["x"], ["x"])
+        opened = engine.reveal("x")
+        engine.run(Add(), ["x"], ["x"])
+        with pytest.raises(EngineError, match="only what the program Mask has made"):
+            engine.reveal("x")
+        engine.drop("x", "y")
+        with pytest.raises(EngineError, match="no secret variable 'x'"):
+            engine.drop("x")
+        return opened
+
+    assert [opened.tolist() for opened in together(3, work)] == [[1]] * 3
+
+
+def test_comparisons_are_refused_in_words():
+    def work(engine):
+        with pytest.raises(EngineError, match="does not run MoveDuals, which compares secret numbers: choose engine"):
+            engine.run(MoveDuals(1, 1, (1,), (1,)), [], [])
+        return True
+
+    assert together(3, work) == [True] * 3
+
+
+def test_two_parties_are_too_few():
+    with pytest.raises(EngineError, match="needs three parties or more, not 2: add a helper"):
+        MpycEngine(0, _addresses(2))
+
+
+def test_public_bytes_come_in_the_order_of_ranks():
+    found = together(3, lambda engine: engine.exchange(bytes([engine.rank]) * engine.rank))
+    assert found == [[b"", b"\x01", b"\x02\x02"]] * 3
+
+
+# ------------------------------------------------------------------ failures
+
+
+def test_a_partner_that_leaves_ends_the_session():
+    def work(engine):
+        if engine.rank == 1:
+            return "left"
+        return engine.exchange(b"here")
+
+    found = together(3, work)
+    assert found[1] == "left"
+    for rank in (0, 2):
+        assert isinstance(found[rank], EngineError)
+        assert "has left the joint computation" in str(found[rank])
+
+
+def test_a_partner_that_stalls_is_waited_for_no_longer_than_allowed():
+    def work(engine):
+        if engine.rank == 1:
+            time.sleep(1.2)
+            return "late"
+        return engine.exchange(b"here")
+
+    begin = time.monotonic()
+    found = together(3, work, timeout=0.5)
+    assert time.monotonic() - begin < 10
+    assert "party 1 did not answer within 0.5 s" in str(found[0])
+
+
+def test_a_partner_that_never_comes_is_named():
+    found = together(3, lambda engine: engine.exchange(b""), timeout=0.5, ranks=(0, 2))
+    for rank in (0, 2):
+        assert "party 1 did not connect within 0.5 s" in str(found[rank])
+
+
+@pytest.mark.parametrize(
+    ("message", "match"),
+    [
+        (b"x", "party 1 sent something of another size"),
+        (b"\xff" * 8, "party 1 sent something that is no share"),
+        (int(MODULUS).to_bytes(8, "little"), "party 1 sent something that is no share"),
+    ],
+)
+def test_what_is_no_share_is_refused(message, match):
+    def work(engine):
+        if engine.rank == 1:
+            return engine._links.swap({0: message, 2: message}, ())
+        return engine.put("x", 1, (1,), None)
+
+    found = together(3, work)
+    assert match in str(found[0])
+    assert match in str(found[2])
+
+
+def test_a_share_that_was_changed_is_seen_at_the_opening():
+    def work(engine):
+        engine.put("x", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
+        engine.run(Mask(), ["x"], ["opened"])
+        if engine.rank == 2:
+            engine._variables["opened"].share[0] ^= np.uint64(1)
+        return engine.reveal("opened")
+
+    for each in together(3, work):
+        assert "what the parties opened does not fit together" in str(each)
+
+
+def test_strangers_at_the_door_do_not_disturb():
+    """Garbage, and one that claims a rank that does not call, are cut off; the true partners still come."""
+    addresses, found = _addresses(3), {}
+
+    def party(rank):
+        engine = MpycEngine(rank, addresses, None, None, 20.0)
+        try:
+            engine.start()
+            found[rank] = engine.exchange(bytes([rank]))
+        finally:
+            engine.close()
+
+    threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
+    threads[2].start()
+    host, port = addresses[2].split(":")
+    for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\x02\x00", b"\x00"):
+        for _ in range(200):
+            try:
+                stranger = socket.create_connection((host, int(port)), timeout=5)
+                break
+            except OSError:
+                time.sleep(0.02)
+        with stranger:
+            stranger.sendall(greeting)
+            if len(greeting) > 1:
+                assert stranger.recv(1) == b""
+    threads[0].start()
+    threads[1].start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
+
+
+@pytest.fixture
+def tls(tmp_path):
+    pytest.importorskip("cryptography")
+    made = [session_certificate(name) for name in ("insurer", "bank", "clinic", "stranger")]
+    files = []
+    for rank, (key, certificate) in enumerate(made):
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        (folder / "key.pem").write_bytes(key)
+        (folder / "certificate.pem").write_bytes(certificate)
+        partners = [text for other, (_, text) in enumerate(made[:3]) if other != rank]
+        (folder / "partners.pem").write_bytes(b"".join(partners[:2]))
+        files.append(TlsFiles(folder / "certificate.pem", folder / "key.pem", folder / "partners.pem"))
+    return files
+
+
+def test_partners_with_certificates_compute_over_tls(tls):
+    inputs = _inputs(CrossProduct(), n=5000)
+    for opened in together(3, lambda engine: _opened(engine, CrossProduct(), inputs), tls=tls):
+        np.testing.assert_array_equal(opened[0], CrossProduct().in_clear(*inputs)[0])
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_stranger_gets_nowhere(tls, rank):
+    """Another certificate in the place of any party: nobody gets a session with it."""
+    posed = [tls[3] if each == rank else tls[each] for each in range(3)]
+    begin = time.monotonic()
+    found = together(3, lambda engine: engine.exchange(b""), tls=posed, timeout=1.0)
+    assert time.monotonic() - begin < 20
+    assert all(isinstance(each, EngineError) for each in found)
+
+
+def test_a_partner_cannot_take_anothers_rank(tls):
+    """Both are trusted, each in its own place alone."""
+    swapped = [tls[1], tls[0], tls[2]]
+    found = together(3, lambda engine: engine.exchange(b""), tls=swapped, timeout=1.0)
+    assert all(isinstance(each, EngineError) for each in found)
+
+
+def test_without_tls_nobody_joins_those_with(tls):
+    found = together(3, lambda engine: engine.exchange(b""), tls=[tls[0], None, tls[2]], timeout=1.0)
+    assert all(isinstance(each, EngineError) for each in found)

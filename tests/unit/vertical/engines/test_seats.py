@@ -1,0 +1,408 @@
+"""Cards and seats: partners compute with each other only if each has signed the same session, plan and programs."""
+
+import datetime
+import json
+import socket
+import stat
+import sys
+import types
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("cryptography", reason="certificates need the extra [secure]")
+
+from sottovoce.vertical.engines import available, seat
+from sottovoce.vertical.engines.cards import SessionCard, on_this_machine
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.identity import Identity, session_certificate
+from sottovoce.vertical.engines.seat import Seat
+from sottovoce.vertical.engines.site import ComputeSite
+from support.authority import Authority
+
+NAMES = ("insurer", "bank", "clinic")
+SESSION, PLAN, PROGRAMS = b"session-1", "a" * 64, "b" * 64
+_DAY = datetime.timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch):
+    """Engines that are only told what they would have been started with."""
+    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1", "mpyc": "mpyc 1", "in-process": "1"})
+    process, in_process = types.ModuleType("process"), types.ModuleType("in_process")
+    process.EngineProcess = lambda *args, **named: (args, named)
+    process.TlsFiles = lambda *args: args
+    in_process.InProcessEngine = lambda *args: args
+    monkeypatch.setitem(sys.modules, "sottovoce.vertical.engines.process", process)
+    monkeypatch.setitem(sys.modules, "sottovoce.vertical.engines.in_process", in_process)
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def folders(authority, tmp_path_factory):
+    place = tmp_path_factory.mktemp("identities")
+    return {
+        name: authority.identity(place / name, name, kind="rsa" if name == "bank" else "elliptic") for name in NAMES
+    }
+
+
+@pytest.fixture
+def take(folders):
+    """Take seats that are given back at the end."""
+    taken = []
+
+    def _take(name, *, session=SESSION, engine="spu", plan=PLAN, programs=PROGRAMS, **changes):
+        site = ComputeSite(**{"partners": NAMES, "identity": folders.get(name), **changes})
+        taken.append(Seat.take(site, name, session, engine, plan, programs))
+        return taken[-1]
+
+    yield _take
+    for each in taken:
+        each.close()
+
+
+def _changed(card, **changes):
+    return json.dumps({**json.loads(card), **changes}, sort_keys=True, separators=(",", ":"))
+
+
+def _refused(seat, cards, match, names=NAMES):
+    with pytest.raises(EngineError, match=match):
+        seat.sit(cards, names)
+
+
+def test_partners_with_identities_sit_down_together(take):
+    seats = [take(name) for name in NAMES]
+    cards = [each.card for each in seats]
+    for rank, each in enumerate(seats):
+        (kind, found, addresses), named = each.sit(cards, NAMES)
+        assert (kind, found) == ("spu", rank)
+        assert addresses == [f"127.0.0.1:{json.loads(card)['port']}" for card in cards]
+        certificate, key, partners = named["tls"]
+        others = [json.loads(card)["certificate"] for i, card in enumerate(cards) if i != rank]
+        assert partners.read_text() == "".join(others)
+        assert certificate.read_text() == json.loads(each.card)["certificate"]
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
+        each.close()
+        assert not key.parent.exists()
+        each.close()
+
+
+def test_a_trial_on_one_machine_needs_no_identity(take):
+    seats = [take(name, identity=None, partners=None) for name in NAMES]
+    cards = [each.card for each in seats]
+    (_, rank, addresses), named = seats[1].sit(cards, NAMES)
+    assert (rank, named["tls"], named["timeout"]) == (1, None, 600.0)
+    assert named["listen"] == addresses[1]
+
+
+def test_parties_of_one_process_need_nothing():
+    seats = [Seat.take(None, name, SESSION, "in-process", PLAN, PROGRAMS) for name in NAMES[:2]]
+    cards = [each.card for each in seats]
+    assert [each.sit(cards, NAMES[:2]) for each in seats] == [(SESSION, rank, 2, 600.0) for rank in range(2)]
+
+
+def test_the_port_is_one_of_the_sites_and_nobody_elses(take):
+    with socket.create_server(("127.0.0.1", 21201)):
+        first = take("insurer", ports=(21201, 21203))
+        second = take("insurer", ports=(21201, 21203))
+        assert [json.loads(each.card)["port"] for each in (first, second)] == [21202, 21203]
+        with pytest.raises(EngineError, match="no port of 21201 to 21203 is free at 'insurer'"):
+            take("insurer", ports=(21201, 21203))
+        second.close()
+        assert json.loads(take("insurer", ports=(21201, 21203)).card)["port"] == 21203
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"engine": "semi2k"}, "engine must be one of spu, mpyc, in-process; got 'semi2k'"),
+        ({"engines": ("mpyc",)}, "'bank' does not agree to engine 'spu'; it agrees to: mpyc"),
+        ({"identity": None, "host": "192.0.2.7"}, "'bank' has no identity, so it computes on one machine alone"),
+    ],
+)
+def test_what_an_owner_did_not_agree_to_gets_no_seat(take, changes, match):
+    with pytest.raises(EngineError, match=match):
+        take("bank", **changes)
+
+
+def test_without_a_site_only_the_own_process_computes():
+    with pytest.raises(EngineError, match="its owner must give it a place"):
+        Seat.take(None, "bank", SESSION, "spu", PLAN, PROGRAMS)
+
+
+def test_an_engine_that_is_not_installed_is_told(take, monkeypatch):
+    monkeypatch.setattr(seat, "available_engines", lambda: {"in-process": "1"})
+    with pytest.raises(EngineError, match=r"not installed at 'bank': pip install 'sottovoce\[secure\]'"):
+        take("bank")
+
+
+# ------------------------------------------------------------------ what a coordinator, or a partner, can try
+
+
+def test_a_card_of_another_session_is_not_taken_again(take):
+    old, mine, third = take("bank", session=b"session-0"), take("insurer"), take("clinic")
+    _refused(mine, [mine.card, old.card, third.card], "'bank' is of another session: begin again")
+
+
+def test_a_session_certificate_cannot_be_swapped(take):
+    mine, bank, third = (take(name) for name in NAMES)
+    _, certificate = session_certificate("bank")
+    forged = _changed(bank.card, certificate=certificate.decode())
+    _refused(mine, [mine.card, forged, third.card], "the card of 'bank' was not signed with its key")
+
+
+@pytest.mark.parametrize("changes", [{"port": 21399}, {"host": "192.0.2.1"}, {"plan": "c" * 64}, {"name": "clinic"}])
+def test_no_part_of_a_card_can_be_changed_on_its_way(take, changes):
+    mine, bank, third = (take(name) for name in NAMES)
+    _refused(mine, [mine.card, _changed(bank.card, **changes), third.card], "'bank' (was not signed|is another)")
+
+
+def test_one_party_cannot_sit_twice(take):
+    mine, bank, again = take("insurer"), take("bank"), take("bank")
+    _refused(mine, [mine.card, bank.card, again.card], "the card of 'clinic' is another party's")
+    renamed = _changed(again.card, name="clinic")
+    _refused(mine, [mine.card, bank.card, renamed], "the certificate of 'clinic' is another one's")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"plan": "c" * 64}, "'bank' has another plan"),
+        ({"programs": "c" * 64}, "'bank' has other programs"),
+        ({"engine": "mpyc"}, "'bank' has another engine, 'mpyc' for 'spu' at 'insurer'"),
+    ],
+)
+def test_partners_that_compute_something_else_are_told_apart(take, changes, match):
+    mine, bank, third = take("insurer"), take("bank", **changes), take("clinic")
+    _refused(mine, [mine.card, bank.card, third.card], match)
+
+
+def test_versions_must_be_the_same(take, monkeypatch):
+    mine, third = take("insurer"), take("clinic")
+    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 2"})
+    other = take("bank")
+    _refused(mine, [mine.card, other.card, third.card], "another version of the engine, 'spu 2' for 'spu 1'.*both")
+    monkeypatch.undo()
+    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1"})
+    monkeypatch.setattr(seat, "version", lambda name: "0.0.1")
+    other = take("bank")
+    _refused(mine, [mine.card, other.card, third.card], "another version of sottovoce, '0.0.1'")
+
+
+def test_an_expired_identity_is_refused(take, authority, tmp_path):
+    late = authority.identity(tmp_path / "late", "bank", begins=-3 * _DAY, ends=-2 * _DAY)
+    with pytest.raises(EngineError, match=r"certificate of 'bank' ended on .* must be renewed"):
+        take("bank", identity=late)  # its own check
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Identity, "check", lambda *args: None)
+        bank = take("bank", identity=late)
+    mine, third = take("insurer"), take("clinic")
+    _refused(mine, [mine.card, bank.card, third.card], "certificate of 'bank' ended on")
+
+
+def test_an_identity_that_is_not_valid_yet_is_refused(take, authority, tmp_path):
+    with pytest.raises(EngineError, match=r"begins on .*: set the clocks"):
+        take("bank", identity=authority.identity(tmp_path, "bank", begins=_DAY / 2))
+
+
+def test_a_coordinator_cannot_put_itself_in_a_partners_place(take, folders):
+    """It has an identity of the same authority, but not of that name."""
+    mine, third = take("insurer"), take("clinic")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Identity, "check", lambda *args: None)
+        posed = take("bank", identity=folders["clinic"])
+    _refused(mine, [mine.card, posed.card, third.card], "the certificate of 'bank' is another one's")
+
+
+def test_a_foreign_authority_is_refused(take, tmp_path):
+    foreign = take("bank", identity=Authority("project").identity(tmp_path, "bank"))
+    mine, third = take("insurer"), take("clinic")
+    _refused(mine, [mine.card, foreign.card, third.card], "'bank' was not issued by the authority")
+
+
+def test_a_self_made_identity_is_refused(take, tmp_path):
+    """Right name, signed by its own key."""
+    made = Authority("bank")
+    folder = made.identity(tmp_path, "bank")
+    (folder / "certificate.pem").write_bytes((folder / "authority.pem").read_bytes())
+    from support.authority import _pem
+
+    (folder / "key.pem").write_bytes(_pem(made._key))
+    bank, mine, third = take("bank", identity=folder), take("insurer"), take("clinic")
+    _refused(mine, [mine.card, bank.card, third.card], "'bank' was not issued by the authority")
+
+
+def test_fingerprints_that_owners_told_each_other_must_match(take, folders):
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.x509 import load_pem_x509_certificate
+
+    text = (folders["bank"] / "certificate.pem").read_bytes()
+    right = load_pem_x509_certificate(text).fingerprint(SHA256()).hex(":").upper()
+    bank, third = take("bank"), take("clinic")
+    told = take("insurer", fingerprints={"bank": right})
+    told.sit([told.card, bank.card, third.card], NAMES)
+    other = take("insurer", fingerprints={"bank": "00" * 32})
+    _refused(other, [other.card, bank.card, third.card], "'bank' has not the fingerprint")
+
+
+def test_only_partners_that_the_owner_named_sit_down(take):
+    mine, bank, third = take("insurer", partners=("bank",)), take("bank"), take("clinic")
+    _refused(mine, [mine.card, bank.card, third.card], "'insurer' does not compute with 'clinic': its owner must name")
+
+
+def test_the_own_card_comes_back_unchanged(take):
+    mine, bank, third = (take(name) for name in NAMES)
+    again = take("insurer")
+    _refused(mine, [again.card, bank.card, third.card], "'insurer' is not the one that it gave")
+
+
+def test_an_unsigned_card_does_not_sit_with_signed_ones(take):
+    mine, third = take("insurer"), take("clinic")
+    plain = take("bank", identity=None)
+    _refused(mine, [mine.card, plain.card, third.card], "'bank' is not signed")
+    _refused(plain, [mine.card, plain.card, third.card], "'insurer' has an identity and 'bank' has none")
+
+
+def test_without_names_or_identity_partners_are_on_this_machine(take):
+    mine, third = take("insurer", partners=None), take("clinic")
+    far = take("bank", host="192.0.2.7")
+    _refused(mine, [mine.card, far.card, third.card], "'bank' is on another machine, and 'insurer' has not a list")
+    plain = [take(name, identity=None) for name in NAMES]
+    cards = [each.card for each in plain]
+    cards[1] = _changed(cards[1], host="192.0.2.7")
+    _refused(plain[0], cards, "'bank' is on another machine, and 'insurer' has not an identity")
+
+
+def test_two_parties_cannot_have_one_address(take):
+    seats = [take(name, identity=None) for name in NAMES]
+    cards = [each.card for each in seats]
+    cards[2] = _changed(cards[2], port=json.loads(cards[1])["port"])
+    _refused(seats[0], cards, "'bank' and 'clinic' have one address")
+
+
+@pytest.mark.parametrize("host", ["", "a b", "127.0.0.1:80", "-x", "x" * 300])
+def test_an_address_is_an_address(take, host):
+    seats = [take(name, identity=None) for name in NAMES]
+    cards = [each.card for each in seats]
+    cards[1] = _changed(cards[1], host=host)
+    _refused(seats[0], cards, "the address of 'bank' is none")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "{", "[" * 5000, '{"name":"bank"}', "null", "x" * 30_000]
+)  # fmt: skip
+def test_what_is_no_card_is_refused(take, text):
+    seats = [take(name, identity=None) for name in NAMES]
+    _refused(seats[0], [seats[0].card, text, seats[2].card], "what came as the card of 'bank' is not a card")
+
+
+def test_a_card_is_written_in_one_way(take):
+    seats = [take(name, identity=None) for name in NAMES]
+    cards = [each.card for each in seats]
+    for odd in (
+        json.dumps(json.loads(cards[1])),
+        _changed(cards[1], more=1),
+        _changed(cards[1], port="1"),
+        _changed(cards[1], port=True),
+        cards[1].replace('"name":"bank"', '"name":"clinic","name":"bank"'),
+    ):
+        _refused(seats[0], [cards[0], odd, cards[2]], "what came as the card of 'bank' is not a card")
+
+
+def test_cards_and_parties_are_as_many(take):
+    seats = [take(name, identity=None) for name in NAMES]
+    cards = [each.card for each in seats]
+    _refused(seats[0], cards[:2], "2 cards came for 3 parties")
+    _refused(seats[0], cards, "'insurer' is not among those that compute", names=("bank", "clinic", "x"))
+
+
+def test_a_partners_certificate_may_carry_another_name_if_the_owner_says_so(take, authority, tmp_path):
+    """The coordinator's certificate of a FLARE kit has its host's name."""
+    server = authority.identity(tmp_path, "vertical.insurer.example", kind="rsa")
+    names = {"insurer": "vertical.insurer.example"}
+    mine = take("insurer", identity=server, common_names=names)
+    bank, third = take("bank", common_names=names), take("clinic")
+    cards = [mine.card, bank.card, third.card]
+    bank.sit(cards, NAMES)
+    _refused(third, cards, "common name must be 'insurer'")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("certificate.pem", b"no", "certificate.pem of this party's identity is not a certificate"),
+        ("key.pem", b"no", "key.pem of this party's identity is no private key"),
+        ("key.pem", None, "lacks key.pem"),
+        ("authority.pem", b"no", "authority.pem of this party's identity is not a certificate"),
+    ],
+)
+def test_an_identity_that_cannot_be_used_is_told_without_its_place(take, authority, tmp_path, name, content, match):
+    folder = authority.identity(tmp_path / "kept", "bank")
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(EngineError, match=match) as caught:
+        take("bank", identity=folder)
+    assert "kept" not in str(caught.value)
+
+
+def test_a_key_of_another_certificate_is_told(take, authority, folders, tmp_path):
+    folder = authority.identity(tmp_path, "bank")
+    (folder / "key.pem").write_bytes((folders["insurer"] / "key.pem").read_bytes())
+    with pytest.raises(EngineError, match="does not belong to its certificate"):
+        take("bank", identity=folder)
+
+
+def test_a_failed_seat_leaves_no_port_behind(take, authority, tmp_path):
+    late = authority.identity(tmp_path, "bank", begins=-3 * _DAY, ends=-2 * _DAY)
+    for _ in range(2):
+        with pytest.raises(EngineError, match="ended on"):
+            take("bank", identity=late, ports=(21210, 21210))
+
+
+def test_a_session_certificate_that_has_ended_is_refused(take, monkeypatch):
+    from sottovoce.vertical.engines import identity
+
+    monkeypatch.setattr(identity, "_AFTER", -datetime.timedelta(minutes=1))
+    bank = take("bank")
+    monkeypatch.undo()
+    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1"})
+    mine, third = take("insurer"), take("clinic")
+    _refused(mine, [mine.card, bank.card, third.card], "the session certificate of 'bank' ended on")
+
+
+def test_a_card_says_all_that_was_signed(take):
+    card = SessionCard.from_text("'bank'", take("bank").card)
+    assert replace(card, signature="").signed_bytes == card.signed_bytes
+    assert len(card.text) < 6000  # several fit one message
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("localhost.example", False)],
+)
+def test_the_loopback_is_known(host, local):
+    assert on_this_machine(host) is local
+
+
+def test_installed_engines_have_versions(monkeypatch):
+    monkeypatch.setattr(available, "find_spec", lambda name: None if name == "jax" else object())
+    monkeypatch.setattr(available, "version", lambda name: "1.2")
+    assert available.available_engines() == {"mpyc": "mpyc 1.2", "in-process": "sottovoce 1.2"}
+
+
+def test_asking_for_engines_imports_none():
+    import subprocess
+
+    code = (
+        "import sys; from sottovoce.vertical.engines.available import available_engines; available_engines();"
+        "import sottovoce.vertical.engines.seat;"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'spu', 'mpyc', 'cryptography')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

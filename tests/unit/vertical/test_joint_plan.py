@@ -1,0 +1,167 @@
+"""The plan of a joint training: its text, its refusals, its programs, and what it costs."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import GaussianAccountant
+from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.vertical.engines.programs import AddSlopes, MoveDuals
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.whole_rows import ROW
+
+BLOCKS = (Block(name="bank", n_features=3, data_norm=1.5), Block(name="shop", n_features=2, data_norm=0.5))
+
+
+def plan(**changed):
+    facts = {
+        "n_samples": 1000, "blocks": BLOCKS, "helpers": ("helper",), "label_holder": "bank", "loss": "logistic",
+        "alpha": 1e-3, "epsilon": 1.0, "delta": 1e-5, "engine": "in-process",
+    }  # fmt: skip
+    return JointPlan(**{**facts, **changed})
+
+
+KINDS = [
+    {},
+    {"fit_intercept": False},
+    {"loss": "smoothed hinge", "smoothing": 0.25},
+    {"loss": "squared", "label_bounds": (-1.0, 3.0)},
+    {"engine": "mpyc"},
+    {"engine": "mpyc", "loss": "smoothed hinge"},
+    {"engine": "spu", "n_passes": 4},
+]
+
+
+@pytest.mark.parametrize("changed", KINDS, ids=str)
+def test_the_text_is_the_plan(changed):
+    one = plan(**changed)
+    other = JointPlan.from_text(one.text())
+    assert other == one
+    assert (other.digest, other.programs_digest) == (one.digest, one.programs_digest)
+    assert (other.event, other.details()) == (one.event, one.details())
+
+
+def test_numbers_of_any_kind_are_the_same_plan():
+    one = plan(epsilon=1, alpha=np.float32(0.5), n_samples=np.int64(1000), helpers=["helper"], blocks=list(BLOCKS))
+    other = plan(epsilon=1.0, alpha=0.5)
+    assert one.text() == other.text()
+    squared = plan(loss="squared", label_bounds=[0, np.int64(1)])
+    assert JointPlan.from_text(squared.text()) == squared
+
+
+def test_every_number_is_in_the_digest():
+    changes = [{"n_samples": 1001}, {"alpha": 2e-3}, {"epsilon": 1.1}, {"delta": 2e-5}, {"helpers": ("other",)}]
+    changes += [{"colluding": 2}, {"fit_intercept": False}, {"n_passes": 9}, {"engine": "spu"}]
+    digests = {plan(**changed).digest for changed in ({}, *changes)}
+    assert len(digests) == len(changes) + 1
+
+
+def test_a_text_that_is_no_plan_is_refused():
+    good = json.loads(plan().text())
+    bad = [
+        "", "[]", "{}", "null", plan().text() + " ", json.dumps(good), "[" * 100_000,
+        *(json.dumps({**good, **changed}, sort_keys=True, separators=(",", ":")) for changed in (
+            {"more": 1}, {"n_samples": 1000.0}, {"n_samples": True}, {"alpha": "1"}, {"alpha": 0}, {"helpers": "h"},
+            {"helpers": [1]}, {"blocks": []}, {"blocks": "bank"}, {"blocks": [1, 2]}, {"engine": ["spu"]},
+            {"epsilon": 1}, {"label_bounds": [1]}, {"label_bounds": {"a": 1}}, {"smoothing": None}, {"loss": "hinge"},
+            {"n_passes": 1.5},
+            {"blocks": [{**good["blocks"][0], "n_features": 3.0}, good["blocks"][1]]},
+            {"blocks": [{**good["blocks"][0], "data_norm": [1]}, good["blocks"][1]]},
+            {"blocks": [{**good["blocks"][0], "name": 5}, good["blocks"][1]]},
+        )),
+    ]  # fmt: skip
+    for text in bad:
+        with pytest.raises(ParameterError):
+            JointPlan.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"epsilon": math.inf}, "finite"),
+        ({"delta": 0.0}, "delta"),
+        ({"blocks": BLOCKS[:1]}, "two parties"),
+        ({"label_holder": "helper"}, "label_holder"),
+        ({"helpers": ("bank",)}, "names of their own"),
+        ({"engine": "spu", "helpers": ("a", "b")}, "2 to 3 parties"),
+        ({"engine": "mpyc", "helpers": ()}, "3 to 16 parties"),
+        ({"engine": "spu", "colluding": 2}, "colluding"),
+        ({"engine": "mpyc", "colluding": 2}, "colluding"),
+        ({"colluding": 0}, "colluding"),
+        ({"colluding": 3}, "colluding"),
+        ({"loss": "squared"}, "label_bounds"),
+        ({"label_bounds": (0.0, 1.0)}, "label_bounds"),
+        ({"loss": "smoothed hinge", "smoothing": 1e-3}, "smoothing"),
+        ({"blocks": (dataclasses.replace(BLOCKS[0], n_features=4095), BLOCKS[1])}, "4096 weights"),
+        ({"n_samples": 2**31}, "n_samples must be at most"),
+        ({"n_samples": 10**6, "engine": "mpyc"}, "n_samples must be at most"),
+        ({"n_passes": 0}, "n_passes"),
+        ({"epsilon": 1e-9, "delta": 1e-300}, "2\\*\\*50"),
+    ],
+    ids=str,
+)
+def test_refusals_follow_from_public_facts(changed, words):
+    with pytest.raises(ParameterError, match=words):
+        plan(**changed)
+
+
+@pytest.mark.parametrize("changed", KINDS, ids=str)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+def test_the_event_is_within_the_budget(changed, epsilon):
+    one = plan(**changed, epsilon=epsilon)
+    spent = GaussianAccountant().epsilon(one.event, one.delta)
+    assert 0.999 * epsilon < spent <= epsilon
+
+
+@pytest.mark.parametrize("changed", KINDS, ids=str)
+def test_shares_are_as_large_as_the_event_says(changed):
+    """The scales cover sensitivity over mu for what colluding parties do not know; checked from the scales alone."""
+    one, square = plan(**changed), 0.0
+    free = len(one.ranks) - one.colluding
+    for step in range(one.n_steps + 1):
+        for m, opening in enumerate(one.openings(step)):
+            assert opening.scales.min() >= 64
+            if step and m == 0:
+                program = one.training.program(step)
+                most = program.clip if isinstance(program, MoveDuals) else one.training.most
+                square += (2.0 * most * ROW) ** 2 / (free * float(opening.scales[0]) ** 2)
+    moments = one.training.moments
+    square += moments.square / (free * float(moments.scale()) ** 2)
+    if one.training.labels is not None:
+        square += (2.0 * ROW) ** 2 / (free * float(one.training.labels.scale()) ** 2)
+    assert 0.999 < math.sqrt(square) / gaussian_mu(one.epsilon, one.delta) < 1.0
+
+
+def test_colluding_parties_make_the_noise_larger():
+    scales = [
+        plan(engine="in-process", helpers=("x", "y"), colluding=t).training.moments.total_std() for t in (1, 2, 3)
+    ]
+    np.testing.assert_allclose(np.array(scales) / scales[0], [1.0, math.sqrt(1.5), math.sqrt(3.0)], rtol=1e-6)
+
+
+def test_programs_follow_from_the_plan():
+    programs = plan().programs
+    assert sum(isinstance(each, MoveDuals) for each in programs) == plan().n_steps > 5
+    assert [type(each) for each in plan(engine="mpyc").programs[3:]] == [AddSlopes] * 3
+    assert plan(loss="squared", label_bounds=(0.0, 1.0)).n_steps == 0
+
+
+def test_whole_numbers_are_bounded_whatever_the_table_holds():
+    one = plan()
+    rows = one.rows("bank", np.array([[1e300, -1e300, 1e308], [1e-300, 0.0, 0.0], [3.0, 4.0, 0.0]]))
+    assert (np.linalg.norm(rows, axis=1) <= ROW * math.sqrt(0.5)).all()
+    for point in (np.full(4, 1e308), np.array([1e308, -1e308, 0.0, 0.0]), np.zeros(4)):
+        assert np.abs(one.margins("bank", rows, point)).max() <= 2**36
+    squared = plan(loss="squared", label_bounds=(-1.0, 3.0))
+    labels = squared.whole_labels(np.array([np.inf, -np.inf, np.nan, 1.0, 3.0, 1e308]))
+    assert labels.tolist() == [11585, -11585, 0, 0, 11585, 11585]
+    assert one.whole_labels(np.array([1.0, -1.0, np.nan, 5.0])).tolist() == [1, -1, -1, 1]
+
+
+def test_a_point_of_another_size_is_refused():
+    with pytest.raises(ParameterError, match="4 numbers"):
+        plan().margins("bank", np.zeros((5, 3), np.int64), np.zeros(3))

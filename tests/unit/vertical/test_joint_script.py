@@ -1,0 +1,125 @@
+"""A joint training in clear, in lockstep: what is opened is bit for bit what one table of whole numbers gives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.protocols.secure import joint_plan
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
+from support.joint_clear import JointClear
+from support.lockstep import CountingEngine, run_jointly
+
+N = 301
+
+
+def people(seed=0, widths=(3, 2, 4)):
+    rng = np.random.default_rng(seed)
+    tables = {f"p{m}": rng.normal(size=(N, width)) for m, width in enumerate(widths)}
+    score = sum(table[:, 0] for table in tables.values())
+    return tables, np.where(rng.random(N) < 1.0 / (1.0 + np.exp(-score)), 1.0, -1.0), score
+
+
+def plan(tables, **changed):
+    blocks = tuple(Block(name=name, n_features=table.shape[1], data_norm=2.0) for name, table in tables.items())
+    facts = {
+        "n_samples": N, "blocks": blocks, "helpers": (), "label_holder": "p1", "loss": "logistic", "alpha": 1e-3,
+        "epsilon": 1.0, "delta": 1e-5, "engine": "in-process",
+    }  # fmt: skip
+    return JointPlan(**{**facts, **changed})
+
+
+@pytest.mark.parametrize("pieces", [1, 4], ids=lambda n: f"{n} pieces")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"fit_intercept": False, "helpers": ("h",)},
+        {"loss": "smoothed hinge", "n_passes": 3},
+        {"loss": "squared", "label_bounds": (-2.0, 3.0)},
+        {"loss": "squared", "label_bounds": (-2.0, 3.0), "fit_intercept": False},
+        {"engine": "mpyc"},
+        {"engine": "mpyc", "loss": "smoothed hinge", "fit_intercept": False},
+    ],
+    ids=str,
+)
+def test_what_is_opened_is_that_of_one_table(changed, pieces, monkeypatch):
+    monkeypatch.setattr(joint_plan, "_PIECE", -(-N // pieces))
+    tables, signs, score = people()
+    one = plan(tables, **changed)
+    assert one.n_pieces == pieces
+    y = score if one.loss == "squared" else signs
+    rng = np.random.default_rng(1)
+    drawn = {(step, name): one.shares(step, name, rng) for step in range(one.n_steps + 1) for name in one.ranks}
+    totals = [
+        [sum(shares) for shares in zip(*(drawn[step, name] for name in one.ranks), strict=True)]
+        for step in range(one.n_steps + 1)
+    ]
+    fitting, opened = run_jointly(one, tables, y, noise=lambda step, name: drawn[step, name])
+    clear, again, points = JointClear(one, tables, y), one.fitting(), None
+    for step, seen in enumerate(opened):
+        exact = clear.step(step, points) if step else clear.moments()
+        expected = np.concatenate([(each + noise).ravel() for each, noise in zip(exact, totals[step], strict=True)])
+        np.testing.assert_array_equal(seen, expected.astype(np.float64))
+        points = again.step(seen) if step else again.moments(seen)
+    for name, (coef, intercept) in again.weights.items():
+        np.testing.assert_array_equal(coef, fitting.weights[name][0])
+        assert intercept == fitting.weights[name][1]
+
+
+def test_the_matrix_is_put_together_as_one_table_has_it():
+    tables, _, score = people()
+    one = plan(tables, loss="squared", label_bounds=(-2.0, 3.0))
+    nothing = lambda step, name: tuple(np.zeros(each.scales.shape, np.int64) for each in one.openings(step))  # noqa: E731
+    _, (opened,) = run_jointly(one, tables, score, noise=nothing)
+    matrix, correlations = one.moments.matrix(opened)
+    X = np.column_stack([*(one.rows(name, table) for name, table in tables.items()), np.full(N, one.constant)])
+    np.testing.assert_array_equal(matrix, (X.T @ X) / SQUARE)
+    labels = one.whole_labels(score)
+    np.testing.assert_array_equal(correlations, np.append(X.T @ labels, labels @ labels))
+
+
+def test_steps_come_once_and_in_order():
+    tables, _, _ = people()
+    one = plan(tables)
+    script = one.script("p0", CountingEngine(b"alone", 0, 1))
+    with pytest.raises(EngineError, match="step 1 does not come"):
+        script.step(1, None, ())
+    with pytest.raises(EngineError, match="rows to share"):
+        script.begin(None, None, ())
+    with pytest.raises(EngineError, match="step 0 does not come after step 0"):
+        script.begin(None, None, ())
+
+
+def test_only_the_label_holder_shares_labels():
+    tables, y, _ = people()
+    one = plan(tables)
+    rows, labels = one.rows("p0", tables["p0"]), one.whole_labels(y)
+    with pytest.raises(EngineError, match="labels to share"):
+        one.script("p0", CountingEngine(b"alone", 0, 1)).begin(rows, labels, ())
+
+
+def test_nothing_that_is_not_masked_is_opened():
+    """What the plan lists is opened, and nothing else; after a training no noise and no margin is left."""
+    tables, y, _ = people()
+    one = plan(tables, n_passes=2)
+    engines = [CountingEngine(b"first", rank, 3) for rank in range(3)]
+    run_jointly(one, tables, y, engines=engines)
+    for engine in engines:
+        assert engine.opened == ["opened"] * sum(len(one.openings(step)) for step in range(3))
+        assert {name.split(".")[0] for name in engine.names} == {"rows0", "rows1", "rows2", "y", "a"}
+    ridge = dataclasses.replace(one, loss="squared", label_bounds=(-1.0, 1.0), n_passes=None)
+    engines = [CountingEngine(b"second", rank, 3) for rank in range(3)]
+    run_jointly(ridge, tables, y, engines=engines)
+    assert all(engine.names == set() for engine in engines)
+
+
+def test_no_row_is_longer_than_its_unit():
+    tables, _, _ = people()
+    one = plan({name: 1e6 * table for name, table in tables.items()})
+    X = np.column_stack([one.rows(name, 1e6 * table) for name, table in tables.items()] + [np.full(N, one.constant)])
+    lengths = np.linalg.norm(X, axis=1)
+    assert lengths.max() <= ROW
+    assert lengths.min() > 0.999 * ROW

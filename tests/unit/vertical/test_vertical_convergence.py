@@ -1,0 +1,57 @@
+"""A training without noise that did not arrive says so."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical import (
+    VerticalLasso,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    split_columns,
+    theorem_1_conditions,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 6))
+NUMBERS = X @ np.arange(6.0) + RNG.normal(size=300)
+CLASSES = np.where(X[:, 0] + X[:, 3] + RNG.normal(size=300) > 0.0, 1, 0)
+
+
+@pytest.mark.parametrize("sizes", [[3, 3], [2, 2, 2]])
+def test_a_form_that_diverges_is_an_error_that_names_the_remedy(sizes: list[int]) -> None:
+    """Ridge with independent columns, the printed form, its default rho: the objective grew to 1e288 in silence."""
+    model = VerticalRidge(epsilon=math.inf, solver="admm", solver_options={"admm_form": "printed"}, max_iter=2000)
+    with pytest.raises(ParameterError, match=r"diverges with admm_penalty=.*admm_form='sharing'"):
+        model.fit(split_columns(X, sizes), NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (VerticalLogisticRegression(epsilon=math.inf, max_iter=2), CLASSES),
+        (VerticalLogisticRegression(epsilon=math.inf, max_iter=2, solver="admm"), CLASSES),
+        (VerticalLinearSVC(epsilon=math.inf, smoothing=0.0, max_iter=2), CLASSES),
+        (VerticalLasso(epsilon=math.inf, radius=2.0, aggregation="global", max_iter=2, tol=1e-9), NUMBERS),
+    ],
+    ids=["lbfgs", "admm", "hinge", "frank-wolfe"],
+)
+def test_too_few_rounds_are_warned_of(model: object, y: np.ndarray) -> None:
+    with pytest.warns(ConvergenceWarning, match="max_iter=2") as caught:
+        model.fit(split_columns(X, [3, 3]), y)  # type: ignore[attr-defined]
+    assert caught[0].filename == __file__
+
+
+def test_a_training_that_arrives_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VerticalLogisticRegression(epsilon=math.inf).fit(split_columns(X, [3, 3]), CLASSES)
+
+
+def test_the_conditions_of_theorem_1_are_where_users_look() -> None:
+    assert theorem_1_conditions.__module__ == "sottovoce.vertical.protocols.exact.conditions"
