@@ -2,7 +2,12 @@
 
 Both protocols are for parties that follow them and are curious (semi-honest). ABY3 is safe against one of its three
 parties alone; CHEETAH has two, and neither learns anything. SEMI2K, which SPU has too, is not here: its default lets
-one party deal the randomness of all. This module is for a process of its own: the library prints and may abort.
+one party deal the randomness of all.
+
+With TLS every link asks for the certificate of a partner, of any partner: SPU cannot ask for a certain one. A stranger
+gets no link; that a partner does not pose as another is part of what is assumed of parties that follow the protocol.
+
+This module is for a process of its own: the library prints and may abort.
 """
 
 import os
