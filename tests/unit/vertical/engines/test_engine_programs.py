@@ -87,8 +87,8 @@ def test_products_are_exact_modulo_2_64(bits):
 def test_products_beyond_2_53_are_not_left_to_floating_point():
     """Sums of 2^58 whose last bits count."""
     odd = np.full((1, 64), (1 << 26) - 1)
-    odd[0, 0] = 1
-    assert product(odd, odd.T)[0, 0] == 63 * ((1 << 26) - 1) ** 2 + 1
+    odd[0, 0] = 2
+    assert product(odd, odd.T)[0, 0] == 63 * ((1 << 26) - 1) ** 2 + 4
 
 
 def test_the_largest_product_by_floating_point_is_exact():
