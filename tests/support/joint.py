@@ -1,11 +1,13 @@
 """Parties of a joint computation in threads of one test."""
 
 import secrets
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 from sottovoce.vertical.engines.in_process import InProcessEngine
+from sottovoce.vertical.engines.process import EngineProcess
 
-__all__ = ["both", "engines_of"]
+__all__ = ["both", "engines_of", "free_addresses", "processes_of"]
 
 
 def both(engines, work, timeout=60.0):
@@ -19,3 +21,26 @@ def engines_of(n_parties, timeout=30.0):
     """Return engines of one session in this process, not started."""
     session = secrets.token_bytes(8)
     return [InProcessEngine(session, rank, n_parties, timeout) for rank in range(n_parties)]
+
+
+def free_addresses(n_parties):
+    """Return addresses on this machine that nobody listens at, each call others."""
+    return [f"127.0.0.1:{port}" for port in _free_ports(n_parties)]
+
+
+def _free_ports(count):
+    taken = [socket.socket() for _ in range(count)]
+    try:
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in taken]
+    finally:
+        for each in taken:
+            each.close()
+
+
+def processes_of(kind, n_parties, *, timeout=60.0, tls=None, **others):
+    """Return engines of one session, each in a process of its own, not started."""
+    addresses = free_addresses(n_parties)
+    tls = tls or [None] * n_parties
+    return [EngineProcess(kind, rank, addresses, tls=tls[rank], timeout=timeout, **others) for rank in range(n_parties)]

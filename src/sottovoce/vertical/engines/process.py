@@ -80,7 +80,7 @@ class EngineProcess(Engine):
             "timeout": timeout,
         }
         self._timeout, self._log = timeout, log
-        self._one = threading.Lock()
+        self._one = threading.RLock()
         self._child: _Child | None = None
         self._closed = False
 
@@ -90,7 +90,7 @@ class EngineProcess(Engine):
             if self._child is not None or self._closed:
                 raise EngineError("this joint computation has been started before; begin a new one")
             self._child = _Child(self._log)
-            weakref.finalize(self, self._child.end)
+            weakref.finalize(self, self._child.leave)
             self._stop_if_closed()
             answer, _ = self._ask(self._task, ())
             self.bound = int(answer["bound"])
@@ -121,6 +121,9 @@ class EngineProcess(Engine):
         self._closed = True
         if self._child is not None:
             self._child.end()
+            # a thread that was waiting for an answer has been freed by now
+            with self._one:
+                self._child.leave()
 
     def _stop_if_closed(self) -> None:
         """End a child that was begun while another thread has closed."""
@@ -176,7 +179,7 @@ class _Child:
     def end(self) -> None:
         """Kill the child and wait until it is gone; harmless when it is."""
         with self._lock:
-            if self._popen is not None and not self._gone.is_set():
+            if self._popen is not None and self._popen.returncode is None:
                 try:
                     os.killpg(self._popen.pid, signal.SIGKILL)
                 except (ProcessLookupError, PermissionError):
@@ -186,6 +189,11 @@ class _Child:
         with contextlib.suppress(OSError):
             # frees a thread that waits for an answer
             self.socket.shutdown(socket.SHUT_RDWR)
+
+    def leave(self) -> None:
+        """End the child and forget the socket, which nobody waits at any more."""
+        self.end()
+        self.socket.close()
 
     def _live(self, theirs: socket.socket, begun: threading.Event) -> None:
         try:
@@ -199,7 +207,6 @@ class _Child:
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
             with self._lock:
                 self._popen.wait()
-                self._gone.set()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._gone.set()
 
@@ -229,4 +236,5 @@ class _Child:
         path += [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         own = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        return {**kept, **own, "JAX_PLATFORMS": "cpu"}
+        # MPyC's products of limbs are small: threads of BLAS only wait for each other
+        return {"OPENBLAS_NUM_THREADS": "1", **kept, **own, "JAX_PLATFORMS": "cpu"}

@@ -1,0 +1,204 @@
+"""SPU in real processes on one machine: bit for bit what the same whole numbers are in clear."""
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.process import EngineProcess
+from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
+from sottovoce.vertical.engines.spu import SpuEngine
+from support.joint import both, free_addresses, processes_of
+
+pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
+
+N, D = 300, 8
+LARGEST = (1 << 63) - 1
+
+
+@pytest.fixture(scope="module")
+def three():
+    engines = processes_of("spu", 3)
+    both(engines, lambda engine: engine.start())
+    yield engines
+    for engine in engines:
+        engine.close()
+
+
+def _opened(engines, program, inputs):
+    """Return what a program gives, added to noise that all know and that is taken off again."""
+    noise = np.random.default_rng(5)
+    results = program.in_clear(*inputs)
+    shares = [[noise.integers(-LARGEST, LARGEST, result.shape) for _ in engines] for result in results]
+
+    def work(engine):
+        names = [f"i{k}" for k in range(len(inputs))]
+        for k, (name, value) in enumerate(zip(names, inputs, strict=True)):
+            owner = k % engine.n_parties
+            engine.put(name, owner, value.shape, value if engine.rank == owner else None)
+        outputs = [f"o{k}" for k in range(len(results))]
+        engine.run(program, names, outputs)
+        opened = []
+        for output, share in zip(outputs, shares, strict=True):
+            for owner, value in enumerate(share):
+                engine.put(f"n{owner}", owner, value.shape, value if engine.rank == owner else None)
+            engine.run(Mask(), [output, *(f"n{owner}" for owner in range(engine.n_parties))], ["masked"])
+            opened.append(engine.reveal("masked") - np.sum(share, axis=0))
+        engine.drop(*names, *outputs, "masked")
+        return opened
+
+    opened = both(engines, work)
+    for other in opened[1:]:
+        for mine, theirs in zip(opened[0], other, strict=True):
+            assert np.array_equal(mine, theirs)
+    return opened[0]
+
+
+def _same(engines, program, inputs):
+    for got, expected in zip(_opened(engines, program, inputs), program.in_clear(*inputs), strict=True):
+        assert np.array_equal(got, expected)
+
+
+def _training_inputs(n=N, widths=(D, 3), row=1 << 14, dual=1 << 18):
+    numbers = np.random.default_rng(3)
+    labels = numbers.choice([-1, 1], n)
+    # a piece that is not full
+    labels[-20:] = 0
+    live = np.abs(labels)
+    duals = numbers.integers(-dual, dual, n) * live
+    sums = [numbers.integers(-(1 << 40), 1 << 40, width) for width in (*widths, 1)]
+    margins = [numbers.integers(-(1 << 20), 1 << 20, n) * live for _ in widths]
+    tables = [numbers.integers(-row, row, (n, width)) * live[:, None] for width in widths]
+    return duals, labels, sums, margins, tables
+
+
+MOVES = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(39, 15), bounds=(1 << 11, 1 << 12))
+BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 18, factors=(200,), bounds=(1 << 18,), by_label=True)
+
+
+@pytest.mark.parametrize("program", [MOVES, BY_LABEL])
+def test_moves(three, program):
+    duals, labels, sums, margins, tables = _training_inputs()
+    _same(three, program, [duals, labels, *sums, *margins, *tables])
+
+
+def test_moves_of_one_data_party(three):
+    duals, labels, sums, margins, tables = _training_inputs(n=40, widths=(5,))
+    _same(three, MOVES, [duals, labels, *sums, *margins, *tables])
+
+
+def test_slopes(three):
+    _, labels, sums, margins, tables = _training_inputs()
+    margins = [margin // 1024 for margin in margins]
+    _same(three, AddSlopes(coefficients=(-(1 << 20), 300, -7, 3)), [labels, *sums, *margins, *tables])
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, 1), (7, 8), (15, 7), (3, 22)])
+def test_products_of_any_width(three, left, right):
+    """Also wider than what is computed at once, on either side."""
+    numbers = np.random.default_rng(left)
+    shapes = ((left, right), (N, left), (N, right))
+    _same(three, CrossProduct(), [numbers.integers(-(1 << 14), 1 << 14, shape) for shape in shapes])
+
+
+def test_numbers_up_to_the_bounds(three):
+    """Sums just below 2^63, products of large numbers, and what is beyond: modulo 2^64, like in clear."""
+    edges = np.array([[LARGEST, -LARGEST - 1, LARGEST, 0, 1 << 62, -(1 << 62), -1]])
+    _same(three, Add(), [edges, edges[:, ::-1].copy(), np.full(edges.shape, -1)])
+    _same(three, CrossProduct(), [np.zeros((7, 7), np.int64), edges, edges[:, ::-1].copy()])
+
+
+def test_a_move_stays_bounded_whatever_the_margins_are(three):
+    """What the guarantee rests on: margins of a party that breaks every bound move a row by at most the clip."""
+    z = np.array([LARGEST, -LARGEST - 1, LARGEST - 3, -LARGEST + 5, 1 << 62, -(1 << 62), 1 << 40, 0])
+    n = len(z)
+    labels, zeros, one = np.ones(n, np.int64), np.zeros(n, np.int64), np.zeros(1, np.int64)
+    for program in (MOVES, BY_LABEL):
+        inputs = [zeros, labels, np.zeros(n, np.int64), one, z, np.eye(n, dtype=np.int64)]
+        duals, sums, _ = _opened(three, program, inputs)
+        assert np.all(np.abs(duals) <= program.clip)
+        assert np.array_equal(duals, sums)
+    # and duals that a party has set beyond all bounds
+    for duals in (z, z[::-1].copy()):
+        after, sums, _ = _opened(three, MOVES, [duals, labels, np.zeros(n, np.int64), one, zeros, np.eye(n, dtype=int)])
+        assert np.all(np.abs(sums) <= MOVES.clip)
+        assert np.array_equal(after, duals + sums)
+
+
+def test_variables_are_replaced(three):
+    """A step that goes on from the last one: results take the names of inputs."""
+
+    def work(engine):
+        engine.put("a", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
+        engine.put("b", 1, (2,), np.array([10, 20]) if engine.rank == 1 else None)
+        for _ in range(3):
+            engine.run(Add(), ["a", "b"], ["a"])
+        engine.run(Mask(), ["a"], ["c"])
+        opened = engine.reveal("c").tolist()
+        engine.drop("a", "b", "c")
+        return opened
+
+    assert both(three, work) == [[31, 62]] * 3
+
+
+def test_columns_of_a_larger_table(three):
+    """Rows that lie otherwise in memory than SPU takes them."""
+    table = np.asfortranarray(np.random.default_rng(1).integers(-100, 100, (20, 9)))[:, ::2]
+
+    def work(engine):
+        engine.put("a", 0, table.shape, table if engine.rank == 0 else None)
+        engine.run(Mask(), ["a"], ["c"])
+        opened = engine.reveal("c")
+        engine.drop("a", "c")
+        return opened
+
+    for opened in both(three, work):
+        assert np.array_equal(opened, table)
+
+
+@pytest.mark.slow
+def test_two_parties_bit_for_bit():
+    """CHEETAH; the self-test at the start runs every kind of program, and this the larger numbers."""
+    engines = processes_of("spu", 2)
+    try:
+        both(engines, lambda engine: engine.start())
+        duals, labels, sums, margins, tables = _training_inputs(n=60)
+        _same(engines, MOVES, [duals, labels, *sums, *margins, *tables])
+        _same(engines, CrossProduct(), [np.zeros((9, 3), np.int64), tables[0][:, [0] * 9], tables[1]])
+    finally:
+        for engine in engines:
+            engine.close()
+
+
+def test_only_what_is_masked_is_opened_and_an_error_ends_the_session():
+    engines = processes_of("spu", 3)
+
+    def work(engine):
+        engine.start()
+        engine.put("a", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
+        engine.run(Add(), ["a", "a"], ["b"])
+        with pytest.raises(EngineError, match="only what the program Mask"):
+            engine.reveal("b")
+        with pytest.raises(EngineError, match="is over"):
+            engine.run(Mask(), ["a"], ["b"])
+
+    both(engines, work)
+
+
+@pytest.mark.parametrize("n_parties", [1, 4])
+def test_spu_computes_among_two_or_three(n_parties):
+    with pytest.raises(EngineError, match=f"two or three parties, not {n_parties}"):
+        SpuEngine(0, ["127.0.0.1:1"] * n_parties, None, None, 1.0)
+
+
+def test_one_party_listens_elsewhere_than_it_is_reached():
+    """As behind a router; here both are this machine."""
+    addresses = free_addresses(3)
+    port = addresses[0].split(":")[1]
+    public = [f"localhost:{port}", *addresses[1:]]
+    listen = [f"127.0.0.1:{port}", None, None]
+    engines = [EngineProcess("spu", rank, public, listen=listen[rank], timeout=60) for rank in range(3)]
+    try:
+        both(engines, lambda engine: engine.start())
+    finally:
+        for engine in engines:
+            engine.close()
