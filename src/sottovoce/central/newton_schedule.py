@@ -43,9 +43,7 @@ class NewtonSchedule:
     Attributes
     ----------
     slope : float
-        |l'(0)|.
-    reach : float
-        How far dual variables move from one end to the other, the unit of the clips; 2 |l'(0)| for the logistic loss.
+        |l'(0)|; twice that is the unit of the clips.
     smoothness : float
         Bound on l''.
     mu : float
@@ -62,7 +60,6 @@ class NewtonSchedule:
     """
 
     slope: float
-    reach: float
     smoothness: float
     mu: float
     n_units: float
@@ -84,7 +81,8 @@ class NewtonSchedule:
         n_passes = self.n_passes if self.n_passes is not None else round(min(_PASSES + more, _MOST_PASSES)) + 1
         # with many passes the last clips stay wide enough for rows to move
         start, decay = min(_MOST_CLIP, _CLIP * growth), max(1.0 - _DECAY / growth, _LAST_CLIP ** (1.0 / n_passes))
-        return tuple(self.reach * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
+        unit = 2.0 * self.slope
+        return tuple(unit * clip for clip in (_FIRST_CLIP, *(start * decay**t for t in range(n_passes - 1))))
 
     @cached_property
     def multipliers(self) -> tuple[float, ...]:
@@ -95,7 +93,7 @@ class NewtonSchedule:
     @property
     def least_penalty(self) -> float:
         """With little mu the noise asks for at least this Lambda."""
-        return _PENALTY * self.reach * self.rows / self.mu
+        return _PENALTY * 2.0 * self.slope * self.rows / self.mu
 
     def least_eigenvalue(self, noise_std: float) -> float:
         """Return what eigenvalues of the noisy matrix are kept above: a share of the edge of the noise's spectrum.

@@ -139,10 +139,8 @@ class NewtonPlan(ScaledPlan):
     @cached_property
     def schedule(self) -> NewtonSchedule:
         """What the passes do; it follows from public facts."""
-        slope = abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0]))
         return NewtonSchedule(
-            slope=slope,
-            reach=2.0 * slope,
+            slope=abs(float(self.loss.derivative(np.ones(1), np.zeros(1))[0])),
             smoothness=self.loss.smoothness,
             mu=self.mu_model,
             n_units=self.n_units,

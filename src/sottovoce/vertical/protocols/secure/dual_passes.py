@@ -60,7 +60,6 @@ class DualPasses(Training):
         self._mu_passes = setting.mu * math.sqrt(1.0 - _GRAM_SHARE)
         schedule = NewtonSchedule(
             slope=abs(float(loss.derivative(np.ones(1), np.zeros(1))[0])),
-            reach=loss.lipschitz,
             smoothness=loss.smoothness,
             mu=self._mu_passes / setting.noise_factor,
             n_units=setting.n_samples,
