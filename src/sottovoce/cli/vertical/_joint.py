@@ -15,6 +15,7 @@ from sottovoce.cli._output import print_columns
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import ComputeSite, Helper, Party
 from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
+from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["JointTrial"]
@@ -39,7 +40,7 @@ class JointTrial:
         self._estimator = estimator
         engine = getattr(estimator, "engine", IN_PROCESS)
         installed = set(available_engines()) - {IN_PROCESS}
-        if engine not in ("auto", IN_PROCESS) and engine not in installed:
+        if engine in ENGINES and engine not in installed:
             raise ParameterError(f"--engine {engine}: it is not installed. pip install 'sottovoce[secure]'.")
         joint = getattr(estimator, "mechanism", "") in ("secure", "auto")
         self._site = ComputeSite() if joint and engine != IN_PROCESS and installed else None
