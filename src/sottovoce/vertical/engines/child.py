@@ -5,7 +5,6 @@ prints goes where the starter has pointed its output, never to a user.
 """
 
 import ctypes
-import hashlib
 import importlib
 import os
 import queue
@@ -74,8 +73,8 @@ def _start(task: dict[str, Any]) -> Engine:
         programs = tuple(program for program in CHECKED if not isinstance(program, MoveDuals))
     engine = Guarded(made)
     engine.start()
-    seed = hashlib.sha256("\n".join(task["addresses"]).encode()).digest()
-    self_check(engine, int.from_bytes(seed), programs)
+    # not of the addresses: parties may reach one another by different ones
+    self_check(engine, len(task["addresses"]), programs)
     return engine
 
 
