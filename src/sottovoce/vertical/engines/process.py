@@ -179,7 +179,7 @@ class _Child:
     def end(self) -> None:
         """Kill the child and wait until it is gone; harmless when it is."""
         with self._lock:
-            if self._popen is not None and not self._gone.is_set():
+            if self._popen is not None and self._popen.returncode is None:
                 try:
                     os.killpg(self._popen.pid, signal.SIGKILL)
                 except (ProcessLookupError, PermissionError):
@@ -207,7 +207,6 @@ class _Child:
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
             with self._lock:
                 self._popen.wait()
-                self._gone.set()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._gone.set()
 
