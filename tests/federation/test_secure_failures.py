@@ -20,8 +20,7 @@ from support.small_federation import DELTA, EPSILON, FIRST_PORT, joint_sites, ma
 pytestmark = pytest.mark.federation
 
 RUN = (
-    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "secure", "--engine", "spu",
-    "--timeout", 15,
+    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "secure", "--timeout", 15,
 )  # fmt: skip
 PATIENCE = 20.0  # of a site with its partners, in seconds
 

@@ -55,6 +55,8 @@ class NewtonSchedule:
         Rows of a person, at most.
     n_passes : int or None
         The one for the labels included; None follows a rule.
+    smallest_step : float
+        What `least_step` is at least.
     """
 
     slope: float
@@ -64,6 +66,7 @@ class NewtonSchedule:
     n_weights: int
     rows: int = 1
     n_passes: int | None = None
+    smallest_step: float = _SMALLEST_STEP
 
     @property
     def information(self) -> float:
@@ -103,7 +106,7 @@ class NewtonSchedule:
     @property
     def least_step(self) -> float:
         """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
-        return min(_STEP, max(_SMALLEST_STEP, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+        return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information)))
 
     @property
     def most_step(self) -> float:

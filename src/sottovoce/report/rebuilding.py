@@ -40,7 +40,13 @@ __all__ = ["NO_RUN", "made_again", "releases"]
 _TUPLES: Final = ("label_bounds", "coef_bounds")
 _STEPS: Final = "fitted before it in a pipeline"
 # what a vertical training tells of itself without any rule behind it
-_TOLD: Final = ("rounds of the label holder's own training, without messages to others", "converged", "columns shared")
+_LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"
+_TOLD: Final = (
+    "rounds of the label holder's own training, without messages to others",
+    "converged",
+    "columns shared",
+    _LEAST_ALPHA,
+)
 NO_RUN: Final = "its parameters describe no run that this version of sottovoce can make"
 
 

@@ -1,17 +1,16 @@
 """A joint training in clear, in lockstep: what is opened is bit for bit what one table of whole numbers gives."""
 
 import dataclasses
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.programs import MoveDuals
 from sottovoce.vertical.protocols.secure import joint_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
-from support.lockstep import Lockstep, LockstepEngine, run_jointly
+from support.joint_clear import JointClear
+from support.lockstep import CountingEngine, run_jointly
 
 N = 301
 
@@ -30,46 +29,6 @@ def plan(tables, **changed):
         "epsilon": 1.0, "delta": 1e-5, "engine": "in-process",
     }  # fmt: skip
     return JointPlan(**{**facts, **changed})
-
-
-def in_one_table(one, tables, y, noises):
-    """Yield what each step opens, from one table of whole numbers that somebody sees; the plain computation."""
-    X = np.column_stack([one.rows(name, table) for name, table in tables.items()])
-    labels, holder = one.whole_labels(y), list(tables).index(one.label_holder)
-    if one.training.with_labels:
-        last = np.cumsum([table.shape[1] for table in tables.values()])[holder]
-        U = np.insert(X, last, labels, axis=1)
-    else:
-        U = X
-    starts = np.concatenate([[0], np.cumsum(one.moments.all_widths)])
-    blocks = [U[:, low:high] for low, high in pairwise(starts)]
-    parts = []
-    for block in blocks:
-        upper = (block.T @ block)[np.triu_indices(block.shape[1])]
-        parts.append(np.concatenate([upper, one.constant * block.sum(axis=0)]) if one.constant else upper)
-    parts += [blocks[a].T @ blocks[b] for a, b in one.moments.pairs]
-    yield np.concatenate([(part + noise).ravel() for part, noise in zip(parts, noises[0], strict=True)])
-    a = np.zeros(N, np.int64)
-    for step in range(1, one.n_steps + 1):
-        point = yield
-        z = sum(one.margins(name, one.rows(name, table), point[name]) for name, table in tables.items())
-        program = one.training.program(step)
-        if isinstance(program, MoveDuals):
-            if program.by_label:
-                target = labels * np.clip(program.offset - program.factors[0] * labels * z, 0, program.bounds[0])
-            else:
-                target = labels * program.offset - sum(
-                    f * np.clip(z, -b, b) for f, b in zip(program.factors, program.bounds, strict=True)
-                )
-            move = np.clip(target - a, -program.clip, program.clip)
-            a = a + move
-        else:
-            c = program.coefficients
-            move = labels * (c[0] + c[2] * z**2) + c[1] * z + c[3] * z**3
-        sums = [*np.split(move @ X, np.cumsum([t.shape[1] for t in tables.values()])[:-1])]
-        if one.constant:
-            sums.append(np.array([move.sum()]))
-        yield np.concatenate([s + noise for s, noise in zip(sums, noises[step], strict=True)])
 
 
 @pytest.mark.parametrize("pieces", [1, 4], ids=lambda n: f"{n} pieces")
@@ -99,14 +58,12 @@ def test_what_is_opened_is_that_of_one_table(changed, pieces, monkeypatch):
         for step in range(one.n_steps + 1)
     ]
     fitting, opened = run_jointly(one, tables, y, noise=lambda step, name: drawn[step, name])
-    clear, again = in_one_table(one, tables, y, totals), one.fitting()
-    expected = next(clear)
+    clear, again, points = JointClear(one, tables, y), one.fitting(), None
     for step, seen in enumerate(opened):
+        exact = clear.step(step, points) if step else clear.moments()
+        expected = np.concatenate([(each + noise).ravel() for each, noise in zip(exact, totals[step], strict=True)])
         np.testing.assert_array_equal(seen, expected.astype(np.float64))
-        points = again.moments(seen) if step == 0 else again.step(seen)
-        if points is not None:
-            next(clear)
-            expected = clear.send(points)
+        points = again.step(seen) if step else again.moments(seen)
     for name, (coef, intercept) in again.weights.items():
         np.testing.assert_array_equal(coef, fitting.weights[name][0])
         assert intercept == fitting.weights[name][1]
@@ -127,7 +84,7 @@ def test_the_matrix_is_put_together_as_one_table_has_it():
 def test_steps_come_once_and_in_order():
     tables, _, _ = people()
     one = plan(tables)
-    script = one.script("p0", LockstepEngine(Lockstep(1), 0, 1))
+    script = one.script("p0", CountingEngine(b"alone", 0, 1))
     with pytest.raises(EngineError, match="step 1 does not come"):
         script.step(1, None, ())
     with pytest.raises(EngineError, match="rows to share"):
@@ -141,22 +98,22 @@ def test_only_the_label_holder_shares_labels():
     one = plan(tables)
     rows, labels = one.rows("p0", tables["p0"]), one.whole_labels(y)
     with pytest.raises(EngineError, match="labels to share"):
-        one.script("p0", LockstepEngine(Lockstep(1), 0, 1)).begin(rows, labels, ())
+        one.script("p0", CountingEngine(b"alone", 0, 1)).begin(rows, labels, ())
 
 
 def test_nothing_that_is_not_masked_is_opened():
     """What the plan lists is opened, and nothing else; after a training no noise and no margin is left."""
     tables, y, _ = people()
     one = plan(tables, n_passes=2)
-    shared = Lockstep(3)
-    engines = [LockstepEngine(shared, rank, 3) for rank in range(3)]
+    engines = [CountingEngine(b"first", rank, 3) for rank in range(3)]
     run_jointly(one, tables, y, engines=engines)
-    assert len(shared.opened) == sum(len(one.openings(step)) for step in range(3))
-    assert {name.split(".")[0] for name in shared.variables} == {"rows0", "rows1", "rows2", "y", "a"}
+    for engine in engines:
+        assert engine.opened == ["opened"] * sum(len(one.openings(step)) for step in range(3))
+        assert {name.split(".")[0] for name in engine.names} == {"rows0", "rows1", "rows2", "y", "a"}
     ridge = dataclasses.replace(one, loss="squared", label_bounds=(-1.0, 1.0), n_passes=None)
-    shared = Lockstep(3)
-    run_jointly(ridge, tables, y, engines=[LockstepEngine(shared, rank, 3) for rank in range(3)])
-    assert shared.variables == {}
+    engines = [CountingEngine(b"second", rank, 3) for rank in range(3)]
+    run_jointly(ridge, tables, y, engines=engines)
+    assert all(engine.names == set() for engine in engines)
 
 
 def test_no_row_is_longer_than_its_unit():

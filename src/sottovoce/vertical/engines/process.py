@@ -236,4 +236,5 @@ class _Child:
         path += [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         own = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        return {**kept, **own, "JAX_PLATFORMS": "cpu"}
+        # MPyC's products of limbs are small: threads of BLAS only wait for each other
+        return {"OPENBLAS_NUM_THREADS": "1", **kept, **own, "JAX_PLATFORMS": "cpu"}

@@ -45,7 +45,7 @@ _MOST_PASSES: Final = 1000
 _PIECE: Final = 2**16  # rows that a program runs on
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Block:
     """The columns of one party, publicly.
 

@@ -10,6 +10,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,12 @@ class SecurePlan(VerticalPlan):
         return JointPlan(
             n_samples=self.facts.n_samples,
             blocks=tuple(
-                Block(name, facts.n_features, facts.data_norm, bool(facts.nonnegative))
+                Block(
+                    name=name,
+                    n_features=facts.n_features,
+                    data_norm=facts.data_norm,
+                    nonnegative=bool(facts.nonnegative),
+                )
                 for name, facts in self.facts.descriptions.items()
             ),
             helpers=self.facts.helpers,
@@ -232,11 +238,12 @@ class SecurePlan(VerticalPlan):
     def _engine(self) -> str:
         if self.engine == IN_PROCESS:
             return "in clear, in one process: a trial"
-        return f"{self.joint.protocol}, engine {self.engine} {self._version}".strip()
+        return f"{self.joint.protocol}, engine {self._version}"
 
     @property
     def _version(self) -> str:
-        return next((each[self.engine] for each in self.facts.engines.values() if self.engine in each), "")
+        """The engine's packages with their versions, the same at all parties."""
+        return next((each[self.engine] for each in self.facts.engines.values() if self.engine in each), self.engine)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -266,8 +273,8 @@ class SecurePlan(VerticalPlan):
         return (
             *rows,
             view,
-            f"computational and semi-honest: it rests on engine {self.engine} {self._version}, protocol "
-            f"{self.joint.protocol}, on {honest} following it, and on the cards by which they know each other",
+            f"computational and semi-honest: it rests on the protocol {self.joint.protocol} of {self._version}, on "
+            f"{honest} following it, and on the cards by which they know each other",
         )
 
     @property
@@ -293,16 +300,12 @@ class SecurePlan(VerticalPlan):
     def noise_factor(self) -> float:
         """Standard deviation of all shares together, over what the colluding parties face."""
         K = len(self.computing)
-        return (K / (K - self.colluding)) ** 0.5
+        return math.sqrt(K / (K - self.colluding))
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
         return {
-            "engine": self.engine,
-            "protocol": self.joint.protocol,
-            "computing parties": list(self.computing),
-            "colluding parties that it holds against": self.colluding,
+            **self.joint.details(),
             "total noise over the stated noise": self.noise_factor,
             "digest of the joint plan": self.joint.digest,
-            **self.joint.details(),
         }

@@ -27,11 +27,11 @@ __all__ = ["SlopePasses"]
 
 _SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
 _PASSES: Final = 3
-_RANGE_LOGISTIC: Final = 6.0  # Z
+_RANGE_LOGISTIC: Final = 8.0  # Z
 _RANGE_HINGE: Final = 3.0
 _SLOPE: Final = 2**28
 _MARGIN: Final = 2**4
-_STEEPNESS: Final = 0.5  # c over the polynomial's slope at 0
+_STEEPNESS: Final = 0.7  # c over the polynomial's slope at 0
 _EDGE: Final = 2.0  # kappa: sqrt(d) times the noise of the second moments are added to their eigenvalues
 _PENALTY: Final = 0.1  # times 1 / mu
 

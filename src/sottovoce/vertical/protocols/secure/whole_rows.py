@@ -17,16 +17,21 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.table.bounded import bounded_pieces
 
-__all__ = ["CONSTANT", "ROW", "SQUARE", "RowPart", "equal_weights", "longest", "row_parts", "upper_of_products"]
+__all__ = ["CONSTANT", "ROW", "SQUARE", "RowPart", "longest", "row_parts", "row_weights", "upper_of_products"]
 
 ROW: Final = 2**14  # length of the longest row, in whole numbers
 SQUARE: Final = ROW**2
 CONSTANT: Final = 0.3  # value of the intercept's column, in units of a row
 
 
-def equal_weights(n_parties: int) -> tuple[float, ...]:
-    """Return the weight of each party's part of a row; the squares add up to 1."""
-    return (math.sqrt(1.0 / n_parties),) * n_parties
+def row_weights(widths: Sequence[int]) -> tuple[float, ...]:
+    """Return the weight of each party's part of a row, from the number of its columns; the squares add up to 1.
+
+    A square follows the root of that number: more columns have more to say, though not each as much. Nothing else is
+    looked at, as the unit of a party's table is its own affair. Chosen by ``benchmarks.vertical.secure_rules``.
+    """
+    roots = [math.sqrt(width) for width in widths]
+    return tuple(math.sqrt(root / math.fsum(roots)) for root in roots)
 
 
 def longest(beside: float = 0.0) -> int:
@@ -90,5 +95,5 @@ def upper_of_products(columns: Whole) -> Whole:
 def row_parts(shapes: Sequence[tuple[int, float]], fit_intercept: bool) -> tuple[RowPart, ...]:
     """Return the parts of parties with these numbers of columns and bounds, in order."""
     constant = CONSTANT if fit_intercept else 0.0
-    weights = equal_weights(len(shapes))
+    weights = row_weights([width for width, _ in shapes])
     return tuple(RowPart(width, norm, weight, constant) for (width, norm), weight in zip(shapes, weights, strict=True))

@@ -74,7 +74,8 @@ class JointWorker:
         self._tasks: queue.SimpleQueue[Callable[[], Vector | None] | None] = queue.SimpleQueue()
         self._change = threading.Condition()
         # a daemon: a party's process need not wait for partners that do not answer
-        threading.Thread(target=self._work, name="joint training", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="sottovoce joint training", daemon=True)
+        self._thread.start()
 
     @property
     def is_open(self) -> bool:
@@ -95,12 +96,15 @@ class JointWorker:
 
     def begin(self, table: Any, labels: Vector | None, shares: tuple[Whole, ...]) -> None:
         """Share data and compute the second moments, in the background; ``table`` is None for a helper."""
+        engine = self._engine
+        assert engine is not None
 
         def task() -> Vector:
-            self._script = self.plan.script(self.name, self._engine)
+            self._script = self.plan.script(self.name, engine)
             self._rows = None if table is None else self.plan.rows(self.name, table)
             whole = None if labels is None else self.plan.whole_labels(labels)
-            return self._script.begin(self._rows, whole, shares)
+            opened: Vector = self._script.begin(self._rows, whole, shares)
+            return opened
 
         self.step = 0
         self._begin("computing", task)
@@ -112,7 +116,8 @@ class JointWorker:
 
         def task() -> Vector:
             margins = None if rows is None else self.plan.margins(self.name, rows, point)
-            return self._script.step(step, margins, shares)
+            opened: Vector = self._script.step(step, margins, shares)
+            return opened
 
         self._begin("computing", task)
 

@@ -1,0 +1,429 @@
+"""Joint training as its users see it: estimators, helpers, engines, receipts, failures."""
+
+import copy
+import json
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.report.rebuilding import made_again
+from sottovoce.vertical import (
+    ComputeSite,
+    Helper,
+    InProcessParties,
+    Party,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+    VerticalRidge,
+    align,
+)
+from sottovoce.vertical.engines.available import available_engines
+from sottovoce.vertical.estimators.choosing import choose_mechanism
+from sottovoce.vertical.estimators.computing import choose_engine, engine_for
+from sottovoce.vertical.party.journal import Journal
+from sottovoce.vertical.protocols.general.messages import Describe
+from sottovoce.vertical.protocols.secure import messages
+from sottovoce.vertical.protocols.secure.worker import JointWorker, named
+from sottovoce.vertical.wire import Refused
+from support.party import instead
+
+BUDGET = {"epsilon": 4.0, "delta": 1e-5}
+N = 300
+
+
+def table(n=N, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    return X, np.where(X.sum(axis=1) > 0.0, 1, 0)
+
+
+def parties(helper=True, **more):
+    X, y = table()
+    found = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y, **more),
+        Party(X[:, 3:], name="clinic", data_norm=2.0, **more),
+    ]
+    return [*found, Helper("notary")] if helper else found
+
+
+def logistic(**more):
+    return VerticalLogisticRegression(**{"mechanism": "secure", "classes": [0, 1], "random_state": 3, **BUDGET, **more})
+
+
+def no_thread_is_left():
+    for _ in range(100):
+        if not any(thread.name == "sottovoce joint training" for thread in threading.enumerate()):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("helper", [True, False], ids=["with a helper", "two parties"])
+def test_a_joint_model_is_trained_and_scores(helper):
+    given = parties(helper)
+    model = logistic().fit(given)
+    assert model.plan_.name == "secure"
+    assert model.plan_.engine == "in-process"
+    assert model.score(given, table()[1]) > 0.8
+    assert set(model.parts_) == {"bank", "clinic"}
+    assert model.n_rounds_ == 1 + model.plan_.joint.n_steps
+    assert np.array_equal(model.decision_function(given[:2]), model.decision_function(given))
+    assert no_thread_is_left()
+
+
+def test_the_other_estimators():
+    given = parties()
+    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET).fit(given)
+    assert ridge.n_rounds_ == 1
+    assert ridge.score(given, table()[1]) > 0.2
+    svc = VerticalLinearSVC(mechanism="secure", classes=[0, 1], random_state=1, **BUDGET).fit(given)
+    assert svc.score(given, table()[1]) > 0.8
+
+
+def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own():
+    one, again, other = (logistic(random_state=seed).fit(parties()) for seed in (3, 3, 4))
+    assert np.array_equal(one.parts_["bank"].coef, again.parts_["bank"].coef)
+    assert not np.array_equal(one.parts_["bank"].coef, other.parts_["bank"].coef)
+
+
+def test_shares_of_two_steps_differ_although_the_party_is_seeded():
+    given = InProcessParties(parties())
+    drawn = []
+    plan = logistic().plan(given).joint
+    shares = type(plan).shares
+
+    def watched(self, step, name, noise):
+        drawn.append((step, name, shares(self, step, name, noise)))
+        return drawn[-1][2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(plan), "shares", watched)
+        logistic(random_state=5).fit(given)
+    passes = [share[0].tolist() for step, name, share in drawn if step and name == "bank"]
+    assert len({tuple(share) for share in passes}) == len(passes) == plan.n_steps
+    at_one_step = [share[0].tolist() for step, _, share in drawn if step == 1]
+    assert len({tuple(share) for share in at_one_step}) == 3
+
+
+def test_public_labels_are_treated_as_secret():
+    model = logistic(labels_public=True).fit(parties())
+    assert "the label included" in model.guarantee_.unit
+    assert model.plan_.joint.labels_public is False
+
+
+def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder():
+    given = InProcessParties(parties())
+    with given.recorded() as crossed:
+        logistic().fit(given)
+    sent = [each for each in crossed if isinstance(each.message, messages.Join)]
+    assert [len(each.message.labels) for each in sent] == [N, 0, 0]
+    up = [each.message for each in crossed if each.uplink]
+    long = [
+        each for each in up if any(isinstance(value, np.ndarray) and len(value) >= N for value in vars(each).values())
+    ]
+    assert not long
+    kinds = {type(each).__name__ for each in up}
+    assert kinds == {"Description", "Engines", "Done", "Card", "Connected", "Opened"}
+
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_helper_takes_no_part_in_other_mechanisms():
+    given, alone = parties(), parties(helper=False)
+    for mechanism in ("local-models", "noisy-features", "noisy-admm"):
+        model = logistic(mechanism=mechanism).fit(given)
+        assert model.plan_.facts.helpers == ("notary",)
+        assert set(model.parts_) == set(logistic(mechanism=mechanism).fit(alone).parts_)
+        model.decision_function(given)
+    exact = VerticalLogisticRegression(epsilon=math.inf).fit(given)
+    assert exact.score(given, table()[1]) > 0.95
+
+
+def test_a_helper_holds_no_labels():
+    first = [parties()[2], *parties(helper=False)]
+    assert logistic().plan(first).facts.label_holder == "bank"
+    with pytest.raises(ParameterError, match="party 'notary' is a helper, without a table"):
+        logistic(label_holder="notary").fit(parties(), table()[1])
+
+
+def test_helpers_are_left_out_of_alignments():
+    X, y = table(6)
+    bank = Party(X[:, :3], ids=list("abcdef"), name="bank", y=y, data_norm=2.0)
+    clinic = Party(X[::-1, 3:], ids=list("fedcba"), name="clinic", data_norm=2.0)
+    aligned = align([bank, clinic, Helper("notary")])
+    assert aligned.report.n_common == 6
+    assert aligned.names == ("bank", "clinic", "notary")
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+SPU, MPYC, BOTH, HERE = {"spu"}, {"mpyc"}, {"spu", "mpyc"}, {"in-process"}
+
+
+@pytest.mark.parametrize(
+    ("engines", "chosen"),
+    [
+        ([BOTH, BOTH, BOTH], "spu"),
+        ([SPU, SPU], "spu"),
+        ([BOTH, BOTH, MPYC], "mpyc"),
+        ([BOTH, MPYC], None),
+        ([BOTH] * 4, "mpyc"),
+        ([SPU] * 4, None),
+        ([HERE, HERE], "in-process"),
+        ([HERE, BOTH, BOTH], None),
+    ],
+)
+def test_the_engine_is_one_that_all_have_for_so_many(engines, chosen):
+    by_name = {f"party{place}": each for place, each in enumerate(engines)}
+    assert choose_engine(by_name) == chosen
+    if chosen is None:
+        with pytest.raises(ParameterError, match=r"found no engine .* 'party0' has .*sottovoce\[secure\]"):
+            engine_for("auto", by_name)
+    else:
+        assert engine_for("auto", by_name) == chosen
+
+
+def test_an_engine_that_is_named_must_be_there():
+    by_name = {"bank": {"in-process"}, "clinic": {"mpyc", "spu"}}
+    with pytest.raises(ParameterError, match=r"engine='mpyc' is not to be had at 'bank': party 'bank' has in-process"):
+        engine_for("mpyc", by_name)
+    with pytest.raises(ParameterError, match="engine='mpyc' computes with three parties or more; there are 2"):
+        engine_for("mpyc", {"bank": MPYC, "clinic": MPYC})
+    with pytest.raises(ParameterError, match="engine='in-process' is for mechanism='secure'"):
+        logistic(mechanism="local-models", engine="in-process").plan(parties())
+
+
+def test_parties_that_are_elsewhere_do_not_compute_in_one_process():
+    class Elsewhere(InProcessParties):
+        def __init__(self, given):
+            super().__init__(given)
+            self.here = {"bank": self.parties["bank"]}
+
+    with pytest.raises(ParameterError, match="found no engine"):
+        logistic().plan(Elsewhere(parties()))
+
+
+def test_a_party_whose_owner_does_not_allow_it_has_no_engine():
+    given = parties(answers={"local-models"})
+    with pytest.raises(ParameterError, match="Party 'bank' has none; 'clinic' has none; 'notary' has in-process"):
+        logistic().plan(given)
+
+
+def test_auto_chooses_by_public_facts_and_says_why():
+    model = logistic(mechanism="auto").fit(parties())
+    assert model.plan_.name == "local-models"
+    assert "no engine of secure computation" in model.guarantee_.parameters["why this mechanism"]
+    named = logistic(mechanism="auto", engine="in-process").plan(parties())
+    assert (named.name, named.why_chosen) == ("secure", "engine='in-process' was named")
+    facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
+    assert choose_mechanism(n_samples=10**6, **facts)[0] == "secure"
+    mechanism, why = choose_mechanism(n_samples=10, **facts)
+    assert mechanism == "local-models"
+    assert why
+
+
+def test_bounds_and_options_are_checked_before_anything_is_sent():
+    given = InProcessParties(parties())
+    with given.recorded() as crossed:
+        with pytest.raises(ParameterError, match="colluding"):
+            logistic(mechanism_options={"colluding": 3}).fit(given)
+        with pytest.raises(ParameterError, match="n_passes"):
+            logistic(mechanism_options={"n_passes": 0}).fit(given)
+        with pytest.raises(ParameterError, match="mechanism must be one of"):
+            logistic(mechanism="joint").fit(given)
+    assert {type(each.message).__name__ for each in crossed} <= {
+        "Describe", "Description", "AskEngines", "Engines", "Close", "Done",
+    }  # fmt: skip
+    X, y = table()
+    unbounded = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]
+    with pytest.raises(ParameterError, match="mechanism='secure' needs data_norm of party 'bank'"):
+        logistic().fit(unbounded)
+
+
+# --- what is charged, and what is told --------------------------------------------------------------------------------
+
+
+def test_each_party_with_a_table_is_charged_once_as_a_whole():
+    given = parties(budget=(5.0, 1e-4))
+    model = logistic().fit(given)
+    for party in given[:2]:
+        assert party.spent == model.plan_.event
+    with pytest.raises(PartyError, match="refused Afford"):
+        logistic().fit(given)
+    assert given[0].spent == model.plan_.event
+
+
+def test_the_receipt_says_what_the_claim_rests_on():
+    given = parties()
+    model = logistic(mechanism_options={"colluding": 1}).fit(given)
+    receipt = model.guarantee_
+    said = " ".join(receipt.assumptions)
+    assert "it holds against 1 of 3 colluding computing parties, who follow the protocol" in said
+    assert any("nothing is hidden from whoever runs it" in each for each in receipt.not_covered)
+    assert receipt.parameters["total noise over the stated noise"] == pytest.approx(math.sqrt(1.5))
+    assert set(model.party_guarantees_) == {"bank", "clinic"}
+    for each in (receipt, *model.party_guarantees_.values()):
+        assert made_again(each).parameters == each.parameters
+        assert made_again(each).event == each.event
+    engines = {name: {"spu": "spu 1"} for name in ("bank", "clinic", "notary")}
+    estimator = logistic()
+    estimator._engines = lambda parties, epsilon: engines
+    plan = estimator.plan(parties())
+    assert any(
+        "computational and semi-honest: it rests on the protocol ABY3 of spu 1" in each for each in plan.assumptions
+    )
+    assert any("two colluding computing parties" in each for each in plan.not_covered)
+    assert plan.event == model.plan_.event
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+class Broken(Party):
+    """Refuses a kind of request from its n-th on."""
+
+    kind, n = "StepJointly", 2
+
+    def handle(self, raw):
+        is_due = raw[32:34] == self.code
+        self.seen = getattr(self, "seen", 0) + is_due
+        if not (is_due and self.seen >= self.n):
+            return super().handle(raw)
+        super().handle(instead(raw, Describe()))  # it counts as a step
+        return Refused("it has a headache").encode()
+
+    @property
+    def code(self):
+        return getattr(messages, self.kind).code.to_bytes(2, "little")
+
+
+@pytest.mark.parametrize(("kind", "n", "charged"), [("Connect", 1, False), ("Join", 1, True), ("StepJointly", 2, True)])
+def test_a_party_that_fails_ends_the_training_at_all(kind, n, charged):
+    X, y = table()
+    broken = Broken(X[:, 3:], name="clinic", data_norm=2.0)
+    broken.kind, broken.n = kind, n
+    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), broken, Helper("notary")]
+    with pytest.raises(PartyError) as caught:
+        logistic().fit(given)
+    text = str(caught.value)
+    assert f"party 'clinic' refused {kind}: it has a headache" in text
+    assert ("epsilon = 4 of every person's rows at all parties is spent and stays charged" in text) == charged
+    assert no_thread_is_left()
+
+
+def test_parties_that_open_different_numbers_are_named():
+    class Lying(Party):
+        def handle(self, raw):
+            answer = super().handle(raw)
+            if answer[4:6] == messages.Opened.code.to_bytes(2, "little") and len(answer) > 60:
+                return answer[:-8] + bytes(8)
+            return answer
+
+    X, y = table()
+    given = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y),
+        Lying(X[:, 3:], name="clinic", data_norm=2.0),
+        Helper("notary"),
+    ]
+    with pytest.raises(PartyError, match="parties 'bank' and 'clinic' say that step 0 opened different numbers"):
+        logistic().fit(given)
+    assert no_thread_is_left()
+
+
+def test_what_goes_wrong_in_the_background_is_told_without_the_data(monkeypatch, caplog):
+    plan = logistic().plan(parties()).joint
+
+    def margins(self, name, rows, point):
+        raise ValueError(f"{rows[0, 0]} in row 0".replace("row 0", "the first row"))
+
+    monkeypatch.setattr(type(plan), "margins", margins)
+    with pytest.raises(PartyError) as caught:
+        logistic().fit(parties())
+    assert "in the first row" not in str(caught.value)
+    assert "in the first row" not in caplog.text
+    assert "left the joint computation" in str(caught.value) or "own log says more" in str(caught.value)
+    assert no_thread_is_left()
+
+
+def test_engines_speak_of_places_and_people_read_names():
+    assert named("party 1 has left", ("bank", "clinic")) == "party 'clinic' has left"
+    assert named("party 7 has left", ("bank", "clinic")) == "party 7 has left"
+
+
+def test_copies_have_no_joint_training_under_way():
+    given = parties()
+    worker = []
+    begin = JointWorker.begin
+
+    def watched(self, *args):
+        worker.append(copy.copy(given[0]))
+        begin(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JointWorker, "begin", watched)
+        logistic().fit(given)
+    assert len(worker[0]._sessions) == 0
+
+
+def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
+    X, y = table()
+    stopped = []
+
+    class Restarted(Party):
+        """Its process ends when the second pass begins."""
+
+        def handle(self, raw):
+            if raw[32:34] == messages.StepJointly.code.to_bytes(2, "little") and not stopped:
+                stopped.append(self._journal)
+                self._journal.close()
+                for worker in self._sessions.workers():  # it is killed
+                    worker.close()
+                self._journal = Journal(tmp_path / "clinic")
+                self._sessions = type(self._sessions)(self._journal)
+            return super().handle(raw)
+
+    clinic = Restarted(X[:, 3:], name="clinic", data_norm=2.0, budget=(5.0, 1e-4), journal=Journal(tmp_path / "clinic"))
+    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), clinic, Helper("notary")]
+    with pytest.raises(PartyError, match="joint computation, which ended with the party's process; what was charged"):
+        logistic().fit(given)
+    assert clinic.spent == logistic().plan(given).event
+    clinic._journal.close()
+
+
+# --- real processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("package", "engine"), [("spu", "spu"), ("mpyc", "mpyc")])
+def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine):
+    pytest.importorskip(package)
+    if engine not in available_engines():
+        pytest.skip(f"{engine} is not to be had here")
+    X, y = table()
+    site = ComputeSite(timeout=60.0, engines=(engine,))
+    apart = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y, computing=site),
+        Party(X[:, 3:], name="clinic", data_norm=2.0, computing=site),
+        Helper("notary", computing=site),
+    ]
+    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET)
+    model, clear = copy.deepcopy(ridge).fit(apart), ridge.fit(parties())
+    assert model.plan_.engine == engine
+    for name in ("bank", "clinic"):
+        assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)
+    assert no_thread_is_left()
+
+
+def test_joint_plans_travel_as_text():
+    plan = logistic().plan(parties()).joint
+    assert type(plan).from_text(plan.text()) == plan
+    assert json.loads(plan.text())["helpers"] == ["notary"]
+    with pytest.raises(DataError):
+        logistic().fit(parties(), table()[1][:5])
