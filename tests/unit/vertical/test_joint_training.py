@@ -107,12 +107,13 @@ def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own():
 
 def test_shares_of_two_steps_differ_although_the_party_is_seeded():
     given = InProcessParties(parties())
-    drawn = []
+    drawn, streams = [], {}
     plan = logistic().plan(given).joint
     shares = type(plan).shares
 
     def watched(self, step, name, noise):
         drawn.append((step, name, shares(self, step, name, noise)))
+        streams.setdefault(name, []).append(noise)
         return drawn[-1][2]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -120,6 +121,8 @@ def test_shares_of_two_steps_differ_although_the_party_is_seeded():
         logistic(random_state=5).fit(given)
     passes = [share[0].tolist() for step, name, share in drawn if step and name == "bank"]
     assert len({tuple(share) for share in passes}) == len(passes) == plan.n_steps
+    for each in streams.values():  # opened anew with the same seed it would begin again
+        assert all(stream is each[0] for stream in each)
     at_one_step = [share[0].tolist() for step, _, share in drawn if step == 1]
     assert len({tuple(share) for share in at_one_step}) == 3
 
