@@ -227,8 +227,8 @@ def test_what_a_party_holds_of_anothers_numbers_is_random():
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for command in commands
     ]
     held = {}
-    for party in parties:
-        for line in party.communicate(timeout=60)[0].splitlines():
+    for printed in both(parties, lambda party: party.communicate(timeout=60)[0]):
+        for line in printed.splitlines():
             rank, name, *share = line.split()[:3]
             if rank in "012" and name in ("first", "again") and share:
                 pairs = np.frombuffer(bytes.fromhex(share[0])[-16000:], dtype=np.uint64).reshape(1000, 2)
