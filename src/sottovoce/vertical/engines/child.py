@@ -8,6 +8,7 @@ import ctypes
 import importlib
 import os
 import queue
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +32,8 @@ _DIE_WITH_PARENT = 1
 def main() -> None:
     """Take the task, then serve commands until the starter is gone."""
     _end_with(int(sys.argv[1]))
+    # no image of the memory is left on a disk, should a library abort
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     end = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

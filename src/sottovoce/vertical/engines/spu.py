@@ -6,6 +6,7 @@ one party deal the randomness of all. This module is for a process of its own: t
 """
 
 import os
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -63,6 +64,7 @@ class SpuEngine(Engine):
 
         jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call,unused-ignore]
         self._jax, self._lib = jax, lib
+        _check_port(self._addresses[self.rank])
         patience = round(1000 * self._timeout)
         desc = lib.link.Desc()
         desc.recv_timeout_ms = desc.http_timeout_ms = patience
@@ -220,6 +222,19 @@ class SpuEngine(Engine):
 
         listed: dict[type[Program], Callable[..., Any]] = {CrossProduct: cross, MoveDuals: move, AddSlopes: slopes}
         return listed.get(type(program), add) if not isinstance(program, Add) else add
+
+
+def _check_port(address: str) -> None:
+    """Say it in words where this party cannot listen at its address."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except (OSError, ValueError):
+            raise EngineError(
+                f"this party cannot listen at {address}: the port is taken, or the address is not of this machine"
+            ) from None
 
 
 def _parts(rest: Sequence[Any], n_parties: int) -> tuple[Sequence[Any], Any, Sequence[Any], Sequence[Any]]:
