@@ -35,7 +35,6 @@ KITS = OUT / "kits"
 CONSOLE = Console(width=118)
 SEED = 1
 EPSILON, DELTA = "2", "1e-6"
-ENGINE = "mpyc"  # of secure computation: the one for more than three sites, and pure Python
 KNOWN = 0.92  # the share of all people whom an organisation knows
 
 
@@ -302,7 +301,7 @@ def main() -> None:
         CONSOLE.rule("7. Once more, inside secure computation: all four see sums with noise, and nothing else")
         tick = time.perf_counter()
         run(
-            f"vertical train {KITS}/{INSURER.name} --model logistic --mechanism secure --engine {ENGINE} "
+            f"vertical train {KITS}/{INSURER.name} --model logistic --mechanism secure "
             f"--epsilon {EPSILON} --delta {DELTA}"
         )
         joint, secure = time.perf_counter() - tick, newest_run()

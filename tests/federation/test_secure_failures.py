@@ -54,10 +54,11 @@ def charges(federation):
     return len([charge for charge in federation.charges("north") if charge.counts])
 
 
-def joined(run, federation):
-    """Wait until the parties have begun, and return the engine of north, which does not go on."""
+def joined(run, federation, before):
+    """Wait until north has begun, and is charged; return its engine, which does not go on."""
     engine = engine_of(federation, "north")
     run.wait_for_note("joint computation: second moments")
+    until(lambda: charges(federation) == before + 1, what="the charge")
     engine.suspend()
     assert run.status()["joint"] == "joined"
     return engine
@@ -89,7 +90,7 @@ def changed(federation, name, old, new):
 def test_an_engine_is_killed_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    engine = joined(run, federation)
+    engine = joined(run, federation, before)
     began = time.monotonic()
     engine.kill()
     said = run.end(fails=True)
@@ -100,7 +101,7 @@ def test_an_engine_is_killed_in_a_step(federation):
 def test_a_site_is_killed_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    engine = joined(run, federation)
+    engine = joined(run, federation, before)
     federation.run_process("north").kill()
     said = run.end(fails=True)
     assert "'north'" in said
@@ -111,7 +112,7 @@ def test_a_site_is_killed_in_a_step(federation):
 def test_a_site_hangs_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    joined(run, federation)
+    joined(run, federation, before)
     process = federation.run_process("north")
     process.suspend()
     began = time.monotonic()

@@ -45,7 +45,7 @@ def check_receipt(federation, run, engine, computing):
 
 
 def check_run(federation, *words, engine, reference):
-    said = federation.train("--model", *words, *PRIVATE, "--engine", engine, seconds=240)
+    said = federation.train("--model", *words, *PRIVATE, seconds=240)  # three sites: spu, where all have it
     assert "joint computation: second moments" in said.stderr
     run = federation.runs()[-1]
     check_model(federation, run, reference)
@@ -84,6 +84,6 @@ def test_four_parties():
     """By shares of Shamir, which are for any number of sites."""
     pytest.importorskip("mpyc", reason="joint training needs the extra [secure]")
     with running_federation(joint_sites("lab", "north", "bank", "shop"), prepare=make_ledgers) as federation:
-        said = federation.train("--model", "logistic", *PRIVATE, "--engine", "mpyc", "--json", seconds=240)
+        said = federation.train("--model", "logistic", *PRIVATE, "--json", seconds=240)
         assert json.loads(said.stdout)["people"] == 200
         check_receipt(federation, federation.runs()[-1], "mpyc", federation.names)

@@ -150,29 +150,10 @@ def test_programs_follow_from_the_plan():
     assert plan(loss="squared", label_bounds=(0.0, 1.0)).n_steps == 0
 
 
-def test_weights_of_parties_follow_the_root_of_their_columns():
-    weights = row_weights([1, 4, 16])
-    np.testing.assert_allclose(np.square(weights), [1 / 7, 2 / 7, 4 / 7])
-    assert row_weights([5, 5]) == pytest.approx([math.sqrt(0.5)] * 2)
-
-
-@pytest.mark.parametrize("smoothing", [0.1, 0.5, 3.0])
-def test_the_corner_of_the_hinge_is_wide_inside(smoothing):
-    training = plan(loss="smoothed hinge", smoothing=smoothing).training
-    assert training.loss.smoothing == max(smoothing, 1.0)
-    assert training.schedule.least_step >= 0.4 > plan().training.schedule.least_step
-
-
-def test_more_to_learn_asks_for_more_passes():
-    steps = [plan(n_samples=n, epsilon=4.0).n_steps for n in (10**2, 10**3, 10**4, 10**7)]
-    assert 9 <= steps[0] < steps[1] < steps[2] < steps[3] == 24 and plan(n_samples=10).n_steps == 9
-    assert plan(n_passes=5).n_steps == 5
-
-
 def test_whole_numbers_are_bounded_whatever_the_table_holds():
     one = plan()
     rows = one.rows("bank", np.array([[1e300, -1e300, 1e308], [1e-300, 0.0, 0.0], [3.0, 4.0, 0.0]]))
-    assert (np.linalg.norm(rows, axis=1) <= ROW * row_weights([block.n_features for block in BLOCKS])[0]).all()
+    assert (np.linalg.norm(rows, axis=1) <= ROW * row_weights([3, 2])[0]).all()
     for point in (np.full(4, 1e308), np.array([1e308, -1e308, 0.0, 0.0]), np.zeros(4)):
         assert np.abs(one.margins("bank", rows, point)).max() <= 2**36
     squared = plan(loss="squared", label_bounds=(-1.0, 3.0))

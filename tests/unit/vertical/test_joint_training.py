@@ -54,9 +54,18 @@ def logistic(**more):
     return VerticalLogisticRegression(**{"mechanism": "secure", "classes": [0, 1], "random_state": 3, **BUDGET, **more})
 
 
+BEFORE = set()
+
+
+@pytest.fixture(autouse=True)
+def threads_before():
+    BEFORE.clear()
+    BEFORE.update(threading.enumerate())
+
+
 def no_thread_is_left():
     for _ in range(100):
-        if not any(thread.name == "sottovoce joint training" for thread in threading.enumerate()):
+        if not any(each.name == "sottovoce joint training" and each not in BEFORE for each in threading.enumerate()):
             return True
         time.sleep(0.02)
     return False

@@ -26,7 +26,7 @@ from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run, print_js
 from sottovoce.cli.vertical._training import HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.vertical import Party
+from sottovoce.vertical import Helper, Party
 from sottovoce.vertical.estimators.files import COORDINATOR, GUARANTEE
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home
@@ -127,8 +127,9 @@ def _check(spec: RunSpec, site: Site) -> None:
     names = site.kit.federation.names
     columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
     bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
+    helpers = site.kit.federation.helpers
     parties = [
-        Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
+        Helper(name) if name in helpers else Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
         for name, width in zip(names, columns, strict=True)
     ]
     with warnings.catch_warnings():

@@ -224,7 +224,7 @@ def _link_class(base: Any, links: Links) -> Any:
 
         def connection_made(self, transport: Any) -> None:
             """Check who answers a call, before telling it anything."""
-            transport.set_write_buffer_limits(high=0)  # `writable` then means: all is with the system
+            transport.set_write_buffer_limits(high=1)  # `writable` then means: all is sent (with 0, TLS stays paused)
             self.transport = transport
             if self.peer_pid is not None:
                 if not links.knows(self.peer_pid, transport, calls=False):

@@ -57,14 +57,16 @@ class Script:
             opening = moments.openings[m]
             own = moments.own(mine) if mine is not None and self._rank == m else None
             engine.put(opening.name, m, opening.scales.shape, own)
-        self._put_columns(mine)
-        for (a, b), opening in zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True):
+        pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
+        for _, opening in pairs:
             self._put_zeros(opening.name, opening.scales.shape)
-            for p in range(plan.n_pieces):
+        # piece by piece: where no passes follow, the engine never holds more than one
+        for p, place in enumerate(self._places()):
+            self._put_columns(p, place, mine)
+            for (a, b), opening in pairs:
                 engine.run(CrossProduct(), [opening.name, self._wide(a, p), self._wide(b, p)], [opening.name])
-        opened = self._open(0, shares)
-        self._keep_rows(rows, labels)
-        return opened
+            self._keep_rows(p, place, rows, labels)
+        return self._open(0, shares)
 
     def step(self, step: int, margins: Whole | None, shares: Sequence[Whole]) -> Vector:
         """Do a pass at released weights.
@@ -116,32 +118,30 @@ class Script:
             return rows
         return np.column_stack([rows, labels])
 
-    def _put_columns(self, mine: Whole | None) -> None:
-        """Share what products across parties are made of."""
-        for p, place in enumerate(self._places()):
-            for m, width in enumerate(self._plan.moments.all_widths):
-                piece = self._piece(mine, place) if self._rank == m else None
-                self._engine.put(self._wide(m, p), m, (self._plan.piece, width), piece)
+    def _put_columns(self, p: int, place: slice, mine: Whole | None) -> None:
+        """Share what products across parties are made of, for one piece of rows."""
+        for m, width in enumerate(self._plan.moments.all_widths):
+            piece = self._piece(mine, place) if self._rank == m else None
+            self._engine.put(self._wide(m, p), m, (self._plan.piece, width), piece)
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""
         return f"rows and label.{p}" if self._plan.moments.with_labels and m == self._holder else f"rows{m}.{p}"
 
-    def _keep_rows(self, rows: Whole | None, labels: Whole | None) -> None:
-        """Keep, or share, what the passes run on; without passes everything goes."""
+    def _keep_rows(self, p: int, place: slice, rows: Whole | None, labels: Whole | None) -> None:
+        """Keep, or share, what the passes run on, for one piece of rows; without passes everything goes."""
         plan, engine = self._plan, self._engine
-        for p, place in enumerate(self._places()):
-            if not plan.n_steps:
-                engine.drop(*(self._wide(m, p) for m in self._data_parties))
-                continue
-            is_holder, holder = self._rank == self._holder, f"rows{self._holder}.{p}"
-            if self._wide(self._holder, p) != holder:
-                engine.drop(self._wide(self._holder, p))
-                width = plan.blocks[self._holder].n_features
-                engine.put(holder, self._holder, (plan.piece, width), self._piece(rows, place) if is_holder else None)
-            engine.put(f"y.{p}", self._holder, (plan.piece,), self._piece(labels, place) if is_holder else None)
-            if plan.training.has_duals:
-                self._put_zeros(f"a.{p}", (plan.piece,))
+        if not plan.n_steps:
+            engine.drop(*(self._wide(m, p) for m in self._data_parties))
+            return
+        is_holder, holder = self._rank == self._holder, f"rows{self._holder}.{p}"
+        if self._wide(self._holder, p) != holder:
+            engine.drop(self._wide(self._holder, p))
+            width = plan.blocks[self._holder].n_features
+            engine.put(holder, self._holder, (plan.piece, width), self._piece(rows, place) if is_holder else None)
+        engine.put(f"y.{p}", self._holder, (plan.piece,), self._piece(labels, place) if is_holder else None)
+        if plan.training.has_duals:
+            self._put_zeros(f"a.{p}", (plan.piece,))
 
     def _open(self, step: int, shares: Sequence[Whole]) -> Vector:
         """Add the noise of all parties to each opening of a step, and open it."""

@@ -1,0 +1,267 @@
+"""Real engine processes that die, stall, are strangers, or do something else: an error in time, nothing left behind."""
+
+import contextlib
+import dataclasses
+import gc
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.process import EngineProcess
+from sottovoce.vertical.engines.programs import CrossProduct, Mask
+from support.joint import both, free_addresses, processes_of
+from support.session_certificates import session_certificates
+
+pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
+
+pytestmark = pytest.mark.slow
+
+N, D = 4000, 60
+# a loaded machine starts three processes in this time; commands after the start get less
+START, COMMAND = 60.0, 4.0
+
+
+@contextlib.contextmanager
+def _session(n_parties=3, **others):
+    engines = processes_of("spu", n_parties, timeout=START, **others)
+    try:
+        both(engines, lambda engine: engine.start())
+        for engine in engines:
+            engine._timeout = COMMAND
+        del engine
+        yield engines
+    finally:
+        for engine in engines:
+            engine.close()
+
+
+def _work(engine):
+    """Share two tables and open their product, again and again."""
+    rows = np.ones((N, D), np.int64)
+    for owner, name in enumerate(("a", "b")):
+        engine.put(name, owner, rows.shape, rows if engine.rank == owner else None)
+    engine.put("s", 0, (D, D), np.zeros((D, D), np.int64) if engine.rank == 0 else None)
+    for _ in range(1000):
+        engine.run(CrossProduct(), ["s", "a", "b"], ["s"])
+        engine.run(Mask(), ["s"], ["m"])
+        engine.reveal("m")
+
+
+def _failure(engine, work):
+    """Return the error's words and the seconds that it took."""
+    began = time.monotonic()
+    with pytest.raises(EngineError) as caught:
+        work(engine)
+    return str(caught.value), time.monotonic() - began
+
+
+def _nothing_left(pid):
+    """Whether a process is gone, and no zombie of this one."""
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_party_that_dies_or_stalls_ends_all(number):
+    with _session() as engines:
+        pids = [engine.pid for engine in engines]
+        threading.Timer(0.7, os.kill, (pids[1], number)).start()
+        ended = both(engines, lambda engine: _failure(engine, _work))
+        words = [why for why, _ in ended]
+        assert max(seconds for _, seconds in ended) < 0.7 + COMMAND + 3
+        assert all("process ended" in why or "took longer" in why or "a partner is gone" in why for why in words), words
+        # an error ends the child, without a close
+        assert all(_nothing_left(pid) for pid in pids)
+
+
+def test_a_close_frees_the_own_thread_that_waits():
+    with _session() as engines:
+        threading.Timer(0.5, engines[2].close).start()
+        why, seconds = _failure(
+            engines[2], lambda engine: engine.put("a", 0, (3,), None) or engine.put("b", 9, (3,), None)
+        )
+        assert "owner must be below" in why or "over" in why
+        assert seconds < COMMAND
+
+
+def test_garbage_at_the_port_harms_nobody():
+    """Bytes of a stranger at a party's port, before and while it computes."""
+    with _session() as engines:
+        addresses = engines[0]._task["addresses"]
+        stop = threading.Event()
+
+        def garbage():
+            numbers = np.random.default_rng(0)
+            while not stop.is_set():
+                for address in addresses:
+                    host, port = address.split(":")
+                    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1) as end:
+                        end.sendall(numbers.bytes(1 << 14))
+                        end.sendall(b"PRPC" + numbers.bytes(1000))
+                stop.wait(0.02)
+
+        thrower = threading.Thread(target=garbage)
+        thrower.start()
+
+        def work(engine):
+            rows = np.full((50, 3), 2)
+            for owner, name in enumerate(("a", "b")):
+                engine.put(name, owner, rows.shape, rows if engine.rank == owner else None)
+            engine.put("s", 2, (3, 3), np.zeros((3, 3), np.int64) if engine.rank == 2 else None)
+            for _ in range(20):
+                engine.run(CrossProduct(), ["s", "a", "b"], ["s"])
+            engine.run(Mask(), ["s"], ["m"])
+            return engine.reveal("m")
+
+        try:
+            opened = both(engines, work)
+        finally:
+            stop.set()
+            thrower.join()
+        assert all(np.array_equal(each, np.full((3, 3), 20 * 50 * 4)) for each in opened)
+
+
+@pytest.mark.parametrize("what", ["tells", "lies"])
+def test_a_party_that_runs_another_program_gets_nothing(what):
+    """If it says so, all end before anything runs; if it lies, what the others send it is not the answer it wants."""
+    addresses = free_addresses(3)
+    seed = int.from_bytes(hashlib.sha256("\n".join(addresses).encode()).digest())
+    engines = [EngineProcess("spu", rank, addresses, timeout=START) for rank in (0, 1)]
+    command = [sys.executable, "-m", "support.rogue_engine", "2", str(seed), what, *addresses]
+    rogue = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def work(engine):
+        engine.start()
+        engine._timeout = COMMAND
+        rows = np.full((50, 4), 3 + engine.rank)
+        for owner in (0, 1):
+            engine.put(f"x{owner}", owner, rows.shape, rows if engine.rank == owner else None)
+        engine.run(Mask(), ["x0", "x1"], ["y"])
+        return engine.reveal("y")
+
+    try:
+        ended = both(engines, lambda engine: _failure(engine, work))
+        if what == "tells":
+            assert all("party 2 has been given other commands" in why for why, _ in ended), ended
+    finally:
+        rogue.kill()
+        rogue.wait()
+        for engine in engines:
+            engine.close()
+
+
+def test_partners_with_the_session_s_certificates_compute(tmp_path):
+    pytest.importorskip("cryptography")
+    with _session(tls=session_certificates(tmp_path, 3)):
+        pass
+
+
+@pytest.mark.parametrize("who", ["another certificate", "no TLS", "trusts another"])
+def test_a_stranger_gets_nowhere(tmp_path, who):
+    pytest.importorskip("cryptography")
+    (tmp_path / "other").mkdir()
+    tls, other = session_certificates(tmp_path, 3), session_certificates(tmp_path / "other", 3)
+    tls[2] = {
+        "another certificate": dataclasses.replace(other[2], partners=tls[2].partners),
+        "no TLS": None,
+        "trusts another": dataclasses.replace(tls[2], partners=other[2].partners),
+    }[who]
+    engines = processes_of("spu", 3, timeout=8.0, tls=tls)
+    for why, seconds in both(engines, lambda engine: _failure(engine, lambda each: each.start())):
+        assert "took longer than 8 s" in why or "a partner is gone" in why
+        assert seconds < 11
+    assert all(_nothing_left(engine.pid) for engine in engines)
+
+
+def test_an_engine_that_nobody_uses_any_more_ends_with_its_folder():
+    with _session() as engines:
+        pids = [engine.pid for engine in engines]
+        folders = [engine._child._folder for engine in engines]
+        assert all(folder.stat().st_mode & 0o777 == 0o700 for folder in folders)
+        engines.clear()
+        gc.collect()
+        assert all(_nothing_left(pid) for pid in pids)
+        assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_the_child_does_not_outlive_its_parent(how):
+    """Not even one that ends without a word, while the engine waits for partners that never come."""
+    script = (
+        "import os, signal, sys, threading, time\n"
+        "from sottovoce.vertical.engines.process import EngineProcess\n"
+        f"engine = EngineProcess('spu', 0, {free_addresses(3)!r}, timeout=60)\n"
+        "def start():\n"
+        "    try:\n"
+        "        engine.start()\n"
+        "    except Exception:\n"
+        "        pass\n"
+        "threading.Thread(target=start, daemon=True).start()\n"
+        "while engine.pid is None:\n"
+        "    time.sleep(.05)\n"
+        "print(engine.pid, engine._child._folder, flush=True)\n"
+        "time.sleep(3)\n"
+        f"{'sys.exit()' if how == 'exit' else 'os.kill(os.getpid(), signal.SIGKILL)'}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    pid, folder = done.stdout.split()
+    assert _nothing_left(int(pid))
+    if how == "exit":
+        assert not Path(folder).exists()
+    elif Path(folder).exists():
+        Path(folder).rmdir()
+
+
+def test_the_thread_that_starts_an_engine_may_end():
+    """The system ends a child with the thread that began it: that must not be a caller's."""
+    with _session() as engines:
+        time.sleep(0.5)
+
+        def work(engine):
+            engine.put("a", 0, (1,), np.ones(1, np.int64) if engine.rank == 0 else None)
+            engine.run(Mask(), ["a"], ["m"])
+            return engine.reveal("m").tolist()
+
+        # `both` has used other threads for the start
+        assert both(engines, work) == [[1]] * 3
+
+
+def test_nothing_of_the_engine_s_talk_is_shown(capfd):
+    with _session():
+        pass
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err == ""
+
+
+def test_what_it_prints_is_kept_where_one_asks(tmp_path):
+    log = tmp_path / "engine.log"
+    engine = EngineProcess("spu", 0, free_addresses(2), timeout=8.0, log=log)
+    with pytest.raises(EngineError):
+        engine.start()
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert log.stat().st_size > 0
+
+
+def test_the_child_is_given_little_of_the_environment(monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_SECRET", "hunter2")
+    with _session(2) as engines:
+        given = Path(f"/proc/{engines[0].pid}/environ").read_bytes()
+        assert b"hunter2" not in given
+        assert b"JAX_PLATFORMS=cpu" in given
+        assert tempfile.gettempdir().encode() in given
