@@ -91,6 +91,10 @@ def test_what_colluding_parties_do_not_know_covers_the_event(n_parties, colludin
     assert GaussianAccountant().epsilon(mechanism.event, 1e-5) == pytest.approx(2.9, abs=0.3)
 
 
+def test_the_proof_smooths_a_little_and_the_noise_pays_for_it():
+    assert SharedGaussian(10_180, 1.0, 2).scale() == 102  # 101**2 would cover the square, but not 36 more
+
+
 def test_a_share_is_never_too_small_to_hide_the_others():
     assert SharedGaussian(1, 1e6, 2).scale() == 64
 
