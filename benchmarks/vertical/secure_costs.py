@@ -15,6 +15,7 @@ docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again
 kept. One cell takes at most 9 minutes.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -256,6 +257,15 @@ class Counted(SlowLink):
         super().__init__(*args, **kwargs)
         self.sent = [0, 0]
 
+    async def _on(self, reader: Any, writer: Any) -> None:
+        # a network refuses for who does not listen yet, where a forwarder would take the call and hang up
+        port = int(self.target.rsplit(":", 1)[1])
+        while not any(
+            each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in psutil.net_connections("tcp4")
+        ):
+            await asyncio.sleep(0.05)
+        await super()._on(reader, writer)
+
     async def _pump(self, direction: int, reader: Any, writer: Any) -> None:
         await super()._pump(direction, _Counting(reader, self.sent, direction), writer)
 
@@ -436,6 +446,11 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
     return made
 
 
+def read() -> dict[str, dict[str, Any]]:
+    """Return the figures kept."""
+    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+
+
 def main() -> None:
     """Run the cells that are missing, and print."""
     if sys.argv[1:2] == ["--party"]:
@@ -447,7 +462,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the cells and whether they are kept")
     parser.add_argument("--match", default="", help="cells whose key has these words: 'spu logistic 10000'")
     given = parser.parse_args()
-    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() and not given.quick else {}
+    kept = {} if given.quick else read()
     for part in [] if given.docs else given.only.split(","):
         for cell in cells(part, given.quick):
             if given.list:
@@ -455,8 +470,10 @@ def main() -> None:
                 continue
             if given.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not given.again):
                 continue
-            kept[cell.key] = measure(cell)
-            print(part, cell.key, json.dumps(kept[cell.key]), flush=True)
+            found = measure(cell)
+            print(part, cell.key, json.dumps(found), flush=True)
+            # read again: somebody may run other cells at the same time
+            kept = ({} if given.quick else read()) | {cell.key: found}
             if not given.quick:
                 FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if given.list:

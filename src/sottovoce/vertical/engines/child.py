@@ -5,9 +5,9 @@ prints goes where the starter has pointed its output, never to a user.
 """
 
 import ctypes
-import importlib
 import os
 import queue
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +31,8 @@ _DIE_WITH_PARENT = 1
 def main() -> None:
     """Take the task, then serve commands until the starter is gone."""
     _end_with(int(sys.argv[1]))
+    # no image of the memory is left on a disk, should a library abort
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     end = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -69,7 +71,9 @@ def _start(task: dict[str, Any]) -> Engine:
 
         made, programs = SpuEngine(*arguments), CHECKED
     else:
-        made = importlib.import_module("sottovoce.vertical.engines.mpyc_engine").MpycEngine(*arguments)
+        from sottovoce.vertical.engines.mpyc_engine import MpycEngine
+
+        made = MpycEngine(*arguments)
         programs = tuple(program for program in CHECKED if not isinstance(program, MoveDuals))
     engine = Guarded(made)
     engine.start()

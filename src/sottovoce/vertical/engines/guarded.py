@@ -1,5 +1,6 @@
 """An engine between processes behind the checks that all of them share."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -63,6 +64,8 @@ class Guarded(Engine):
         opened = self._engine.reveal(name)
         if opened.shape != shape or opened.dtype != np.int64:
             raise EngineError("what was opened has another shape than the plan's; a party computes something else")
+        # all have what they waited for before any of them may leave, and all the same
+        self._compare_with(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
         self._over = False
         return opened
 
@@ -85,7 +88,12 @@ class Guarded(Engine):
         self._over = True
 
     def _compare(self) -> None:
-        own = self._variables.digest
-        for rank, other in enumerate(cast(Exchanges, self._engine).exchange(own)):
+        self._compare_with(self._variables.digest, "has been given other commands; nothing was computed from them")
+
+    def _compare_with(self, own: bytes, otherwise: str) -> None:
+        told = cast(Exchanges, self._engine).exchange(own)
+        for rank, other in enumerate(told):
             if other != own:
-                raise EngineError(f"party {rank} has been given other commands; nothing was computed from them")
+                raise EngineError(f"party {rank} {otherwise}")
+        if len(told) != self.n_parties:
+            raise EngineError("not all parties have answered")

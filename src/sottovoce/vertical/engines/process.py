@@ -26,6 +26,7 @@ __all__ = ["EngineProcess", "TlsFiles"]
 
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "SYSTEMROOT")
 _PATIENCE = 10.0
+_BREAK = 0.05
 
 
 class EngineProcess(Engine):
@@ -160,6 +161,7 @@ class _Child:
     """
 
     def __init__(self, log: Path | None) -> None:
+        self._owner = os.getpid()
         self.socket, theirs = socket.socketpair()
         self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
         self._log, self._lock, self._gone = log, threading.Lock(), threading.Event()
@@ -177,7 +179,9 @@ class _Child:
         return None if self._popen is None else self._popen.pid
 
     def end(self) -> None:
-        """Kill the child and wait until it is gone; harmless when it is."""
+        """Kill the child and wait until it is gone; harmless when it is, and in a fork of this process."""
+        if os.getpid() != self._owner:
+            return
         with self._lock:
             if self._popen is not None and self._popen.returncode is None:
                 try:
@@ -204,11 +208,19 @@ class _Child:
         begun.set()
         if self._popen is not None:
             # first wait without reaping: its number stays its own until nobody can signal it any more
-            os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                while not self._ended():
+                    time.sleep(_BREAK)
             with self._lock:
                 self._popen.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._gone.set()
+
+    def _ended(self) -> bool:
+        with self._lock:
+            return self._popen is None or self._popen.poll() is not None
 
     def _open(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
         output = (

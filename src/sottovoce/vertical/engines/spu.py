@@ -2,11 +2,18 @@
 
 Both protocols are for parties that follow them and are curious (semi-honest). ABY3 is safe against one of its three
 parties alone; CHEETAH has two, and neither learns anything. SEMI2K, which SPU has too, is not here: its default lets
-one party deal the randomness of all. This module is for a process of its own: the library prints and may abort.
+one party deal the randomness of all.
+
+With TLS every link asks for the certificate of a partner, of any partner: SPU cannot ask for a certain one. A stranger
+gets no link; that a partner does not pose as another is part of what is assumed of parties that follow the protocol.
+
+This module is for a process of its own: the library prints and may abort.
 """
 
 import os
+import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +70,7 @@ class SpuEngine(Engine):
 
         jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call,unused-ignore]
         self._jax, self._lib = jax, lib
+        _check_port(self._addresses[self.rank])
         patience = round(1000 * self._timeout)
         desc = lib.link.Desc()
         desc.recv_timeout_ms = desc.http_timeout_ms = patience
@@ -93,8 +101,14 @@ class SpuEngine(Engine):
 
     def exchange(self, message: bytes) -> list[bytes]:
         """Send public bytes to all, and return those of all."""
-        gathered = self._link.all_gather(message.hex())
-        return [bytes.fromhex(text if isinstance(text, str) else text.decode()) for text in gathered]
+        others = [rank for rank in range(self.n_parties) if rank != self.rank]
+        # each send ends when its partner has the message: whoever leaves afterwards leaves nobody waiting
+        with ThreadPoolExecutor(len(others)) as pool:
+            sent = [pool.submit(self._link.send, rank, message.hex()) for rank in others]
+            told = {rank: bytes.fromhex(self._link.recv(rank).decode()) for rank in others}
+            for each in sent:
+                each.result()
+        return [message if rank == self.rank else told[rank] for rank in range(self.n_parties)]
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         """Share what the owner knows."""
@@ -220,6 +234,19 @@ class SpuEngine(Engine):
 
         listed: dict[type[Program], Callable[..., Any]] = {CrossProduct: cross, MoveDuals: move, AddSlopes: slopes}
         return listed.get(type(program), add) if not isinstance(program, Add) else add
+
+
+def _check_port(address: str) -> None:
+    """Say it in words where this party cannot listen at its address."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except (OSError, ValueError):
+            raise EngineError(
+                f"this party cannot listen at {address}: the port is taken, or the address is not of this machine"
+            ) from None
 
 
 def _parts(rest: Sequence[Any], n_parties: int) -> tuple[Sequence[Any], Any, Sequence[Any], Sequence[Any]]:

@@ -1,5 +1,9 @@
 """SPU in real processes on one machine: bit for bit what the same whole numbers are in clear."""
 
+import socket
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,7 @@ from sottovoce.vertical.engines.process import EngineProcess
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.spu import SpuEngine
 from support.joint import both, free_addresses, processes_of
+from support.share_watcher import NUMBERS
 
 pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
 
@@ -184,6 +189,15 @@ def test_only_what_is_masked_is_opened_and_an_error_ends_the_session():
     both(engines, work)
 
 
+def test_a_port_that_is_taken_is_told():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(EngineError, match=f"cannot listen at {address}"):
+            SpuEngine(0, [address, "127.0.0.1:1"], None, None, 1.0).start()
+
+
 @pytest.mark.parametrize("n_parties", [1, 4])
 def test_spu_computes_among_two_or_three(n_parties):
     with pytest.raises(EngineError, match=f"two or three parties, not {n_parties}"):
@@ -202,3 +216,32 @@ def test_one_party_listens_elsewhere_than_it_is_reached():
     finally:
         for engine in engines:
             engine.close()
+
+
+@pytest.mark.slow
+def test_what_a_party_holds_of_anothers_numbers_is_random():
+    """Counting numbers, put twice: no party alone can tell them, nor that they are the same."""
+    addresses = free_addresses(3)
+    commands = [[sys.executable, "-m", "support.share_watcher", str(rank), *addresses] for rank in range(3)]
+    parties = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for command in commands
+    ]
+    held = {}
+    for printed in both(parties, lambda party: party.communicate(timeout=60)[0]):
+        for line in printed.splitlines():
+            rank, name, *share = line.split()[:3]
+            if rank in "012" and name in ("first", "again") and share:
+                pairs = np.frombuffer(bytes.fromhex(share[0])[-16000:], dtype=np.uint64).reshape(1000, 2)
+                # one half is the same for all numbers: that of the secret zero
+                held[rank, name] = next(half.copy() for half in pairs.T if len(np.unique(half)) > 1)
+    assert len(held) == 6
+    for rank in "12":
+        first, again = held[rank, "first"], held[rank, "again"]
+        for words in (first, again, first - again, first - NUMBERS.astype(np.uint64)):
+            assert len(np.unique(words)) == 1000
+            bits = np.unpackbits(words.view(np.uint8)).mean()
+            # 64,000 fair coins: a standard deviation is .002
+            assert abs(bits - 0.5) < 0.012
+    # what the two hold together is the numbers, up to the secret zero: the engine protects from one party, not from two
+    both_halves = held["1", "first"] + held["2", "first"] - NUMBERS.astype(np.uint64)
+    assert len(np.unique(both_halves)) == 1
