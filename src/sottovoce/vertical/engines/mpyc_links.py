@@ -65,6 +65,7 @@ class Links:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, Any] = {}
+        self._made: list[Any] = []
         self._complete = asyncio.Event()
 
     @property
@@ -111,6 +112,10 @@ class Links:
         if rank in self._links and self._links[rank].lost is None:
             return False
         return self._tls is None or self._tls.shown_by(transport) == self._tls.certificates[rank]
+
+    def made(self, link: Any) -> None:
+        """Note a link, whoever is at its other end: it is cut at the end."""
+        self._made.append(link)
 
     def joined(self, rank: int, link: Any) -> None:
         """Note a partner."""
@@ -183,9 +188,6 @@ class Links:
                 if made.refused:
                     raise EngineError(f"party {peer} does not accept the certificate of this party's card") from None
                 await asyncio.sleep(_RETRY)
-            except asyncio.CancelledError:
-                made.transport.abort()
-                raise
             else:
                 self.joined(peer, made)
                 return
@@ -215,14 +217,13 @@ class Links:
         return {peer: waited[peer].result() for peer in expected}
 
     async def _shut(self) -> None:
-        links = self._links.values()
-        for link in links:
+        for link in self._made:
             link.transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH):
-                while any(link.lost is None for link in links):
+                while any(link.lost is None for link in self._made):
                     await asyncio.sleep(_RETRY / 10)
-        for link in links:
+        for link in self._made:
             link.transport.abort()
 
 
@@ -254,6 +255,7 @@ def _link_class(base: Any, links: Links) -> Any:
             """Check who answers a call, before telling it anything."""
             transport.set_write_buffer_limits(high=1)  # `writable` then means: all is sent (with 0, TLS stays paused)
             self.transport = transport
+            links.made(self)
             if self.peer_pid is not None and not links.knows(self.peer_pid, transport, calls=False):
                 self.known = False
                 transport.abort()
