@@ -278,9 +278,10 @@ def test_a_share_that_was_changed_is_seen_at_the_opening():
 def test_strangers_at_the_door_do_not_disturb():
     """Garbage, and one that claims a rank that does not call, are cut off; the true partners still come."""
     addresses, found = _addresses(3), {}
+    engines = [MpycEngine(rank, addresses, None, None, 20.0) for rank in range(3)]
 
     def party(rank):
-        engine = MpycEngine(rank, addresses, None, None, 20.0)
+        engine = engines[rank]
         try:
             engine.start()
             found[rank] = engine.exchange(bytes([rank]))
@@ -302,6 +303,11 @@ def test_strangers_at_the_door_do_not_disturb():
             if len(greeting) > 1:
                 assert stranger.recv(1) == b""
     threads[0].start()
+    while 0 not in engines[2]._links._links and threads[0].is_alive():
+        time.sleep(0.02)
+    with socket.create_connection((host, int(port)), timeout=5) as stranger:
+        stranger.sendall(b"\x00\x00")  # a place that is taken by now
+        assert stranger.recv(1) == b""
     threads[1].start()
     for thread in threads:
         thread.join(30)
@@ -364,11 +370,13 @@ def test_a_stranger_gets_nowhere(tls, rank):
     assert all(isinstance(each, EngineError) for each in found)
 
 
-def test_a_partner_cannot_take_anothers_rank(tls):
-    """Both are trusted, each in its own place alone."""
-    swapped = [tls[1], tls[0], tls[2]]
-    found = together(3, lambda engine: engine.exchange(b""), tls=swapped, timeout=1.0)
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
+def test_a_partner_cannot_take_anothers_rank(tls, order):
+    """All are trusted, each in its own place alone; the one that calls learns it at once."""
+    found = together(3, lambda engine: engine.exchange(b""), tls=[tls[each] for each in order], timeout=1.0)
     assert all(isinstance(each, EngineError) for each in found)
+    if order == (0, 2, 1):
+        assert "has not the certificate of its card" in str(found[0])
 
 
 def test_without_tls_nobody_joins_those_with(tls):
