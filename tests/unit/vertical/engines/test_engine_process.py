@@ -1,6 +1,7 @@
 """The process of an engine, without an engine: commands in order, times, interruptions, what is not started."""
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -8,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines import process
+from sottovoce.vertical.engines import child, process
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.pipe import EndedError, receive, send
 from sottovoce.vertical.engines.process import EngineProcess
@@ -182,3 +183,18 @@ def test_a_frame_of_no_length_is_refused():
         mine.sendall(b"\xff\xff\xff\xff")
         with pytest.raises(EndedError):
             receive(theirs, time.monotonic() + 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RuntimeError("row 3 is 17.25"), r"the engine failed \(RuntimeError\)"),
+        (ModuleNotFoundError("No module named 'spu'", name="spu"), "spu is not installed here; install sottovoce"),
+        (MemoryError("row 3 is 17.25"), "not enough memory"),
+    ],
+)
+def test_what_a_library_says_does_not_cross(error, why):
+    """An engine's library may quote anything in its errors: their kind alone is told."""
+    told = child._public(error)
+    assert re.search(why, told)
+    assert "17" not in told
