@@ -40,11 +40,14 @@ def scores_of(plan, truth, other, known, factor, seed, runs):
     drawn = [
         [np.stack([_draw(each, factor, noise, runs) for _ in plan.ranks]) for each in openings] for openings in steps
     ]
-    found = np.zeros(runs)
+    found, tables = np.zeros(runs), [JointClear(plan, *truth), JointClear(plan, *other)]
+    moments = [each.moments() for each in tables]
     for run in range(runs):
-        tables, fitting, points = [JointClear(plan, *truth), JointClear(plan, *other)], plan.fitting(), None
+        fitting, points = plan.fitting(), None
+        for each in tables:
+            each.duals = np.zeros(N, np.int64)
         for step, openings in enumerate(steps):
-            exact = [each.step(step, points) if step else each.moments() for each in tables]
+            exact = [each.step(step, points) for each in tables] if step else moments
             seen = []
             for k, opening in enumerate(openings):
                 shares = drawn[step][k][:, run]
