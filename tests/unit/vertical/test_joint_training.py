@@ -3,9 +3,12 @@
 import copy
 import json
 import math
+import os
 import shutil
+import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -501,6 +504,43 @@ def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine)
     for name in ("bank", "clinic"):
         assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)
     assert no_thread_is_left()
+
+
+@pytest.mark.parametrize(
+    "blow", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)], ids=["dies", "stalls"]
+)
+def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
+    """In words, in time, with the charge, and with no process left."""
+    pytest.importorskip("spu")
+    X, y = table()
+    site = ComputeSite(timeout=20.0, engines=("spu",))
+    struck = []
+
+    class Struck(Party):
+        def handle(self, raw):
+            if raw[32:34] == messages.StepJointly.code.to_bytes(2, "little") and not struck:
+                (worker,) = self._sessions.workers()
+                struck.append(worker._engine.pid)
+                os.kill(struck[0], blow)
+            return super().handle(raw)
+
+    given = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y, computing=site, budget=(9.0, 1e-3)),
+        Struck(X[:, 3:], name="clinic", data_norm=2.0, computing=site, budget=(9.0, 1e-3)),
+        Helper("notary", computing=site),
+    ]
+    began = time.monotonic()
+    with pytest.raises(PartyError, match="is spent and stays charged, whatever was opened") as caught:
+        logistic().fit(given)
+    assert "refused TakeOpened" in str(caught.value)
+    assert time.monotonic() - began < 90.0
+    assert given[0].spent == given[1].spent == logistic().plan(given).event
+    assert no_thread_is_left()
+    for _ in range(100):
+        if not Path(f"/proc/{struck[0]}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{struck[0]}").exists()
 
 
 def test_joint_plans_travel_as_text():
