@@ -241,6 +241,9 @@ def test_auto_chooses_by_public_facts_and_says_why():
     assert "no engine of secure computation" in model.guarantee_.parameters["why this mechanism"]
     named = logistic(mechanism="auto", engine="in-process").plan(parties())
     assert (named.name, named.why_chosen) == ("secure", "engine='in-process' was named")
+    X, y = table()
+    loose = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]
+    assert "party 'bank' declared no data_norm" in logistic(mechanism="auto").plan(loose).why_chosen
     facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
     assert choose_mechanism(n_samples=10**6, **facts)[0] == "secure"
     mechanism, why = choose_mechanism(n_samples=10, **facts)
