@@ -127,7 +127,8 @@ class Script:
     def _own(self, rows: Whole | None, labels: Whole | None) -> Whole:
         """Return this party's own products, added up over pieces: no second copy of the table is made."""
         pieces = (self._plan.moments.own(self._columns(rows, labels, place)) for place in self._places())
-        return np.sum(list(pieces), axis=0, dtype=np.int64)
+        total: Whole = np.sum(list(pieces), axis=0, dtype=np.int64)
+        return total
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""
