@@ -146,7 +146,8 @@ class JointPlan:
         for name, value in kept.items():
             object.__setattr__(self, name, value)
         self._check_parties()
-        # whatever is too small or large for the noise, or for sums in whole numbers, is refused here
+        # whatever is too small or large for the noise, or for sums in whole numbers, is refused here, and never later
+        _ = self.event
         most = self._most_rows
         if self.n_samples > most:
             raise ParameterError(
