@@ -3,13 +3,18 @@
 import copy
 import json
 import math
+import os
+import shutil
+import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.ledger import Ledger
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import (
     ComputeSite,
@@ -29,6 +34,7 @@ from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.worker import JointWorker, named
 from sottovoce.vertical.wire import Refused
+from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
 from support.party import instead
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-5}
@@ -108,12 +114,13 @@ def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own():
 
 def test_shares_of_two_steps_differ_although_the_party_is_seeded():
     given = InProcessParties(parties())
-    drawn = []
+    drawn, streams = [], {}
     plan = logistic().plan(given).joint
     shares = type(plan).shares
 
     def watched(self, step, name, noise):
         drawn.append((step, name, shares(self, step, name, noise)))
+        streams.setdefault(name, []).append(noise)
         return drawn[-1][2]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -121,6 +128,8 @@ def test_shares_of_two_steps_differ_although_the_party_is_seeded():
         logistic(random_state=5).fit(given)
     passes = [share[0].tolist() for step, name, share in drawn if step and name == "bank"]
     assert len({tuple(share) for share in passes}) == len(passes) == plan.n_steps
+    for each in streams.values():  # opened anew with the same seed it would begin again
+        assert all(stream is each[0] for stream in each)
     at_one_step = [share[0].tolist() for step, _, share in drawn if step == 1]
     assert len({tuple(share) for share in at_one_step}) == 3
 
@@ -236,6 +245,9 @@ def test_auto_chooses_by_public_facts_and_says_why():
     assert "no engine of secure computation" in model.guarantee_.parameters["why this mechanism"]
     named = logistic(mechanism="auto", engine="in-process").plan(parties())
     assert (named.name, named.why_chosen) == ("secure", "engine='in-process' was named")
+    X, y = table()
+    loose = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]
+    assert "party 'bank' declared no data_norm" in logistic(mechanism="auto").plan(loose).why_chosen
     facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
     assert choose_mechanism(n_samples=10**6, **facts)[0] == "secure"
     mechanism, why = choose_mechanism(n_samples=10, **facts)
@@ -346,6 +358,22 @@ def test_a_party_that_fails_ends_the_training_at_all(kind, n, charged):
     assert no_thread_is_left()
 
 
+def test_a_meeting_that_fails_costs_nothing_in_the_ledger_either(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'budget.db'}", who="tester")
+    ledger.create("people", epsilon=8.0, delta=1e-4, adjacency="replace-one")
+    X, y = table()
+    broken = Broken(X[:, 3:], name="clinic", data_norm=2.0)
+    broken.kind, broken.n = "Connect", 1
+    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), broken, Helper("notary")]
+    model = logistic(ledger=ledger, dataset="people")
+    with pytest.raises(PartyError, match="it has a headache"):
+        model.fit(given)
+    assert ledger.spent("people")[0] == 0.0
+    broken.n = 10**9
+    model.fit(given)
+    assert ledger.spent("people")[0] > 3.0
+
+
 def test_parties_that_open_different_numbers_are_named():
     class Lying(Party):
         def handle(self, raw):
@@ -425,6 +453,43 @@ def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
     clinic._journal.close()
 
 
+def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_path, monkeypatch):
+    """Wherever the coordinator and its own party were killed: the same model, or words; never a second charge."""
+    rows, labels = tables()
+    here = {name: {"in-process": "1"} for name in (HOME, *OTHERS)}
+    monkeypatch.setattr(VerticalLogisticRegression, "_engines", lambda self, parties, epsilon: here)
+    made = Federation(tmp_path, rows, {"data_norm": 1.0}, limited=True)
+
+    def fit(cut=None):
+        model = logistic(
+            classes=[-1, 1], epsilon=2.0, random_state=None, mechanism_options={"n_passes": 1}, dataset="people",
+            ledger=made.ledger("labels"),
+        )  # fmt: skip
+        return model.fit(made.start(cut=cut), labels)
+
+    refused = 0
+    for number in (2, 3, 5, 8):
+        before = made.charges()
+        with pytest.raises(Killed):
+            fit(at(number, "after", Killed()))
+        for party in made.parties.values():
+            for worker in party._sessions.workers():
+                worker.close()
+        made.end(HOME, *OTHERS)
+        charged = made.charges()
+        try:
+            fit()
+        except PartyError as error:
+            assert "ended with the party's process" in str(error), error
+            assert made.charges() == charged
+            refused += 1
+        for name in OTHERS:
+            assert len(made.charges()[name]) - len(before[name]) <= 1
+        made.end(HOME, *OTHERS)
+        shutil.rmtree(tmp_path / "run")
+    assert refused == 3
+
+
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
@@ -447,6 +512,43 @@ def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine)
     for name in ("bank", "clinic"):
         assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)
     assert no_thread_is_left()
+
+
+@pytest.mark.parametrize(
+    "blow", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)], ids=["dies", "stalls"]
+)
+def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
+    """In words, in time, with the charge, and with no process left."""
+    pytest.importorskip("spu")
+    X, y = table()
+    site = ComputeSite(timeout=20.0, engines=("spu",))
+    struck = []
+
+    class Struck(Party):
+        def handle(self, raw):
+            if raw[32:34] == messages.StepJointly.code.to_bytes(2, "little") and not struck:
+                (worker,) = self._sessions.workers()
+                struck.append(worker._engine.pid)
+                os.kill(struck[0], blow)
+            return super().handle(raw)
+
+    given = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y, computing=site, budget=(9.0, 1e-3)),
+        Struck(X[:, 3:], name="clinic", data_norm=2.0, computing=site, budget=(9.0, 1e-3)),
+        Helper("notary", computing=site),
+    ]
+    began = time.monotonic()
+    with pytest.raises(PartyError, match="is spent and stays charged, whatever was opened") as caught:
+        logistic().fit(given)
+    assert "refused TakeOpened" in str(caught.value)
+    assert time.monotonic() - began < 90.0
+    assert given[0].spent == given[1].spent == logistic().plan(given).event
+    assert no_thread_is_left()
+    for _ in range(100):
+        if not Path(f"/proc/{struck[0]}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{struck[0]}").exists()
 
 
 def test_joint_plans_travel_as_text():

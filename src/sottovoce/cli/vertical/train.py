@@ -134,7 +134,10 @@ def _check(spec: RunSpec, site: Site) -> None:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person
-        make_estimator(spec, site).plan(parties)
+        estimator = make_estimator(spec, site)
+        if "engine" in estimator.get_params():
+            estimator.set_params(engine="auto")  # who has which is not known here
+        estimator.plan(parties)
 
 
 def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:

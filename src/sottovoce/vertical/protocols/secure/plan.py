@@ -138,14 +138,17 @@ class SecurePlan(VerticalPlan):
 
     # ------------------------------------------------------------------ training
 
-    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Invite, meet, begin, and take what is opened; see `VerticalPlan.solve`."""
+    def meet(self, parties: Parties) -> None:
+        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
-        train_alone(parties, self, y, own_model_name(model))
         cards = parties.exchange(self._to_all(Invite(self.joint.text())), Card)
         listed = json.dumps([cards[name].card for name in self.computing])
         parties.exchange(self._to_all(Connect(listed)), Done)
         self._wait(parties, AskConnected(), Connected)
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Begin, take what is opened, and keep the model; the parties have met. See `VerticalPlan.solve`."""
+        train_alone(parties, self, y, own_model_name(model))
         try:
             return self._train(parties, y, model)
         except PartyError as error:
@@ -163,11 +166,10 @@ class SecurePlan(VerticalPlan):
         points, step = fitting.moments(self._opened(parties, 0)), 0
         while points is not None:
             step += 1
-            requests = {name: StepJointly(step, points.get(name, np.zeros(0))) for name in self.computing}
-            parties.exchange(requests, Done)
+            parties.exchange(self._to_all(StepJointly(step)), Done)
             points = fitting.step(self._opened(parties, step))
         weights: dict[str, tuple[Vector, float]] = dict(fitting.weights)
-        parties.exchange({name: KeepJoint(model, *weights[name]) for name in self.facts.names}, Done)
+        parties.exchange(dict.fromkeys(self.facts.names, KeepJoint(model)), Done)
         return VerticalSolution(
             scorer=SumOfScores({name: Term() for name in self.facts.names}),
             event=self.event,
