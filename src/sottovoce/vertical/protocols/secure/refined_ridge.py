@@ -30,7 +30,7 @@ from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 __all__ = ["MOST_ENTRIES", "RefinedRidge"]
 
-MOST_ENTRIES: Final = 2**26  # of all tables, which passes keep inside; beyond, noise is small against so many rows
+MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
 
 # chosen by `benchmarks.vertical.secure_rules`
 _MOMENTS_SHARE: Final = 0.25  # of mu^2
