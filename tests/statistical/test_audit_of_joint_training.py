@@ -27,7 +27,8 @@ MORE = {"ridge": 16_000}
 KINDS = {
     "logistic": {"loss": "logistic", "n_passes": 4},
     "hinge": {"loss": "smoothed hinge", "n_passes": 4},
-    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0)},
+    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
+    "refined ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 3},
     "cubic": {"loss": "smoothed hinge", "engine": "mpyc"},
 }
 
@@ -72,7 +73,8 @@ def _draw(opening, factor, noise, runs):
     ("kind", "known", "factor"),
     [
         ("logistic", 1, 1.0), ("logistic", 0, 1.0), ("logistic", 1, 0.7), ("hinge", 1, 1.0), ("hinge", 1, 0.7),
-        ("ridge", 1, 1.0), ("ridge", 1, 0.7), ("cubic", 1, 1.0), ("cubic", 1, 0.4),
+        ("ridge", 1, 1.0), ("ridge", 1, 0.7),
+        ("refined ridge", 1, 1.0), ("refined ridge", 1, 0.7), ("cubic", 1, 1.0), ("cubic", 1, 0.4),
     ],
 )  # fmt: skip
 def test_audit(kind, known, factor):
