@@ -12,7 +12,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -90,7 +90,8 @@ class SecurePlan(VerticalPlan):
         choice("engine", self.engine, (*ENGINES, IN_PROCESS))
         whole_number("mechanism_options['colluding']", self.colluding, at_least=1)
         if self.n_passes is not None:
-            whole_number("mechanism_options['n_passes']", self.n_passes, at_least=1)
+            least = 0 if self.loss.name == "squared" else 1
+            whole_number("mechanism_options['n_passes']", self.n_passes, at_least=least)
         number("mechanism_options['patience']", self.patience, above=0.0)
         require_row_bounds(self.facts, self.facts.names, self.name)
         _ = self.joint  # refuses what cannot be planned before anything is spent
@@ -162,11 +163,11 @@ class SecurePlan(VerticalPlan):
         starts: dict[str, Message] = {name: Join(y if name == holder else _NO_LABELS) for name in self.computing}
         parties.exchange(starts, Done)
         fitting = joint.fitting()
-        points, step = fitting.moments(self._opened(parties, 0)), 0
+        points, step = self._followed(fitting.moments, self._opened(parties, 0)), 0
         while points is not None:
             step += 1
             parties.exchange(self._to_all(StepJointly(step)), Done)
-            points = fitting.step(self._opened(parties, step))
+            points = self._followed(fitting.step, self._opened(parties, step))
         weights: dict[str, tuple[Vector, float]] = dict(fitting.weights)
         parties.exchange(dict.fromkeys(self.facts.names, KeepJoint(model)), Done)
         return VerticalSolution(
@@ -177,6 +178,17 @@ class SecurePlan(VerticalPlan):
             chosen=dict(fitting.chosen),
             weights=weights,
         )
+
+    @staticmethod
+    def _followed(rule: Callable[[Vector], Any], opened: Vector) -> Any:
+        """Return what follows from opened numbers, which may be anything if all parties say the same."""
+        try:
+            return rule(opened)
+        except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+            raise PartyError(
+                f"all parties say that {len(opened):,} numbers were opened, which are no sums of this plan: bring them "
+                "to the same version."
+            ) from None
 
     def _to_all(self, request: Message) -> dict[str, Message]:
         return dict.fromkeys(self.computing, request)
