@@ -394,6 +394,36 @@ def test_parties_that_open_different_numbers_are_named():
     assert no_thread_is_left()
 
 
+def test_parties_that_all_tell_the_same_nonsense_are_an_error_in_words():
+    class Lying(Party):
+        def handle(self, raw):
+            answer = super().handle(raw)
+            if answer[4:6] == messages.Opened.code.to_bytes(2, "little") and len(answer) > 60:
+                return messages.Opened(0, 1, [1.0, 2.0]).encode()
+            return answer
+
+    X, y = table()
+    given = [
+        Lying(X[:, :3], name="bank", data_norm=2.0, y=y), Lying(X[:, 3:], name="clinic", data_norm=2.0),
+    ]  # fmt: skip
+    with pytest.raises(PartyError, match="all parties say that 2 numbers were opened, which are no sums of this plan"):
+        logistic().fit(given)
+    assert no_thread_is_left()
+
+
+def test_two_trainings_at_once_do_not_mix():
+    given, models, made = parties(), [logistic(random_state=seed) for seed in (1, 2)], {}
+    threads = [threading.Thread(target=lambda model=model: made.update({model: model.fit(given)})) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    for model in models:
+        alone = logistic(random_state=model.random_state).fit(parties())
+        assert np.array_equal(made[model].parts_["bank"].coef, alone.parts_["bank"].coef)
+    assert no_thread_is_left()
+
+
 def test_what_goes_wrong_in_the_background_is_told_without_the_data(monkeypatch, caplog):
     plan = logistic().plan(parties()).joint
 

@@ -12,7 +12,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -163,11 +163,11 @@ class SecurePlan(VerticalPlan):
         starts: dict[str, Message] = {name: Join(y if name == holder else _NO_LABELS) for name in self.computing}
         parties.exchange(starts, Done)
         fitting = joint.fitting()
-        points, step = fitting.moments(self._opened(parties, 0)), 0
+        points, step = self._followed(fitting.moments, self._opened(parties, 0)), 0
         while points is not None:
             step += 1
             parties.exchange(self._to_all(StepJointly(step)), Done)
-            points = fitting.step(self._opened(parties, step))
+            points = self._followed(fitting.step, self._opened(parties, step))
         weights: dict[str, tuple[Vector, float]] = dict(fitting.weights)
         parties.exchange(dict.fromkeys(self.facts.names, KeepJoint(model)), Done)
         return VerticalSolution(
@@ -178,6 +178,17 @@ class SecurePlan(VerticalPlan):
             chosen=dict(fitting.chosen),
             weights=weights,
         )
+
+    @staticmethod
+    def _followed(rule: Callable[[Vector], Any], opened: Vector) -> Any:
+        """Return what follows from opened numbers, which may be anything if all parties say the same."""
+        try:
+            return rule(opened)
+        except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+            raise PartyError(
+                f"all parties say that {len(opened):,} numbers were opened, which are no sums of this plan: bring them "
+                "to the same version."
+            ) from None
 
     def _to_all(self, request: Message) -> dict[str, Message]:
         return dict.fromkeys(self.computing, request)
