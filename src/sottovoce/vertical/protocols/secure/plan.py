@@ -140,6 +140,8 @@ class SecurePlan(VerticalPlan):
 
     def meet(self, parties: Parties) -> None:
         """Invite all parties, and let their engines meet and test the session; no data are shared."""
+        with parties.inside(self.facts.label_holder):
+            pass  # its own model is trained last, which must not fail for want of a place
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
         cards = parties.exchange(self._to_all(Invite(self.joint.text())), Card)
         listed = json.dumps([cards[name].card for name in self.computing])
@@ -148,15 +150,16 @@ class SecurePlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met. See `VerticalPlan.solve`."""
-        train_alone(parties, self, y, own_model_name(model))
         try:
-            return self._train(parties, y, model)
+            solution = self._train(parties, y, model)
         except PartyError as error:
             raise PartyError(
                 f"{str(error).rstrip('.')}. The joint training had begun by then: epsilon = {self.epsilon:g} of every "
                 "person's rows at all parties is spent and stays charged, whatever was opened. It cannot be resumed; a "
                 "new fit is charged again."
             ) from error
+        train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
+        return solution
 
     def _train(self, parties: Parties, y: Vector, model: str) -> VerticalSolution:
         joint, holder = self.joint, self.facts.label_holder
