@@ -162,7 +162,8 @@ def test_without_noise_the_joint_model_sees_what_the_local_one_cannot(folder: Fo
 
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
 def test_every_mechanism_runs(folder: Folder, mechanism: str) -> None:
-    result = passes(*folder.one(mechanism=mechanism, epsilon=1, out=folder.out))
+    joint = {"engine": "in-process"} if mechanism == "secure" else {}
+    result = passes(*folder.one(mechanism=mechanism, epsilon=1, out=folder.out, **joint))
     assert re.search(rf"mechanism = {mechanism}\b", result.stdout)
 
 
@@ -661,3 +662,34 @@ def test_a9a_split_as_in_the_literature(tmp_path: Path, real_data: Callable[...,
     local, joint = figures(result.stdout, "accuracy")
     assert local == pytest.approx(0.8376, abs=2e-4)
     assert joint > 0.842
+
+
+# ----------------------------- joint training
+
+
+def test_joint_training_in_one_process(folder: Folder) -> None:
+    result = passes(*folder.one(mechanism="secure", engine="in-process", helper="notary", epsilon=1, out=folder.out))
+    assert "engine = in-process" in result.stdout
+    assert "parties that compute = ['clinic', 'bank', 'notary']" in result.stdout
+    assert "nothing is hidden from whoever runs it" in result.stdout
+    figures(result.stdout, "accuracy")
+
+
+@pytest.mark.slow
+def test_joint_training_with_a_process_for_each_party(folder: Folder) -> None:
+    pytest.importorskip("spu")
+    result = passes(*folder.one(mechanism="secure", helper="notary", epsilon=1))
+    assert "engine = spu" in result.stdout
+    assert re.search(r"note: process \d+ computes for notary", result.stderr)
+    rows = re.findall(r"^ (?:clinic|bank|notary) +(\d+) +([\d.]+) +([\d,]+) +([\d,]+) *$", result.stdout, re.MULTILINE)
+    assert len({pid for pid, *_ in rows}) == 3
+
+
+def test_options_of_joint_training(folder: Folder) -> None:
+    fails(*folder.one(helper="notary"), match="--helper is for --mechanism secure or auto")
+    fails(*folder.one(engine="spu"), match="--engine is for --mechanism secure or auto")
+    fails(*folder.one(mechanism="secure", engine="semi2k"), match="engine must be one of")
+    libsvm = folder.path / "rows.svm"
+    libsvm.write_text("1 1:0.5 3:1\n-1 2:0.5 4:1\n" * 10)
+    options = {"table": libsvm, "party": None, "sizes": "2,2", "classes": "-1,1", "mechanism": "secure"}
+    fails(*folder.one(engine="in-process", data_norm="bank=1", **{**options, "sizes": "2,2"}), match="--data-norm")

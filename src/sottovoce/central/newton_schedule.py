@@ -43,7 +43,7 @@ class NewtonSchedule:
     Attributes
     ----------
     slope : float
-        |l'(0)|, the unit of the clips.
+        |l'(0)|; twice that is the unit of the clips.
     smoothness : float
         Bound on l''.
     mu : float

@@ -12,7 +12,7 @@ from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.engines.programs import AddSlopes, MoveDuals
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.protocols.secure.whole_rows import ROW
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, row_weights
 
 BLOCKS = (Block(name="bank", n_features=3, data_norm=1.5), Block(name="shop", n_features=2, data_norm=0.5))
 
@@ -153,7 +153,7 @@ def test_programs_follow_from_the_plan():
 def test_whole_numbers_are_bounded_whatever_the_table_holds():
     one = plan()
     rows = one.rows("bank", np.array([[1e300, -1e300, 1e308], [1e-300, 0.0, 0.0], [3.0, 4.0, 0.0]]))
-    assert (np.linalg.norm(rows, axis=1) <= ROW * math.sqrt(0.5)).all()
+    assert (np.linalg.norm(rows, axis=1) <= ROW * row_weights([3, 2])[0]).all()
     for point in (np.full(4, 1e308), np.array([1e308, -1e308, 0.0, 0.0]), np.zeros(4)):
         assert np.abs(one.margins("bank", rows, point)).max() <= 2**36
     squared = plan(loss="squared", label_bounds=(-1.0, 3.0))

@@ -19,12 +19,14 @@ from sottovoce.cli._options import (
     require,
 )
 from sottovoce.cli._parse import parse_number_or_auto
+from sottovoce.vertical.estimators.computing import CHOICES
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
 
-__all__ = ["REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
+__all__ = ["JOINT", "REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
 
 SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
+JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
 REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 
 
@@ -34,9 +36,12 @@ class HowToTrain:
 
     mechanism: str | None = option(
         "--mechanism",
-        f"With a finite epsilon: {', '.join(MECHANISMS)}. Default: {next(iter(MECHANISMS))}. lasso and "
-        "sparse-logistic have --aggregation instead.",
+        f"With a finite epsilon: {', '.join(MECHANISMS)}, or auto: secure where it can be had and pays. Default: "
+        f"{next(iter(MECHANISMS))}. lasso and sparse-logistic have --aggregation instead.",
         TRAINING,
+    )
+    engine: str | None = option(
+        "--engine", f"With --mechanism secure or auto, what computes: {', '.join(CHOICES)}. Default: auto.", TRAINING
     )
     aggregation: str | None = option(
         "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
@@ -56,7 +61,7 @@ def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) 
     chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
     if kind in SPARSE:
         why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
-        refuse_fields(why, training, "alpha", "solver", "mechanism")
+        refuse_fields(why, training, "alpha", "solver", "mechanism", "engine")
         require("--radius", training.radius, (
             f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
             "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
@@ -67,8 +72,10 @@ def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) 
     if epsilon == math.inf:
         why = "is for a private training, with a finite --epsilon"
         refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")
-        refuse_fields(why, training, "mechanism")
+        refuse_fields(why, training, "mechanism", "engine")
         return chosen
+    if training.mechanism not in JOINT:
+        refuse_fields("is for --mechanism secure or auto", training, "engine")
     mechanism = MECHANISMS.get(training.mechanism or next(iter(MECHANISMS)))
     in_rounds = kind not in SPARSE and mechanism is not None and "max_iter" in mechanism.options
     if in_rounds and chosen["max_iter"] is not None:

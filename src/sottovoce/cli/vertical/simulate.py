@@ -35,6 +35,7 @@ from sottovoce.cli._options import (
 from sottovoce.cli._output import print_columns, print_rows, write_or_keep
 from sottovoce.cli._parse import parse_bounds, parse_by_party, parse_classes, parse_sizes
 from sottovoce.cli._rows import SparseRows
+from sottovoce.cli.vertical._joint import JointTrial
 from sottovoce.cli.vertical._parties import (
     Gathered,
     GivenBounds,
@@ -46,7 +47,7 @@ from sottovoce.cli.vertical._parties import (
     split_features,
     split_schema,
 )
-from sottovoce.cli.vertical._training import REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import JOINT, REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -107,6 +108,10 @@ class _Given:
     )
     label_holder: str | None = option("--label-holder", "Party with the labels. Default: the first.", _FACTS)
     labels_public: bool = flag("--labels-public", "The labels are not secret.", _FACTS)
+    helper: list[str] = option(
+        "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _FACTS,
+        metavar="NAME", default=[],
+    )  # fmt: skip
     data_norm: list[str] = option(
         "--data-norm",
         "Bound on a party's part of a row; NUMBER alone is for all. A schema gives its own.",
@@ -195,7 +200,9 @@ def simulate(
         train, held_out = _hold_out(gathered, share, streams.generator(Purpose.SHUFFLING))
     if held_out[0].n_rows < 2:
         raise DataError(f"--test: the comparison needs two people or more; got {held_out[0].n_rows}.")
-    estimator.fit(train)
+    trial = JointTrial(given.helper, estimator)
+    with trial.shown():
+        estimator.fit(trial.joined(train))
     if out is not None:
         _write(out, estimator, source.facts)
     comparison = _compare(estimator, train, held_out)
@@ -204,6 +211,7 @@ def simulate(
     if not quiet:
         _print_parties(source, gathered)
         _print_run(estimator, train[0].n_rows, held_out[0].n_rows, gathered.report)
+        trial.print()
         print_rows("Receipt", estimator.guarantee_.rows())
         print_rows(
             "What each party gives away by itself",
@@ -289,7 +297,9 @@ def _several_tables(given: _Given) -> tuple[PartySource, list[Path], list[Path]]
     return source, list(paths.values()), [Path(tests[name]) for name in paths if tests]
 
 
-def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: str, epsilon: float) -> None:
+def _require_bounds(
+    kind: ModelKind, facts: Sequence[PartyFacts], label_holder: str, epsilon: float, *, joint: bool
+) -> None:
     """Refuse a private training without the bound that its noise is scaled by."""
     if epsilon == math.inf:
         return
@@ -298,7 +308,7 @@ def _require_bounds(kind: ModelKind, facts: Sequence[PartyFacts], label_holder: 
         option, what = "--data-bound", "the absolute value of its entries"
         clipped = "larger entries are clipped to it"
     else:
-        missing = [party.name for party in facts if party.data_norm is None and party.name != label_holder]
+        missing = [party.name for party in facts if party.data_norm is None and (joint or party.name != label_holder)]
         option, what = "--data-norm", "the Euclidean norm of its part of a row"
         clipped = "longer rows are shortened to it"
     if missing:
@@ -332,11 +342,14 @@ def _make_estimator(
                 "For a number use --model ridge or lasso."
             )
         labels = {"classes": list(source.classes)}
-    _require_bounds(kind, source.facts, source.label_holder, epsilon)
+    joint = given.training.mechanism == "secure"
+    _require_bounds(kind, source.facts, source.label_holder, epsilon, joint=joint)
+    if given.training.mechanism not in JOINT:
+        refuse_fields("is for --mechanism secure or auto", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
-        estimator.plan([party.stand_in() for party in source.facts])
+        estimator.plan(JointTrial(given.helper, estimator).joined([party.stand_in() for party in source.facts]))
     return estimator
 
 

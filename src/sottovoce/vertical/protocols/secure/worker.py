@@ -92,7 +92,12 @@ class JointWorker:
         """
         engine = self._seat.sit(cards, list(self.plan.ranks))
         self._engine = engine
-        self._begin("connecting", engine.start)
+
+        def task() -> None:
+            engine.start()
+            self._tell("has met its partners")
+
+        self._begin("connecting", task)
 
     def begin(self, table: Any, labels: Vector | None, shares: tuple[Whole, ...]) -> None:
         """Share data and compute the second moments, in the background; ``table`` is None for a helper."""
@@ -141,12 +146,20 @@ class JointWorker:
         self._tasks.put(None)
         self._rows = self._script = None
         if self._engine is not None:
+            self._tell("ends")
             self._engine.close()
         self._seat.close()
 
     def close(self) -> None:
         """End it with its session."""
         self.end("the joint training was ended")
+
+    def _tell(self, what: str) -> None:
+        """Log which process computes for this party: for its owner, who may look how it does."""
+        pid = getattr(self._engine, "pid", None)
+        if pid is not None:
+            told = {"party": self.name, "pid": pid, "what": what}
+            _LOG.info("the engine of party %r, process %d, %s", self.name, pid, what, extra=told)
 
     # ------------------------------------------------------------------ in the background
 
