@@ -2,7 +2,6 @@
 
 from sottovoce.exceptions import MessageError
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
     AskConnected,
     Connect,
@@ -12,6 +11,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
+from sottovoce.vertical.protocols.secure.plans import plan_from_text
 from sottovoce.vertical.wire import decode
 
 __all__ = ["JointNotes"]
@@ -41,12 +41,12 @@ class JointNotes:
             return
         match request:
             case Invite(plan=text):
-                self._n_steps = JointPlan.from_text(text).n_steps
+                self._n_steps = plan_from_text(text).n_steps
                 self._say("sites are invited")
             case Connect() | AskConnected():
                 self._say("the sites' engines meet")
             case Join() | TakeOpened(step=0):
-                self._say("second moments")
+                self._say("the first step")
             case StepJointly(step=step) | TakeOpened(step=step):
                 self._say(f"pass {step} of {self._n_steps}")
             case _:
