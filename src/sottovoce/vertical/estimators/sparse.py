@@ -25,7 +25,7 @@ from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.local import LocalBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.secure import SecureBallPlan
+from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
