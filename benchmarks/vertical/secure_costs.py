@@ -436,6 +436,11 @@ def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], 
     return made
 
 
+def read() -> dict[str, dict[str, Any]]:
+    """Return the figures kept."""
+    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+
+
 def main() -> None:
     """Run the cells that are missing, and print."""
     if sys.argv[1:2] == ["--party"]:
@@ -447,7 +452,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the cells and whether they are kept")
     parser.add_argument("--match", default="", help="cells whose key has these words: 'spu logistic 10000'")
     given = parser.parse_args()
-    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() and not given.quick else {}
+    kept = {} if given.quick else read()
     for part in [] if given.docs else given.only.split(","):
         for cell in cells(part, given.quick):
             if given.list:
@@ -455,8 +460,10 @@ def main() -> None:
                 continue
             if given.match not in cell.key or (kept.get(cell.key, {}).get("ended") and not given.again):
                 continue
-            kept[cell.key] = measure(cell)
-            print(part, cell.key, json.dumps(kept[cell.key]), flush=True)
+            found = measure(cell)
+            print(part, cell.key, json.dumps(found), flush=True)
+            # read again: somebody may run other cells at the same time
+            kept = ({} if given.quick else read()) | {cell.key: found}
             if not given.quick:
                 FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if given.list:

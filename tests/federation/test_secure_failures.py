@@ -20,7 +20,8 @@ from support.small_federation import DELTA, EPSILON, FIRST_PORT, joint_sites, ma
 pytestmark = pytest.mark.federation
 
 RUN = (
-    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "secure", "--timeout", 15,
+    "--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA, "--mechanism", "secure", "--engine", "spu",
+    "--timeout", 15,
 )  # fmt: skip
 PATIENCE = 20.0  # of a site with its partners, in seconds
 
@@ -53,10 +54,11 @@ def charges(federation):
     return len([charge for charge in federation.charges("north") if charge.counts])
 
 
-def joined(run, federation):
-    """Wait until the parties have begun, and return the engine of north, which does not go on."""
+def joined(run, federation, before):
+    """Wait until north has begun, and is charged; return its engine, which does not go on."""
     engine = engine_of(federation, "north")
     run.wait_for_note("joint computation: second moments")
+    until(lambda: charges(federation) == before + 1, what="the charge")
     engine.suspend()
     assert run.status()["joint"] == "joined"
     return engine
@@ -88,7 +90,7 @@ def changed(federation, name, old, new):
 def test_an_engine_is_killed_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    engine = joined(run, federation)
+    engine = joined(run, federation, before)
     began = time.monotonic()
     engine.kill()
     said = run.end(fails=True)
@@ -99,7 +101,7 @@ def test_an_engine_is_killed_in_a_step(federation):
 def test_a_site_is_killed_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    engine = joined(run, federation)
+    engine = joined(run, federation, before)
     federation.run_process("north").kill()
     said = run.end(fails=True)
     assert "'north'" in said
@@ -110,7 +112,7 @@ def test_a_site_is_killed_in_a_step(federation):
 def test_a_site_hangs_in_a_step(federation):
     before = charges(federation)
     run = federation.begin(*RUN)
-    joined(run, federation)
+    joined(run, federation, before)
     process = federation.run_process("north")
     process.suspend()
     began = time.monotonic()

@@ -230,6 +230,20 @@ def test_auto_chooses_by_public_facts_and_says_why():
     assert why
 
 
+@pytest.mark.parametrize(
+    ("changed", "n_samples"),
+    # people x mu / noise / (columns + 1) = 15 with mu = .268
+    [({}, 871), ({"colluding": 2, "engines": dict.fromkeys("abc", SPU)}, 1066), ({"engine": "mpyc"}, 3482)],
+)
+def test_auto_looks_at_people_noise_and_columns(changed, n_samples):
+    facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
+    facts.update(changed)
+    taken = [choose_mechanism(n_samples=round(n_samples * factor), **facts)[0] for factor in (0.98, 1.02)]
+    assert taken == ["local-models", "secure"]
+    if facts["engine"] == "mpyc":  # one product, and no cubic
+        assert choose_mechanism(n_samples=n_samples // 3, is_classification=False, **facts)[0] == "secure"
+
+
 def test_bounds_and_options_are_checked_before_anything_is_sent():
     given = InProcessParties(parties())
     with given.recorded() as crossed:

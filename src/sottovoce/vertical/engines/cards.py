@@ -178,12 +178,8 @@ def _check_link(card: SessionCard, own: SessionCard, site: ComputeSite | None, i
     if identity is not None:
         if not card.identity or not card.signature:
             raise EngineError(f"the card of {whose} is not signed: it needs an identity, as {own.name!r} has one.")
-        common_names = (site.common_names if site is not None else None) or {}
         fingerprints = (site.fingerprints if site is not None else None) or {}
-        identity.check(
-            whose, card.identity, common_names.get(card.name, card.name), fingerprints.get(card.name),
-            card.signed_bytes, card.signature,
-        )  # fmt: skip
+        identity.check(card.name, card.identity, fingerprints.get(card.name), card.signed_bytes, card.signature)
         check_session_certificate(whose, card.certificate)
     elif card.identity or card.certificate:
         raise EngineError(f"{whose} has an identity and {own.name!r} has none: give both one, or neither for a trial.")

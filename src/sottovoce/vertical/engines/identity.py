@@ -57,19 +57,15 @@ class Identity:
         assert isinstance(self._key, ec.EllipticCurvePrivateKey)
         return self._key.sign(_PURPOSE + content, ec.ECDSA(SHA256())).hex()
 
-    def check(
-        self, whose: str, certificate: str, common_name: str, fingerprint: str | None, content: bytes, signature: str
-    ) -> None:
+    def check(self, name: str, certificate: str, fingerprint: str | None, content: bytes, signature: str) -> None:
         """Refuse content that the party of that name has not signed.
 
         Parameters
         ----------
-        whose : str
-            The party, in the words of an error.
+        name : str
+            The party; its certificate carries the name.
         certificate : str
             What it shows, in PEM.
-        common_name : str
-            The name that the certificate must carry.
         fingerprint : str or None
             SHA-256 of the certificate, where known.
         content : bytes
@@ -85,6 +81,7 @@ class Identity:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.x509.oid import NameOID
 
+        whose = repr(name)
         shown = _certificate(f"the certificate of {whose}", certificate.encode())
         try:
             shown.verify_directly_issued_by(self._authority)
@@ -96,10 +93,8 @@ class Identity:
         _in_time(f"the certificate of {whose}", shown)
         _in_time("the authority's certificate", self._authority)
         names = [each.value for each in shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        if names != [common_name]:
-            raise EngineError(
-                f"the certificate of {whose} is another one's: its common name must be {common_name!r}, and it is not."
-            )
+        if names != [name]:
+            raise EngineError(f"the certificate of {whose} is another one's: its common name must be the party's.")
         if fingerprint is not None:
             found = shown.fingerprint(SHA256()).hex()
             if not hmac.compare_digest(found, fingerprint.replace(":", "").replace(" ", "").lower()):

@@ -100,8 +100,7 @@ class Seat:
                 card = replace(card, certificate=certificate.decode("ascii"), identity=identity.certificate)
                 card = replace(card, signature=identity.sign(card.signed_bytes))
                 # one's own card must pass one's own checks: a wrong identity is told to its owner, not by partners
-                common_name = (site.common_names or {}).get(name, name)
-                identity.check(repr(name), card.identity, common_name, None, card.signed_bytes, card.signature)
+                identity.check(name, card.identity, None, card.signed_bytes, card.signature)
         except BaseException:
             port.release()
             if folder is not None:

@@ -30,8 +30,6 @@ class ComputeSite:
         trial on one machine, without TLS.
     fingerprints : dict or None
         SHA-256 of the partners' certificates, where their owners told each other.
-    common_names : dict or None
-        Names in the partners' certificates where they are not the parties': FLARE's server has its host's.
     timeout : float
         Seconds that a partner may take for anything.
     """
@@ -42,5 +40,4 @@ class ComputeSite:
     engines: Collection[str] = ENGINES
     identity: Path | None = None
     fingerprints: dict[str, str] | None = None
-    common_names: dict[str, str] | None = None
     timeout: float = 600.0

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._parameters import estimator, parameter
-from sottovoce._validation import choice, magnitude, number
+from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Loss, SmoothedHinge
 from sottovoce.vertical.coordinator.parties import Parties
@@ -143,6 +143,12 @@ class _PenalisedEstimator(VerticalEstimator):
             delta=delta,
             engine=choose_engine(facts.engines),
             engines=facts.engines,
+            is_classification=self._make_loss().is_classification,
+            colluding=whole_number(
+                "mechanism_options['colluding']",
+                given_options("mechanism_options", self.mechanism_options).get("colluding", 1),
+                at_least=1,
+            ),
         )
 
     def _exact_plan(self, facts: dict[str, Any]) -> ExactPlan:

@@ -213,8 +213,7 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
     ParameterError, DataError
         If its table is not there, or not what its schema says.
     """
-    home: Party = replace(site, budget=None).open_party(purpose, **more)
-    return home
+    return replace(site, budget=None).open_party(purpose, **more)
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:

@@ -25,7 +25,7 @@ from sottovoce.tables._entries import nearest
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.computing import computing_from
 from sottovoce.vertical.mechanisms import ANSWERS
-from sottovoce.vertical.party import Part, Party
+from sottovoce.vertical.party import Helper, Part, Party
 from sottovoce.vertical.party.answers import PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
@@ -244,7 +244,7 @@ class Site:
             return frozenset(ANSWERS)
         return PRIVATE | _ALWAYS
 
-    def open_party(self, purpose: str = "train", *, journal: Any = None, labels: bool = False) -> Any:
+    def open_party(self, purpose: str = "train", *, journal: Any = None, labels: bool = False) -> Party:
         """Read the table and return the party that answers with it.
 
         Parameters
@@ -287,9 +287,7 @@ class Site:
                     party.adopt(model, part)  # one of an older schema is of no use for these columns
         return party
 
-    def _open_helper(self, **more: Any) -> Any:
-        from sottovoce.vertical.party.helper import Helper
-
+    def _open_helper(self, **more: Any) -> Helper:
         helper = Helper(self.kit.name, computing=self.computing, **more)
         return helper if self.random_state is None else helper.seed(self.random_state)
 

@@ -117,6 +117,16 @@ def test_the_port_is_one_of_the_sites_and_nobody_elses(take):
         assert json.loads(take("insurer", ports=(21201, 21203)).card)["port"] == 21203
 
 
+def test_a_port_stays_taken_while_its_engine_is_not_there_yet(take):
+    seats = [take(name, identity=None, ports=(21205, 21207)) for name in NAMES]
+    cards = [each.card for each in seats]
+    seats[0].sit(cards, NAMES)
+    with pytest.raises(EngineError, match="no port of 21205 to 21207 is free"):
+        take("insurer", ports=(21205, 21207))
+    seats[0].close()
+    take("insurer", ports=(21205, 21207))
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -158,8 +168,11 @@ def test_a_session_certificate_cannot_be_swapped(take):
 
 @pytest.mark.parametrize("changes", [{"port": 21399}, {"host": "192.0.2.1"}, {"plan": "c" * 64}, {"name": "clinic"}])
 def test_no_part_of_a_card_can_be_changed_on_its_way(take, changes):
+    """Of the bank, whose key is RSA, and of the clinic, whose key is of an elliptic curve."""
     mine, bank, third = (take(name) for name in NAMES)
     _refused(mine, [mine.card, _changed(bank.card, **changes), third.card], "'bank' (was not signed|is another)")
+    if "name" not in changes:
+        _refused(mine, [mine.card, bank.card, _changed(third.card, **changes)], "'clinic' was not signed")
 
 
 def test_one_party_cannot_sit_twice(take):
@@ -322,15 +335,9 @@ def test_cards_and_parties_are_as_many(take):
     _refused(seats[0], cards, "'insurer' is not among those that compute", names=("bank", "clinic", "x"))
 
 
-def test_a_partners_certificate_may_carry_another_name_if_the_owner_says_so(take, authority, tmp_path):
-    """The coordinator's certificate of a FLARE kit has its host's name."""
-    server = authority.identity(tmp_path, "vertical.insurer.example", kind="rsa")
-    names = {"insurer": "vertical.insurer.example"}
-    mine = take("insurer", identity=server, common_names=names)
-    bank, third = take("bank", common_names=names), take("clinic")
-    cards = [mine.card, bank.card, third.card]
-    bank.sit(cards, NAMES)
-    _refused(third, cards, "common name must be 'insurer'")
+def test_a_certificate_carries_the_partys_name(take, authority, tmp_path):
+    with pytest.raises(EngineError, match="certificate of 'insurer' is another one's: its common name must be"):
+        take("insurer", identity=authority.identity(tmp_path, "vertical.insurer.example"))
 
 
 @pytest.mark.parametrize(
