@@ -150,8 +150,8 @@ class SecurePlan(VerticalPlan):
         then = f", then {passes} noisy sums of Newton passes," if passes else ""
         return (
             f"{len(self.computing)} parties compute the noisy second moments of all columns{then} inside secure "
-            f"computation ({engine_in_words(self.joint, self.facts)}); each adds its share of the noise, and only noisy "
-            "sums are opened"
+            f"computation ({engine_in_words(self.joint, self.facts)}); each adds its share of the noise, and only "
+            "noisy sums are opened"
         )
 
     @property
