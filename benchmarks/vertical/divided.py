@@ -7,7 +7,7 @@ or pixels each party scales each of its rows to norm 1 by itself. Nothing is fou
 Rules are chosen on `CHOSEN_ON` and on made-up tables; `SHOWN` is for the confirmation, which is run once.
 """
 
-from collections.abc import Callable
+import itertools
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -62,14 +62,20 @@ class Divided(NamedTuple):
         }
 
 
-def divided(name: str, n_parties: int, seed: int) -> Divided:
-    """Return a set divided among parties; sets with a test part of their own ignore the seed."""
+def divided(name: str, n_parties: int, seed: int, *, first: float = 0.0) -> Divided:
+    """Return a set divided among parties; ``first`` is party 1's share of the attributes, 0 for equal numbers.
+
+    Sets with a test part of their own ignore the seed.
+    """
     X, y, X_test, y_test, public = _split(name, seed)
     if name == "blogfeedback":
         cuts = [0, 50, 280] if n_parties == 2 else [0, 50, 165, 280]
         return _by_rows(X, y, X_test, y_test, cuts, public)
     widths = {"a9a": _A9A, "bank": _BANK, "credit": _CREDIT}.get(name, (1,) * X.shape[1])
     parts = np.array_split(np.array(widths), n_parties)
+    if first:
+        least = max(1, round(first * len(widths)))
+        parts = [np.array(widths[:least]), *np.array_split(np.array(widths[least:]), n_parties - 1)]
     cuts = [0, *np.cumsum([part.sum() for part in parts]).tolist()]
     if name in ("phishing", "mushrooms", "w8a", "mnist_4v9", "msd_sample"):
         return _by_rows(X, y, X_test, y_test, cuts, public)
@@ -80,7 +86,7 @@ def divided(name: str, n_parties: int, seed: int) -> Divided:
 
 
 def made_up(n: int, d: int, n_parties: int, seed: int, *, regression: bool = False, first: float = 0.0) -> Divided:
-    """Return rows of signs and numbers in [-1, 1] with unequal weights; ``first`` is the share of columns at party 1."""
+    """Return rows of signs and numbers in [-1, 1] with unequal weights; ``first`` is party 1's share of them."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n + 4000, d))
     X[:, ::2] = np.sign(X[:, ::2] - rng.uniform(-0.8, 0.8, X[:, ::2].shape[1]))
@@ -101,7 +107,7 @@ def made_up(n: int, d: int, n_parties: int, seed: int, *, regression: bool = Fal
     else:
         cuts = [0, *np.cumsum([len(part) for part in np.array_split(np.arange(d), n_parties)]).tolist()]
     public = {"label_bounds": (low, high)} if regression else {"classes": [-1.0, 1.0]}
-    norms = tuple(float(b - a) ** 0.5 for a, b in zip(cuts, cuts[1:], strict=False))
+    norms = tuple(float(b - a) ** 0.5 for a, b in itertools.pairwise(cuts))
     return Divided(_cut(X[:n], cuts), y[:n], _cut(X[n:], cuts), y[n:], norms, False, public)
 
 
@@ -113,7 +119,7 @@ def _by_rows(X: Any, y: Any, X_test: Any, y_test: Any, cuts: list[int], public: 
 
 
 def _cut(X: NDArray[np.float64], cuts: list[int]) -> tuple[NDArray[np.float64], ...]:
-    return tuple(np.ascontiguousarray(X[:, low:high]) for low, high in zip(cuts, cuts[1:], strict=False))
+    return tuple(np.ascontiguousarray(X[:, low:high]) for low, high in itertools.pairwise(cuts))
 
 
 def _split(name: str, seed: int) -> tuple[Any, ...]:

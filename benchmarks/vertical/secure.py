@@ -65,7 +65,7 @@ def measured(data: Divided, method: str, helpers: int, epsilon: float, seed: int
 
 
 def measures_of(data: Divided, model: Any, rows: Any) -> dict[str, Any]:
-    """Return the measures on the test part; numbers are moved into the public bounds of the labels, for every method."""
+    """Return the measures on the test part; predicted numbers are moved into the public bounds, for every method."""
     if data.is_regression:
         return {
             "mean squared error": float(
@@ -126,9 +126,23 @@ def median(cells: dict[str, Any], method: str, epsilon: float, measure: str) -> 
     return float(np.median([one[measure] for one in found.values()]))
 
 
-def choice_of(cells: dict[str, Any], layout: str, epsilon: float, regression: bool) -> tuple[str, float]:
-    """Return what ``mechanism="auto"`` takes where SPU is at hand, and people x mu / columns."""
-    raise NotImplementedError
+def judged(results: dict[str, Any]) -> list[tuple[str, str, float, str, bool]]:
+    """Return for each cell what ``mechanism="auto"`` takes where SPU is at hand, and whether the other is no better."""
+    found = []
+    for name, layouts in results.items():
+        regression = "mean squared error" in next(iter(layouts["2"][LOCAL]["1"].values()))
+        measure = "mean squared error" if regression else "log loss"
+        for layout, cells in layouts.items():
+            names = "abc"[: sum(LAYOUTS[layout])]
+            for epsilon in EPSILONS:
+                taken, _ = choose_mechanism(
+                    n_samples=cells["people"], n_features=sum(cells["columns"]), epsilon=epsilon, delta=DELTA,
+                    engine="spu", engines=dict.fromkeys(names, ("spu",)), is_classification=not regression,
+                )  # fmt: skip
+                apart = median(layouts[layout[0]], LOCAL, epsilon, measure)
+                joint = median(cells, SECURE, epsilon, measure)
+                found.append((name, layout, epsilon, taken, (joint <= apart) == (taken == SECURE)))
+    return found
 
 
 def text_of(measure: str, value: float) -> str:
@@ -214,6 +228,11 @@ def main() -> None:
     tables = {name: table(name, results, epsilons) for name in names}
     for name, (head, rows) in tables.items():
         show(f"{name}, by epsilon, delta = {DELTA:g}, medians of {seeds} seeds", head, rows, width=150)
+    choices = judged(results) if not quick else []
+    for name, layout, epsilon, taken, right in choices:
+        if not right:
+            print(f"auto takes {taken} for {name}, {layout}, epsilon {epsilon:g}: the other is better")
+    print(f"auto: {sum(right for *_, right in choices)} of {len(choices)} are right")
     if arguments.docs:
         write_tables(PAGE, tables)
         plot(results)

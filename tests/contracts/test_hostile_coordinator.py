@@ -58,6 +58,8 @@ from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnL
 from sottovoce.vertical.protocols.noisy_admm.messages import NoisyScores, NoisyStart, NoisyStep
 from sottovoce.vertical.protocols.noisy_features.messages import Features, SendFeatures
 from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn, ShowFeatures
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Refused
 from support.party import Line, decode, request
 
@@ -361,12 +363,18 @@ def test_nobody_goes_on_with_what_was_begun_at_home():
 
 # --- what an owner allows ---------------------------------------------------------------------------------------------
 
+JOINT = JointPlan(
+    n_samples=200,
+    blocks=(Block(name="clinic", n_features=1, data_norm=1.0), Block(name="bank", n_features=1, data_norm=1.0)),
+    label_holder="clinic", loss="logistic", alpha=0.1, epsilon=0.1, delta=1e-6, engine="in-process",
+)  # fmt: skip
 EACH = {
     "alignment": AlignTo(announce(["17", "4"])),
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05),
     "noisy-features": SendFeatures(0.05),
     "noisy-admm": NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05),
     "frank-wolfe": ball_start(200),
+    "secure": Invite(JOINT.text()),
     "exact": Spectrum(),
     "published": PublishedStart(1.0, 1e-6, 1.0, 2),
     "score": Score("m"),
@@ -394,7 +402,7 @@ def test_a_party_answers_what_its_owner_allows(allowed):
 def test_every_request_has_a_name_or_is_public():
     assert set(ANSWERS) == set(EACH)
     assert {answer.name for names in ANSWERS_TO.values() for answer in names} == set(ANSWERS)
-    public = {"Describe", "Afford", "Close", "AllRows"}
+    public = {"Describe", "Afford", "Close", "AllRows", "AskEngines"}
     assert {kind.__name__ for kind, names in ANSWERS_TO.items() if not names} == public
 
 

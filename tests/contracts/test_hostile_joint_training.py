@@ -106,8 +106,7 @@ class Table:
         return self
 
     def step(self, step):
-        points = [StepJointly(step, np.zeros(n)) for n in (4, 2, 0)]
-        assert all(isinstance(each, Done) for each in self.all(*points))
+        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
         return self.until(TakeOpened(step))
 
     def end(self):
@@ -173,8 +172,8 @@ def test_a_party_whose_owner_said_no_is_asked_for_its_engines_alone():
 
 # --- the order --------------------------------------------------------------------------------------------------------
 
-LATER = [Connect("[]"), AskConnected(), Join(NOTHING), StepJointly(1, np.zeros(2)), TakeOpened(0),
-         KeepJoint("m", np.zeros(2), 0.0)]  # fmt: skip
+LATER = [Connect("[]"), AskConnected(), Join(NOTHING), StepJointly(1), TakeOpened(0),
+         KeepJoint("m")]  # fmt: skip
 
 
 @pytest.mark.parametrize("message", LATER, ids=lambda message: type(message).__name__)
@@ -202,20 +201,24 @@ def test_the_start_is_charged_once_and_comes_once():
 
 def test_passes_come_in_their_order_and_no_more_than_were_charged():
     table = Table(make(budget=(9.0, 1e-3))).join()
-    line = table.lines[1]
-    refused(line.ask(StepJointly(2, np.zeros(2))), "pass 2 came where pass 1 is next")
-    refused(line.ask(StepJointly(0, np.zeros(2))), "pass 0 came where pass 1 is next")
-    refused(line.ask(StepJointly(1, np.zeros(3))), "3 numbers for 2 weights")
-    refused(line.ask(KeepJoint("m", np.zeros(2), 0.0)), "KeepJoint came after step 0 of 2")
+    line, begun = table.lines[1], table.until(TakeOpened(0))
+    refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
+    refused(line.ask(StepJointly(0)), "pass 0 came where pass 1 is next")
+    refused(line.ask(KeepJoint("m")), "KeepJoint came after step 0 of 2")
     one = table.step(1)
-    refused(line.ask(StepJointly(1, np.zeros(2))), "pass 1 came where pass 2 is next")
+    refused(line.ask(StepJointly(1)), "pass 1 came where pass 2 is next")
     refused(line.ask(TakeOpened(0)), "step 1 is under way")
-    table.step(2)
-    refused(line.ask(StepJointly(3, np.zeros(2))), "there are no more passes")
+    two = table.step(2)
+    refused(line.ask(StepJointly(3)), "there are no more passes")
     assert np.array_equal(one[0].values, one[1].values)
-    refused(line.ask(KeepJoint("m", np.zeros(3), 0.0)), "3 numbers for 2 columns")
-    assert isinstance(line.ask(KeepJoint("m", np.zeros(2), 0.0)), Done)
-    refused(line.ask(StepJointly(3, np.zeros(2))), "has ended")
+    refused(table.lines[2].ask(KeepJoint("m")), "a helper has no part")
+    assert isinstance(line.ask(KeepJoint("m")), Done)
+    fitting = PLAN.fitting()
+    fitting.moments(begun[0].values)
+    fitting.step(one[0].values)
+    fitting.step(two[0].values)
+    assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
+    refused(line.ask(StepJointly(3)), "has ended")
     refused(line.ask(Join(NOTHING)), "has ended")
     assert table.parties[1].spent == EVENT
     table.end()
@@ -338,9 +341,9 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
     def message(table):
         held = cards.get(id(table), "[]")
         return rng.choice([
-            Invite(PLAN.text()), Connect(held), AskConnected(), Join(NOTHING), Join(Y), StepJointly(1, np.zeros(2)),
-            StepJointly(1, np.zeros(4)), StepJointly(1, NOTHING), StepJointly(2, np.zeros(2)), TakeOpened(0),
-            TakeOpened(1), KeepJoint("m", np.zeros(2), 0.0), Describe(), AskEngines(),
+            Invite(PLAN.text()), Connect(held), AskConnected(), Join(NOTHING), Join(Y), StepJointly(1),
+            StepJointly(2), TakeOpened(0),
+            TakeOpened(1), KeepJoint("m"), Describe(), AskEngines(),
         ])  # fmt: skip
 
     handlers_wait, handlers._WAIT = handlers._WAIT, 0.02

@@ -88,9 +88,8 @@ class Table:
         self.until(TakeOpened(0))
         return self
 
-    def step(self, step, size=0.0):
-        points = [StepJointly(step, np.full(n, size)) for n in (4, 2, 0)]
-        assert all(isinstance(each, Done) for each in self.all(*points))
+    def step(self, step):
+        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
         return self.until(TakeOpened(step))
 
     def end(self):
@@ -142,26 +141,16 @@ def test_the_start_is_charged_once_and_choices_come_in_their_order():
     assert table.parties[1].spent == EVENT
     for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
         refused(line.ask(message))
-    refused(line.ask(StepJointly(2, np.zeros(2))), "pass 2 came where pass 1 is next")
-    refused(line.ask(StepJointly(1, np.zeros(3))), "3 numbers for 2 weights")
-    refused(line.ask(KeepJoint("m", np.zeros(2), 0.0)), "KeepJoint came after step 0 of 2")
+    refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
+    refused(line.ask(KeepJoint("m")), "KeepJoint came after step 0 of 2")
     first = table.step(1)
-    refused(line.ask(StepJointly(1, np.zeros(2))), "pass 1 came where pass 2 is next")
+    refused(line.ask(StepJointly(1)), "pass 1 came where pass 2 is next")
     again = table.all(TakeOpened(1))
     assert [each.values.tolist() for each in again] == [first[0].values.tolist()] * 3
     table.step(2)
-    refused(line.ask(StepJointly(3, np.zeros(2))), "there are no more passes")
-    assert isinstance(line.ask(KeepJoint("m", np.zeros(2), 0.0)), Done)
-    refused(line.ask(StepJointly(3, np.zeros(2))), "has ended")
-    assert table.parties[1].spent == EVENT
-    table.end()
-
-
-@pytest.mark.parametrize("size", [1e308, -1e200, 5e-324])
-def test_points_of_any_size_open_a_place_and_nothing_else(size):
-    table = Table(make(budget=(9.0, 1e-3))).join()
-    opened = table.step(1, size)
-    assert all(each.values.shape == (1,) and 0 <= each.values[0] < 12 for each in opened)
+    refused(line.ask(StepJointly(3)), "there are no more passes")
+    assert isinstance(line.ask(KeepJoint("m")), Done)
+    refused(line.ask(StepJointly(3)), "has ended")
     assert table.parties[1].spent == EVENT
     table.end()
 
@@ -209,9 +198,9 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed, monke
     held = json.dumps([each.card for each in cards])
     kinds = [
         lambda: Invite(PLAN.text()), lambda: Connect(held), AskConnected, lambda: Join(NOTHING), lambda: Join(Y),
-        lambda: StepJointly(1, np.zeros(2)), lambda: StepJointly(1, np.zeros(4)), lambda: StepJointly(1, NOTHING),
-        lambda: StepJointly(2, np.zeros(2)), lambda: TakeOpened(0), lambda: TakeOpened(1), Describe,
-        lambda: KeepJoint("m", np.zeros(2), 0.0),
+        lambda: StepJointly(1),
+        lambda: StepJointly(2), lambda: TakeOpened(0), lambda: TakeOpened(1), Describe,
+        lambda: KeepJoint("m"),
     ]  # fmt: skip
     opened = 0
     try:

@@ -35,11 +35,14 @@ def plan(kind):
 
 
 def distance(one, other, openings, free):
-    """Return the square of the distance over the variance of what colluding parties do not know; exact."""
+    """Return the square of the distance over the variance of what colluding parties do not know; exact.
+
+    36 of the variance is what the proof smooths with (``docs/privacy/discrete_gaussian.md``).
+    """
     total = Fraction(0)
     for a, b, opening in zip(one, other, openings, strict=True):
         for left, right, scale in zip(a.ravel(), b.ravel(), opening.scales.ravel(), strict=True):
-            total += Fraction((int(left) - int(right)) ** 2, free * int(scale) ** 2)
+            total += Fraction((int(left) - int(right)) ** 2, free * int(scale) ** 2 - 36)
     return total
 
 

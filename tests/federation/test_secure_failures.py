@@ -142,6 +142,7 @@ def test_a_sites_ports_are_taken(federation):
     assert charges(federation) == before
 
 
+@pytest.mark.slow
 def test_a_site_without_the_engine(federation):
     before = charges(federation)
     with changed(federation, "notary", "[secure]", '[secure]\nengines = ["mpyc"]'):
@@ -150,7 +151,7 @@ def test_a_site_without_the_engine(federation):
     assert charges(federation) == before
 
 
-@pytest.mark.parametrize("change", ["other_version", "other_programs"])
+@pytest.mark.parametrize("change", ["other_version", pytest.param("other_programs", marks=pytest.mark.slow)])
 def test_a_site_runs_other_code(federation, change):
     """The others see it in its card, before anything is shared."""
     before = charges(federation)
@@ -166,5 +167,9 @@ def test_a_site_runs_other_code(federation, change):
 
 
 def test_after_all_that_a_run_goes_well(federation):
+    """And nothing is left of the sessions before: keys, links."""
     told = json.loads(federation.train(*RUN, "--json", seconds=240).stdout)
     assert told["phase"] == "done"
+    federation.wait_for_silence()
+    for name in federation.names:
+        assert not list((federation.kit(name) / "state" / "tmp").iterdir()), name

@@ -86,9 +86,14 @@ def test_sums_of_shares_have_the_law_of_one():
 def test_what_colluding_parties_do_not_know_covers_the_event(n_parties, colluding, weight):
     mechanism = SharedGaussian(2**60 + 1, 0.7, n_parties, colluding)
     unknown = (n_parties - colluding) * mechanism.scale(weight) ** 2
-    needed = (mechanism.square / 0.7**2 + 36) / weight
+    needed = mechanism.square / 0.7**2 / weight + 36
     assert needed <= unknown <= 1.01 * needed
     assert GaussianAccountant().epsilon(mechanism.event, 1e-5) == pytest.approx(2.9, abs=0.3)
+
+
+def test_the_proof_smooths_a_little_and_the_noise_pays_for_it():
+    assert SharedGaussian(10_180, 1.0, 2).scale() == 102  # 101**2 would cover the square, but not 36 more
+    assert SharedGaussian(10_180 * 10**4, 1.0, 2).scale(10**4) == 102  # nor does a weight make it less
 
 
 def test_a_share_is_never_too_small_to_hide_the_others():

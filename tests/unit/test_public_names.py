@@ -49,6 +49,8 @@ def test_public_names_of_vertical_training():
     assert sorted(vertical.__all__) == [
         "AlignedParties",
         "Comparison",
+        "ComputeSite",
+        "Helper",
         "InProcessParties",
         "Part",
         "Parties",

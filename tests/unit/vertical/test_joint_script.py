@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
@@ -123,3 +124,37 @@ def test_no_row_is_longer_than_its_unit():
     lengths = np.linalg.norm(X, axis=1)
     assert lengths.max() <= ROW
     assert lengths.min() > 0.999 * ROW
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic", "smoothed hinge", "cubic"])
+def test_public_numbers_of_any_size_give_a_model_or_a_refusal(kind):
+    """No warning, no NaN and no other error, whatever the public numbers are and the noise makes of them."""
+    tables, y, _ = people(widths=(2, 1))
+    changes = [{name: size} for name in ("alpha", "epsilon") for size in (1e-50, 1e-9, 1e-3, 1e3, 1e6, 1e50)]
+    changes += [{"delta": 1e-300}, {"delta": 0.99}, {"n_passes": 1}, {"colluding": 2}, {"fit_intercept": False}]
+    changes += [
+        {"data_norm": 1e-50},
+        {"data_norm": 1e50},
+        {"label_bounds": (-1e50, 1e50)},
+        {"label_bounds": (0, 1e-50)},
+    ]
+    finished = 0
+    for change in changes:
+        facts = {"loss": "logistic", "engine": "mpyc"} if kind == "cubic" else {"loss": kind}
+        if kind == "squared":
+            facts["label_bounds"] = (-1.0, 1.0)
+        elif "label_bounds" in change:
+            continue
+        norm = change.get("data_norm", 2.0)
+        facts |= {name: value for name, value in change.items() if name != "data_norm"}
+        blocks = tuple(Block(name, table.shape[1], norm) for name, table in tables.items())
+        try:
+            one = plan(tables, **{"helpers": ("h",), **facts, "blocks": blocks})
+        except ParameterError:
+            continue
+        fitting, _ = run_jointly(one, tables, y)
+        for coef, intercept in fitting.weights.values():
+            assert np.isfinite(coef).all()
+            assert np.isfinite(intercept)
+        finished += 1
+    assert finished >= 8

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import shutil
 import threading
 import time
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.ledger import Ledger
 from sottovoce.report.rebuilding import made_again
 from sottovoce.vertical import (
     ComputeSite,
@@ -29,6 +31,7 @@ from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.worker import JointWorker, named
 from sottovoce.vertical.wire import Refused
+from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
 from support.party import instead
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-5}
@@ -54,9 +57,18 @@ def logistic(**more):
     return VerticalLogisticRegression(**{"mechanism": "secure", "classes": [0, 1], "random_state": 3, **BUDGET, **more})
 
 
+BEFORE = set()
+
+
+@pytest.fixture(autouse=True)
+def threads_before():
+    BEFORE.clear()
+    BEFORE.update(threading.enumerate())
+
+
 def no_thread_is_left():
     for _ in range(100):
-        if not any(thread.name == "sottovoce joint training" for thread in threading.enumerate()):
+        if not any(each.name == "sottovoce joint training" and each not in BEFORE for each in threading.enumerate()):
             return True
         time.sleep(0.02)
     return False
@@ -95,12 +107,13 @@ def test_seeds_repeat_the_model_and_passes_have_noise_of_their_own():
 
 def test_shares_of_two_steps_differ_although_the_party_is_seeded():
     given = InProcessParties(parties())
-    drawn = []
+    drawn, streams = [], {}
     plan = logistic().plan(given).joint
     shares = type(plan).shares
 
     def watched(self, step, name, noise):
         drawn.append((step, name, shares(self, step, name, noise)))
+        streams.setdefault(name, []).append(noise)
         return drawn[-1][2]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -108,6 +121,8 @@ def test_shares_of_two_steps_differ_although_the_party_is_seeded():
         logistic(random_state=5).fit(given)
     passes = [share[0].tolist() for step, name, share in drawn if step and name == "bank"]
     assert len({tuple(share) for share in passes}) == len(passes) == plan.n_steps
+    for each in streams.values():  # opened anew with the same seed it would begin again
+        assert all(stream is each[0] for stream in each)
     at_one_step = [share[0].tolist() for step, _, share in drawn if step == 1]
     assert len({tuple(share) for share in at_one_step}) == 3
 
@@ -333,6 +348,22 @@ def test_a_party_that_fails_ends_the_training_at_all(kind, n, charged):
     assert no_thread_is_left()
 
 
+def test_a_meeting_that_fails_costs_nothing_in_the_ledger_either(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'budget.db'}", who="tester")
+    ledger.create("people", epsilon=8.0, delta=1e-4, adjacency="replace-one")
+    X, y = table()
+    broken = Broken(X[:, 3:], name="clinic", data_norm=2.0)
+    broken.kind, broken.n = "Connect", 1
+    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), broken, Helper("notary")]
+    model = logistic(ledger=ledger, dataset="people")
+    with pytest.raises(PartyError, match="it has a headache"):
+        model.fit(given)
+    assert ledger.spent("people")[0] == 0.0
+    broken.n = 10**9
+    model.fit(given)
+    assert ledger.spent("people")[0] > 3.0
+
+
 def test_parties_that_open_different_numbers_are_named():
     class Lying(Party):
         def handle(self, raw):
@@ -410,6 +441,43 @@ def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
         logistic().fit(given)
     assert clinic.spent == logistic().plan(given).event
     clinic._journal.close()
+
+
+def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_path, monkeypatch):
+    """Wherever the coordinator and its own party were killed: the same model, or words; never a second charge."""
+    rows, labels = tables()
+    here = {name: {"in-process": "1"} for name in (HOME, *OTHERS)}
+    monkeypatch.setattr(VerticalLogisticRegression, "_engines", lambda self, parties, epsilon: here)
+    made = Federation(tmp_path, rows, {"data_norm": 1.0}, limited=True)
+
+    def fit(cut=None):
+        model = logistic(
+            classes=[-1, 1], epsilon=2.0, random_state=None, mechanism_options={"n_passes": 1}, dataset="people",
+            ledger=made.ledger("labels"),
+        )  # fmt: skip
+        return model.fit(made.start(cut=cut), labels)
+
+    refused = 0
+    for number in (2, 3, 5, 8):
+        before = made.charges()
+        with pytest.raises(Killed):
+            fit(at(number, "after", Killed()))
+        for party in made.parties.values():
+            for worker in party._sessions.workers():
+                worker.close()
+        made.end(HOME, *OTHERS)
+        charged = made.charges()
+        try:
+            fit()
+        except PartyError as error:
+            assert "ended with the party's process" in str(error), error
+            assert made.charges() == charged
+            refused += 1
+        for name in OTHERS:
+            assert len(made.charges()[name]) - len(before[name]) <= 1
+        made.end(HOME, *OTHERS)
+        shutil.rmtree(tmp_path / "run")
+    assert refused == 3
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------

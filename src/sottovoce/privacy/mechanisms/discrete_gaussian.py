@@ -76,8 +76,8 @@ class SharedGaussian:
 
     def scale(self, weight: int = 1) -> int:
         """Return the scale s of a share of an entry of this weight, rounded up in exact arithmetic."""
-        variance = Fraction(self.square) / Fraction(self.mu) ** 2 + _SMOOTHED
-        return max(_LEAST, 1 + math.isqrt(math.floor(variance / ((self.n_parties - self.colluding) * weight))))
+        unknown = Fraction(self.square) / Fraction(self.mu) ** 2 / weight + _SMOOTHED
+        return max(_LEAST, 1 + math.isqrt(math.floor(unknown / (self.n_parties - self.colluding))))
 
     def share(self, size: int, noise: np.random.Generator, weight: int = 1) -> Whole:
         """Draw one party's share of the noise of ``size`` entries of this weight."""

@@ -244,6 +244,9 @@ class VerticalPlan(ABC):
     def event(self) -> Event:
         """What the training will cost at most about one person, at all parties together."""
 
+    def meet(self, parties: Parties) -> None:  # noqa: B027 (most mechanisms have nothing to prepare)
+        """Let the parties prepare what needs no data, before anything is charged: what fails here costs nothing."""
+
     @abstractmethod
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train, and let each party keep its part under the name ``model``.

@@ -5,7 +5,6 @@ prints goes where the starter has pointed its output, never to a user.
 """
 
 import ctypes
-import importlib
 import os
 import queue
 import resource
@@ -72,7 +71,9 @@ def _start(task: dict[str, Any]) -> Engine:
 
         made, programs = SpuEngine(*arguments), CHECKED
     else:
-        made = importlib.import_module("sottovoce.vertical.engines.mpyc_engine").MpycEngine(*arguments)
+        from sottovoce.vertical.engines.mpyc_engine import MpycEngine
+
+        made = MpycEngine(*arguments)
         programs = tuple(program for program in CHECKED if not isinstance(program, COMPARES))
     engine = Guarded(made)
     engine.start()

@@ -10,6 +10,7 @@ be, once for a whole sum, not once for each piece of rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -49,6 +50,15 @@ class _Shared:
     twice: bool = False
 
 
+@dataclass(frozen=True)
+class _Coming:
+    """A share that its owner sends at some steps; it is waited for when it is needed, so that no put costs a delay."""
+
+    owner: int
+    steps: range
+    shape: tuple[int, ...]
+
+
 class MpycEngine(Engine):
     """One party's end of an MPyC session.
 
@@ -82,7 +92,7 @@ class MpycEngine(Engine):
         self._threshold = (len(addresses) - 1) // 2
         self._others = [other for other in range(len(addresses)) if other != rank]
         self._links = Links(rank, addresses, listen, tls, timeout)
-        self._variables: dict[str, _Shared] = {}
+        self._variables: dict[str, _Shared | _Coming] = {}
         self._opens: set[str] = set()
 
     @property
@@ -96,21 +106,23 @@ class MpycEngine(Engine):
 
     def exchange(self, message: bytes) -> list[bytes]:
         """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
-        found = self._links.swap(dict.fromkeys(self._others, message), self._others)
+        (step,) = self._links.steps()
+        found = self._links.swap(step, dict.fromkeys(self._others, message), self._others)
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         """Make a secret variable of what party ``owner`` knows: its shares go to all."""
+        if name in self._variables:
+            self.drop(name)
+        steps = self._steps(shape)
         if owner == self.rank:
             if value is None:
                 raise EngineError(f"the owner of {name!r} gives its value")
             shares = split(to_field(value), self._threshold, self.n_parties)
-            self._swap({other: shares[other] for other in self._others}, (), shape)
-            share = shares[owner]
+            self._swap(steps, {other: shares[other] for other in self._others}, (), shape)
+            self._variables[name] = _Shared(shares[owner])
         else:
-            share = self._swap({}, (owner,), shape)[owner]
-        self._variables[name] = _Shared(share)
-        self._opens.discard(name)
+            self._variables[name] = _Coming(owner, steps, shape)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Run a program on secret variables; one that compares is refused."""
@@ -137,7 +149,7 @@ class MpycEngine(Engine):
         if name not in self._opens:
             raise EngineError(f"only what the program Mask has made is opened, and {name!r} is not")
         own = self._variable(name).share
-        found = self._swap(dict.fromkeys(self._others, own), self._others, own.shape)
+        found = self._swap(self._steps(own.shape), dict.fromkeys(self._others, own), self._others, own.shape)
         self.exchange(b"")  # all have it: this party may be the first to close
         shares = [own if rank == self.rank else found[rank] for rank in range(self.n_parties)]
         least = self._threshold + 1
@@ -164,7 +176,11 @@ class MpycEngine(Engine):
     def _variable(self, name: str) -> _Shared:
         if name not in self._variables:
             raise EngineError(f"there is no secret variable {name!r}; make it with put or run")
-        return self._variables[name]
+        found = self._variables[name]
+        if isinstance(found, _Coming):
+            found = _Shared(self._swap(found.steps, {}, (found.owner,), found.shape)[found.owner])
+            self._variables[name] = found
+        return found
 
     @staticmethod
     def _sum(terms: Sequence[_Shared]) -> _Shared:
@@ -179,7 +195,8 @@ class MpycEngine(Engine):
         if self.rank < n_splitting:
             shares = split(variable.share, self._threshold, self.n_parties)
         splitting = [other for other in self._others if other < n_splitting]
-        found = self._swap({other: shares[other] for other in self._others} if shares else {}, splitting, shape)
+        messages = {other: shares[other] for other in self._others} if shares else {}
+        found = self._swap(self._steps(shape), messages, splitting, shape)
         if shares:
             found[self.rank] = shares[self.rank]
         return combine([found[rank] for rank in range(n_splitting)], range(1, n_splitting + 1))
@@ -215,14 +232,20 @@ class MpycEngine(Engine):
 
     # ------------------------------------------------------------------ between parties
 
-    def _swap(self, shares: Mapping[int, Share], expected: Collection[int], shape: tuple[int, ...]) -> dict[int, Share]:
+    def _steps(self, shape: tuple[int, ...]) -> range:
+        """Return the steps in which numbers of that shape travel."""
+        return self._links.steps(-(-math.prod(shape) // _PIECE))
+
+    def _swap(
+        self, steps: range, shares: Mapping[int, Share], expected: Collection[int], shape: tuple[int, ...]
+    ) -> dict[int, Share]:
         """Send shares by rank, and return those that ``expected`` send; all are of one shape."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         flat = {peer: np.ascontiguousarray(share, dtype="<u8").reshape(-1) for peer, share in shares.items()}
         found = {peer: np.empty(size, dtype=np.uint64) for peer in expected}
-        for first in range(0, size, _PIECE):
+        for step, first in zip(steps, range(0, size, _PIECE), strict=True):
             last = min(size, first + _PIECE)
-            came = self._links.swap({peer: each[first:last].tobytes() for peer, each in flat.items()}, expected)
+            came = self._links.swap(step, {peer: each[first:last].tobytes() for peer, each in flat.items()}, expected)
             for peer, message in came.items():
                 if len(message) != 8 * (last - first):
                     raise EngineError(f"party {peer} sent something of another size: it computes something else")

@@ -13,7 +13,7 @@ import ssl
 import sys
 import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -76,10 +76,17 @@ class Links:
         self._thread.start()
         self._do(self._open())
 
-    def swap(self, messages: Mapping[int, bytes | memoryview], expected: Collection[int]) -> dict[int, bytes]:
-        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at the same step."""
-        self._label += 1
-        found: dict[int, bytes] = self._do(self._swap(self._label, messages, expected))
+    def steps(self, count: int = 1) -> range:
+        """Return the labels of the next steps, which are the same at all parties."""
+        first = self._label + 1
+        self._label += count
+        return range(first, self._label + 1)
+
+    def swap(
+        self, step: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
+    ) -> dict[int, bytes]:
+        """Send ``messages`` to partners by rank, and return what each of ``expected`` sends at that step."""
+        found: dict[int, bytes] = self._do(self._swap(step, messages, expected))
         return found
 
     def close(self) -> None:
@@ -117,9 +124,9 @@ class Links:
             async with asyncio.timeout(self._timeout):
                 await self._meet()
         except TimeoutError:
-            missing = (str(rank) for rank in range(len(self._places)) if rank not in {self._rank, *self._links})
+            missing = (rank for rank in range(len(self._places)) if rank not in {self._rank, *self._links})
             raise EngineError(
-                f"party {', '.join(missing)} did not connect within {self._timeout:g} s: is it running, and does its "
+                f"{_parties(missing)} did not connect within {self._timeout:g} s: is it running, and does its "
                 "address reach it?"
             ) from None
 
@@ -182,7 +189,7 @@ class Links:
         if late:
             slow = sorted({max(peer, ~peer) for peer, each in waited.items() if each in late})
             raise EngineError(
-                f"party {', '.join(map(str, slow))} did not answer within {self._timeout:g} s: its network or its "
+                f"{_parties(slow)} did not answer within {self._timeout:g} s: its network or its "
                 "process may have stopped"
             )
         return {peer: waited[peer].result() for peer in expected}
@@ -308,6 +315,10 @@ class _Tls:
         """Return the certificate of the other end."""
         shown: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         return shown
+
+
+def _parties(ranks: Iterable[int]) -> str:
+    return ", ".join(f"party {rank}" for rank in ranks)  # each so that whoever knows names can put them in
 
 
 def _place(address: str) -> tuple[str, int]:

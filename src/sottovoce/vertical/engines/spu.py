@@ -2,12 +2,18 @@
 
 Both protocols are for parties that follow them and are curious (semi-honest). ABY3 is safe against one of its three
 parties alone; CHEETAH has two, and neither learns anything. SEMI2K, which SPU has too, is not here: its default lets
-one party deal the randomness of all. This module is for a process of its own: the library prints and may abort.
+one party deal the randomness of all.
+
+With TLS every link asks for the certificate of a partner, of any partner: SPU cannot ask for a certain one. A stranger
+gets no link; that a partner does not pose as another is part of what is assumed of parties that follow the protocol.
+
+This module is for a process of its own: the library prints and may abort.
 """
 
 import os
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,8 +109,14 @@ class SpuEngine(Engine):
 
     def exchange(self, message: bytes) -> list[bytes]:
         """Send public bytes to all, and return those of all."""
-        gathered = self._link.all_gather(message.hex())
-        return [bytes.fromhex(text if isinstance(text, str) else text.decode()) for text in gathered]
+        others = [rank for rank in range(self.n_parties) if rank != self.rank]
+        # each send ends when its partner has the message: whoever leaves afterwards leaves nobody waiting
+        with ThreadPoolExecutor(len(others)) as pool:
+            sent = [pool.submit(self._link.send, rank, message.hex()) for rank in others]
+            told = {rank: bytes.fromhex(self._link.recv(rank).decode()) for rank in others}
+            for each in sent:
+                each.result()
+        return [message if rank == self.rank else told[rank] for rank in range(self.n_parties)]
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         """Share what the owner knows."""

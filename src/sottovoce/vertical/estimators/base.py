@@ -221,6 +221,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
         run = parties.new_run().of((type(self).__name__, plan), own if y is None else y)
         streams, model = run.streams(streams), run.model
+        plan.meet(session)
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE,
             seeded=streams.seeded or any(party.is_seeded for party in owned(parties).values()),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
+from sottovoce.vertical.flare.leftovers import clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import PURPOSES, Site
 from sottovoce.vertical.frames import Frame
@@ -114,6 +115,7 @@ class Gate:
         if fault:
             raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
         self._take_turn(state, wait)
+        clear_leftovers(state)
         site = Site.read(kit)
         if self._purpose == "score" and site.scoring_table is None:
             raise _ClosedError(_NOBODY)
@@ -143,6 +145,8 @@ class Gate:
     def close(self) -> None:
         """End the run here; what is needed to go on with it is on disk."""
         self._closed = "the run has ended there"
+        if self._party is not None:
+            self._party.close()
         if self._journal is not None:
             self._journal.close()
         if self._register is not None:

@@ -14,6 +14,7 @@ from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare.closed import AUTHORIZATION, COMMUNICATION, LOGGING, resources
 from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.leftovers import temporary
 
 __all__ = ["Kit", "org_of"]
 
@@ -137,7 +138,12 @@ class Kit:
 
     def settle(self) -> None:
         """Take the folder where the kit is now as its home: FLARE wants absolute paths of the coordinator's stores."""
-        for folder in (self.state, self.state / "transfer", *([self.runs] if self.kind == "coordinator" else [])):
+        for folder in (
+            self.state,
+            self.state / "transfer",
+            temporary(self.state),
+            *([self.runs] if self.kind == "coordinator" else []),
+        ):
             folder.mkdir(mode=0o700, exist_ok=True)
         if self.kind == "coordinator" and self._stores() != self.state:
             _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))

@@ -18,6 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.connection import why_not_connected
 from sottovoce.vertical.flare.engine import require_engine
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.leftovers import temporary
 
 __all__ = ["check_site", "run_site"]
 
@@ -31,7 +32,7 @@ _FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
 _TRY_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
-    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
 )  # fmt: skip
 _KEPT_PREFIXES: Final = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "SOTTOVOCE_")
 
@@ -171,6 +172,7 @@ def _environment(kit: Kit) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "MALLOC_ARENA_MAX": "4",
+        "TMPDIR": str(temporary(kit.state)),
         "SSL_CERT_FILE": str(kit.folder / "startup" / "rootCA.pem"),
         "SSL_CERT_DIR": str(kit.state / "no-certificates"),
     }

@@ -27,6 +27,7 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.comparison import Comparison
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
+from sottovoce.vertical.flare.leftovers import clear_leftovers
 from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec, write_private
@@ -127,8 +128,12 @@ def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, pr
     VerticalEstimator
         Fitted.
     """
-    with closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal:
-        return _train(spec, site, open_home(site, "train", journal=journal), parties_of, folder, progress)
+    clear_leftovers(Path(site.kit.state))
+    with (
+        closing(Journal(Path(site.kit.state) / "journal", asked_again=True)) as journal,
+        closing(open_home(site, "train", journal=journal)) as home,
+    ):
+        return _train(spec, site, home, parties_of, folder, progress)
 
 
 def _train(

@@ -326,6 +326,11 @@ class Party:
             )
         self._models[model] = part
 
+    def close(self) -> None:
+        """End what computes in the background for open sessions, before the process ends; what is on record stays."""
+        for worker in self._sessions.workers():
+            Training(worker=worker).close()
+
     # ------------------------------------------------------------------ what the coordinator can reach
 
     def handle(self, raw: bytes) -> bytes:

@@ -87,6 +87,13 @@ def test_products_are_exact_modulo_2_64(bits):
     assert np.array_equal(product(left, right), wrapped)
 
 
+def test_products_beyond_2_53_are_not_left_to_floating_point():
+    """Sums of 2^58 whose last bits count."""
+    odd = np.full((1, 64), (1 << 26) - 1)
+    odd[0, 0] = 2
+    assert product(odd, odd.T)[0, 0] == 63 * ((1 << 26) - 1) ** 2 + 4
+
+
 def test_the_largest_product_by_floating_point_is_exact():
     """Just below 2^53, where a sum is the largest whole number that a double still tells from its neighbours."""
     left, right = np.full((1, 1 << 10), 1 << 21), np.full((1 << 10, 1), (1 << 22) - 1)

@@ -80,6 +80,22 @@ def test_nothing_is_opened_that_the_partner_does_not_open(engine, guarded):
     assert "reveal" not in engine.done
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda engine: engine.put("c", 0, (2,), np.array([7, 7])),
+        lambda engine: engine.run(Add(), ["a", "b"], ["c"]),
+        lambda engine: [engine.drop("c"), engine.put("c", 0, (2,), np.array([7, 7]))],
+    ],
+)
+def test_a_name_that_was_masked_opens_nothing_else(engine, guarded, again):
+    guarded.run(Mask(), ["a", "b"], ["c"])
+    again(guarded)
+    with pytest.raises(EngineError, match="only what the program Mask"):
+        guarded.reveal("c")
+    assert "reveal" not in engine.done
+
+
 def test_numbers_that_differ_between_parties_are_not_given(engine, guarded):
     guarded.run(Mask(), ["a", "b"], ["c"])
     answers = iter((lambda own: own, lambda own: bytes(32)))

@@ -7,6 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from support.lockstep import run_jointly
+
 pytest.importorskip("mpyc", reason="engine 'mpyc' needs the extra [secure]")
 
 from sottovoce.vertical.engines import mpyc_engine
@@ -16,6 +18,7 @@ from sottovoce.vertical.engines.mpyc_engine import MpycEngine
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.tls import TlsFiles
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 
 
 def _addresses(n):
@@ -179,6 +182,30 @@ def test_public_bytes_come_in_the_order_of_ranks():
     assert found == [[b"", b"\x01", b"\x02\x02"]] * 3
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_joint_training_opens_what_it_opens_in_one_process(loss):
+    """Two data parties and a helper, all steps of a plan, the same noise: bit for bit."""
+    rng = np.random.default_rng(3)
+    tables = {name: rng.normal(size=(200, 3)) for name in ("insurer", "bank")}
+    y = np.sign(tables["bank"][:, 0] + rng.normal(size=200))
+    blocks = tuple(Block(name=name, n_features=3, data_norm=2.0) for name in tables)
+    plan = JointPlan(
+        n_samples=200, blocks=blocks, helpers=("notary",), label_holder="bank", loss=loss, alpha=1e-3, epsilon=4.0,
+        delta=1e-5, engine="mpyc", label_bounds=(-1.0, 1.0) if loss == "squared" else None,
+    )  # fmt: skip
+    _, expected = run_jointly(plan, tables, y)
+    addresses = _addresses(3)
+    engines = [MpycEngine(rank, addresses, timeout=20.0) for rank in range(3)]
+    try:
+        _, found = run_jointly(plan, tables, y, engines=engines)
+    finally:
+        for engine in engines:
+            engine.close()
+    assert len(found) == len(expected) == (4 if loss == "logistic" else 1)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 # ------------------------------------------------------------------ failures
 
 
@@ -225,8 +252,9 @@ def test_a_partner_that_never_comes_is_named():
 def test_what_is_no_share_is_refused(message, match):
     def work(engine):
         if engine.rank == 1:
-            return engine._links.swap({0: message, 2: message}, ())
-        return engine.put("x", 1, (1,), None)
+            return engine._links.swap(*engine._links.steps(), {0: message, 2: message}, ())
+        engine.put("x", 1, (1,), None)
+        return engine.run(Add(), ["x"], ["x"])
 
     found = together(3, work)
     assert match in str(found[0])

@@ -9,6 +9,7 @@ from sottovoce.vertical.engines.shamir import (
     MODULUS,
     _fold,
     _turned,
+    _uniform,
     add,
     combine,
     from_field,
@@ -55,10 +56,10 @@ def test_products_of_matrices_are_those_of_whole_numbers(n):
 
 def test_no_sum_of_limbs_is_rounded():
     """All limbs at their largest: the sums come as close to 2^53 and 2^64 as they can."""
-    most = np.full((4096, 1), MODULUS - 1, dtype=np.uint64)
-    assert int(matmul(most, most)[0, 0]) == (MODULUS - 1) ** 2 * 4096 % MODULUS
-    low = np.full((4096, 1), 2**21 - 1, dtype=np.uint64)
-    assert int(matmul(low, low)[0, 0]) == (2**21 - 1) ** 2 * 4096 % MODULUS
+    for n in (4096, 8191):  # an odd number of odd products: no float beyond 2^53 is their sum
+        for largest in (MODULUS - 1, 2**21 - 1, 2**61 - 2**41 - 1):
+            rows = np.full((n, 1), largest, dtype=np.uint64)
+            assert int(matmul(rows, rows)[0, 0]) == largest**2 * n % MODULUS
     assert (2**21 - 1) ** 2 * 2048 < 2**53
 
 
@@ -85,6 +86,14 @@ def test_shares_say_nothing_alone():
         assert abs(unit.mean() - 0.5) < 5 / np.sqrt(12 * 20_000)
         assert abs(np.quantile(unit, 0.1) - 0.1) < 0.015
         assert len(np.unique(share)) == 20_000
+
+
+def test_a_draw_that_is_no_number_of_the_field_is_drawn_again(monkeypatch):
+    """61 ones are not below the prime."""
+    draws = [np.array([2**64 - 1, 5, MODULUS], dtype=np.uint64), np.array([7, 2**64 - 1], dtype=np.uint64)]
+    draws.append(np.array([2**61 + 9], dtype=np.uint64))
+    monkeypatch.setattr("os.urandom", lambda n_bytes: draws.pop(0).tobytes())
+    assert _uniform((3,)).tolist() == [7, 5, 9]
 
 
 def test_shares_are_mpycs():

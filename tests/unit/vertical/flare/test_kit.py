@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
 from sottovoce.vertical.flare.closed import ALLOWED_CLASSES
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.leftovers import clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision
 
@@ -222,6 +224,18 @@ def test_a_site_runs_once(party, monkeypatch):
     monkeypatch.setattr(processes, "_run", lambda kit, say: run_site(kit))
     with pytest.raises(ParameterError, match="running already"):
         run_site(party)
+
+
+def test_temporary_files_are_the_sites_own_and_do_not_stay(party):
+    """A process that was killed could not remove the keys of its last joint computation."""
+    party.settle()
+    place = Path(processes._environment(party)["TMPDIR"])
+    assert place.is_relative_to(party.state) and place.stat().st_mode & 0o077 == 0
+    for name in ("sottovoce-seat-1", "another"):
+        (place / name).mkdir()
+        (place / name / "key.pem").touch()
+    clear_leftovers(party.state)
+    assert [path.name for path in place.iterdir()] == ["another"]
 
 
 def test_the_environment_has_no_secrets_and_no_foreign_code(party, monkeypatch):

@@ -21,7 +21,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, rests_on, view_of_engine
+from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, meet, rests_on, view_of_engine
 
 __all__ = ["SecureBallPlan"]
 
@@ -86,9 +86,13 @@ class SecureBallPlan(BallPlan):
         """All choices, from the view of all parties but one together."""
         return self.joint.event
 
-    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Choose column after column; see `VerticalPlan.solve`."""
+    def meet(self, parties: Parties) -> None:
+        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
+        meet(parties, self.joint, self.patience)
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Choose column after column; the parties have met. See `VerticalPlan.solve`."""
         joined = conduct(parties, self.joint, y, model, self.patience)
         return VerticalSolution(
             scorer=self.scorer(),

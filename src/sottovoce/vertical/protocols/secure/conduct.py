@@ -27,7 +27,7 @@ from sottovoce.vertical.protocols.secure.messages import (
 )
 from sottovoce.vertical.wire import Done, Message
 
-__all__ = ["Joined", "conduct", "engine_in_words", "rests_on", "view_of_engine"]
+__all__ = ["Joined", "conduct", "engine_in_words", "meet", "rests_on", "view_of_engine"]
 
 _NO_LABELS: Final = np.zeros(0)
 
@@ -51,8 +51,16 @@ class Joined:
     n_rounds: int
 
 
+def meet(parties: Parties, plan: AgreedPlan, patience: float) -> None:
+    """Invite all parties, and let their engines meet and test the session; no data are shared."""
+    cards = parties.exchange(_to_all(plan, Invite(plan.text())), Card)
+    listed = json.dumps([cards[name].card for name in plan.ranks])
+    parties.exchange(_to_all(plan, Connect(listed)), Done)
+    _wait(parties, plan, AskConnected(), Connected, patience)
+
+
 def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: float) -> Joined:
-    """Invite, meet, begin, take what is opened, and let the parties keep their parts under the name ``model``.
+    """Begin, take what is opened, and let the parties, who have met, keep their parts under the name ``model``.
 
     Parameters
     ----------
@@ -64,10 +72,6 @@ def conduct(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience:
     patience : float
         Seconds that one step may take at all parties together.
     """
-    cards = parties.exchange(_to_all(plan, Invite(plan.text())), Card)
-    listed = json.dumps([cards[name].card for name in plan.ranks])
-    parties.exchange(_to_all(plan, Connect(listed)), Done)
-    _wait(parties, plan, AskConnected(), Connected, patience)
     try:
         return _train(parties, plan, y, model, patience)
     except PartyError as error:
@@ -85,11 +89,10 @@ def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: 
     points, step = fitting.moments(_opened(parties, plan, 0, patience)), 0
     while points is not None:
         step += 1
-        requests = {name: StepJointly(step, points.get(name, np.zeros(0))) for name in plan.ranks}
-        parties.exchange(requests, Done)
+        parties.exchange(_to_all(plan, StepJointly(step)), Done)
         points = fitting.step(_opened(parties, plan, step, patience))
     weights = dict(fitting.weights)
-    parties.exchange({block.name: KeepJoint(model, *weights[block.name]) for block in plan.blocks}, Done)
+    parties.exchange({block.name: KeepJoint(model) for block in plan.blocks}, Done)
     return Joined(weights, dict(fitting.chosen), 1 + step)
 
 

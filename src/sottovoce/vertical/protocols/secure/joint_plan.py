@@ -128,7 +128,8 @@ class JointPlan(AgreedPlan):
             object.__setattr__(self, name, value)
         self.check_parties()
         self._check_view()
-        # whatever is too small or large for the noise, or for sums in whole numbers, is refused here
+        # whatever is too small or large for the noise, or for sums in whole numbers, is refused here, and never later
+        _ = self.event
         most = self._most_rows
         if self.n_samples > most:
             raise ParameterError(

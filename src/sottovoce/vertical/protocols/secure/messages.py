@@ -70,10 +70,9 @@ class Join(Message, code=94):
 
 
 class StepJointly(Message, code=95):
-    """Begin pass ``step`` at this party's part ``point`` of the released weights."""
+    """Begin pass ``step``, at the weights that follow from what was opened so far."""
 
     step: Count
-    point: Vector
 
 
 class TakeOpened(Message, code=96):
@@ -91,8 +90,6 @@ class Opened(Message, code=98):
 
 
 class KeepJoint(Message, code=99):
-    """End the joint training and keep this party's part of the released model under the name ``model``."""
+    """End the joint training and keep this party's part of the model, which follows from what was opened."""
 
     model: str
-    coef: Vector
-    intercept: float

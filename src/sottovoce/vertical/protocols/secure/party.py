@@ -218,16 +218,12 @@ class StepJointlyHandler(_OfWorker[StepJointly]):
         if request.step != worker.step + 1 or request.step > plan.n_steps:
             due = f"pass {worker.step + 1} is next" if worker.step < plan.n_steps else "there are no more passes"
             raise RefusalError(f"pass {request.step} came where {due}")
-        intercept = plan.fit_intercept and facts.name == plan.label_holder
-        numbers = 0 if facts.is_helper else facts.n_features + int(intercept)
-        if len(request.point) != numbers:
-            raise RefusalError(f"StepJointly.point has {len(request.point)} numbers for {numbers} weights")
 
     def run(self, desk: Desk, request: StepJointly) -> Done:
         worker = self._worker(desk.training, request, "opened")
         noise = desk.training.noise
         assert noise is not None
-        worker.go_on(np.array(request.point), worker.plan.shares(request.step, desk.facts.name, noise))
+        worker.go_on(worker.plan.shares(request.step, desk.facts.name, noise))
         return Done()
 
 
@@ -252,7 +248,7 @@ class TakeOpenedHandler(_OfWorker[TakeOpened]):
 
 
 class KeepJointHandler(_OfWorker[KeepJoint]):
-    """The end; the model is made of released values, so a party keeps what it is told."""
+    """The end: the party keeps what follows from the opened sums, and nobody's word for it."""
 
     request = KeepJoint
 
@@ -260,11 +256,11 @@ class KeepJointHandler(_OfWorker[KeepJoint]):
         worker = self._worker(training, request, "opened")
         if worker.step != worker.plan.n_steps:
             raise RefusalError(f"KeepJoint came after step {worker.step} of {worker.plan.n_steps}")
-        if facts.is_helper or len(request.coef) != facts.n_features:
-            raise RefusalError(f"KeepJoint.coef has {len(request.coef)} numbers for {facts.n_features} columns")
+        if facts.is_helper:
+            raise RefusalError("a helper has no part of a model")
 
     def run(self, desk: Desk, request: KeepJoint) -> Done:
         worker = self._worker(desk.training, request, "opened")
-        desk.keep(request.model, np.array(request.coef), request.intercept)
+        desk.keep(request.model, *worker.weights)
         worker.end("the joint training has ended, and its model is kept")
         return Done()

@@ -24,7 +24,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, rests_on, view_of_engine
+from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, meet, rests_on, view_of_engine
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 
 __all__ = ["IN_PROCESS", "SecurePlan"]
@@ -117,9 +117,13 @@ class SecurePlan(VerticalPlan):
 
     # ------------------------------------------------------------------ training
 
-    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Invite, meet, begin, and take what is opened; see `VerticalPlan.solve`."""
+    def meet(self, parties: Parties) -> None:
+        """Invite all parties, and let their engines meet and test the session; no data are shared."""
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
+        meet(parties, self.joint, self.patience)
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Begin, take what is opened, and keep the model; the parties have met. See `VerticalPlan.solve`."""
         train_alone(parties, self, y, own_model_name(model))
         joined = conduct(parties, self.joint, y, model, self.patience)
         return VerticalSolution(

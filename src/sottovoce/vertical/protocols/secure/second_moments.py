@@ -19,7 +19,7 @@ from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.protocols.secure.opening import Opening
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
 
-__all__ = ["SecondMoments"]
+__all__ = ["SecondMoments", "order"]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from sottovoce._numerics import Vector
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
@@ -70,6 +72,8 @@ class JointWorker:
         self._script: Any = None
         self._rows: Whole | None = None
         self._values: Vector | None = None
+        self._fitting = plan.fitting()  # nobody tells a party what follows from the opened sums
+        self._points: dict[str, Vector] | None = None
         self._patience = patience
         self._tasks: queue.SimpleQueue[Callable[[], Vector | None] | None] = queue.SimpleQueue()
         self._change = threading.Condition()
@@ -108,20 +112,23 @@ class JointWorker:
             self._script = self.plan.script(self.name, engine)
             self._rows = None if table is None else self.plan.rows(self.name, table)
             whole = None if labels is None else self.plan.whole_labels(labels)
-            opened: Vector = self._script.begin(self._rows, whole, shares)
+            opened = np.asarray(self._script.begin(self._rows, whole, shares), dtype=np.float64)
+            self._points = self._fitting.moments(opened)
             return opened
 
         self.step = 0
         self._begin("computing", task)
 
-    def go_on(self, point: Vector, shares: tuple[Whole, ...]) -> None:
+    def go_on(self, shares: tuple[Whole, ...]) -> None:
         """Begin the next pass, in the background."""
         self.step += 1
         step, rows = self.step, self._rows
 
         def task() -> Vector:
-            margins = None if rows is None else self.plan.margins(self.name, rows, point)
-            opened: Vector = self._script.step(step, margins, shares)
+            points = self._points
+            margins = None if rows is None or points is None else self.plan.margins(self.name, rows, points[self.name])
+            opened = np.asarray(self._script.step(step, margins, shares), dtype=np.float64)
+            self._points = self._fitting.step(opened)
             return opened
 
         self._begin("computing", task)
@@ -135,6 +142,11 @@ class JointWorker:
     def opened(self) -> Vector | None:
         """What the last step opened."""
         return self._values
+
+    @property
+    def weights(self) -> tuple[Vector, float]:
+        """Coefficients and intercept of this party, which follow from what was opened."""
+        return self._fitting.weights[self.name]
 
     def end(self, reason: str) -> None:
         """End it: partners that wait for it learn that it has ended."""

@@ -1,0 +1,53 @@
+"""Whole joint trainings on real engines, a process a party: every opening, bit for bit, is that of one table."""
+
+import numpy as np
+import pytest
+
+from sottovoce.vertical.engines.process import EngineProcess
+from sottovoce.vertical.protocols.secure import joint_plan
+from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from support.joint import free_addresses
+from support.joint_clear import JointClear
+from support.lockstep import run_jointly
+
+pytestmark = pytest.mark.slow
+N = 151
+
+
+@pytest.mark.parametrize(
+    ("engine", "helpers", "facts"),
+    [
+        ("spu", ("helper",), {"loss": "logistic", "n_passes": 3}),
+        ("spu", (), {"loss": "smoothed hinge", "n_passes": 2, "fit_intercept": False}),
+        ("spu", (), {"loss": "squared", "label_bounds": (-3.0, 3.0)}),
+        ("mpyc", ("helper",), {"loss": "logistic"}),
+        ("mpyc", ("helper",), {"loss": "squared", "label_bounds": (-3.0, 3.0)}),
+    ],
+    ids=["ABY3 logistic", "CHEETAH hinge", "CHEETAH ridge", "Shamir logistic", "Shamir ridge"],
+)
+def test_bit_for_bit(engine, helpers, facts, monkeypatch):
+    pytest.importorskip(engine)
+    monkeypatch.setattr(joint_plan, "_PIECE", 100)
+    rng = np.random.default_rng(0)
+    tables = {"a": rng.normal(size=(N, 3)), "b": rng.normal(size=(N, 2))}
+    score = tables["a"][:, 0] + tables["b"][:, 1]
+    y = score if facts["loss"] == "squared" else np.sign(score)
+    plan = JointPlan(
+        n_samples=N, blocks=(Block("a", 3, 2.0), Block("b", 2, 2.0)), helpers=helpers, label_holder="b", alpha=1e-3,
+        epsilon=2.0, delta=1e-5, engine=engine, **facts,
+    )  # fmt: skip
+    drawn = {(step, name): plan.shares(step, name, rng) for step in range(plan.n_steps + 1) for name in plan.ranks}
+    addresses = free_addresses(len(plan.ranks))
+    engines = [EngineProcess(engine, rank, addresses, timeout=60.0) for rank in range(len(plan.ranks))]
+    try:
+        _, opened = run_jointly(plan, tables, y, noise=lambda step, name: drawn[step, name], engines=engines)
+    finally:
+        for each in engines:
+            each.close()
+    clear, fitting, points = JointClear(plan, tables, y), plan.fitting(), None
+    for step, seen in enumerate(opened):
+        exact = clear.step(step, points) if step else clear.moments()
+        noise = [sum(shares) for shares in zip(*(drawn[step, name] for name in plan.ranks), strict=True)]
+        expected = np.concatenate([(each + added).ravel() for each, added in zip(exact, noise, strict=True)])
+        np.testing.assert_array_equal(seen, expected.astype(np.float64))
+        points = fitting.step(seen) if step else fitting.moments(seen)
