@@ -30,6 +30,7 @@ EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)
 DELTA: Final = 1e-5
 LAYOUTS: Final = {"2": (2, 0), "2 + helper": (2, 1), "3": (3, 0)}  # data parties, helpers
 ALONE, EXACT, LOCAL, SECURE, TABLE = "party 1 alone", "no noise", "local-models", "secure", "one table"
+MOMENTS = "secure, moments only"
 MEASURES: Final = {"accuracy": "accuracy %", "log loss": "log loss", "mean squared error": "MSE"}
 
 
@@ -51,14 +52,15 @@ def measured(data: Divided, method: str, helpers: int, epsilon: float, seed: int
     """Return the measures of one model on the test part."""
     if method == TABLE:
         return one_table(data, epsilon, seed)
-    options: dict[str, Any] = {LOCAL: {"mechanism": LOCAL}, SECURE: {"mechanism": SECURE, "engine": "in-process"}}.get(
-        method, {}
-    )
+    joint = {"mechanism": SECURE, "engine": "in-process"}
+    options: dict[str, Any] = {
+        LOCAL: {"mechanism": LOCAL}, SECURE: joint, MOMENTS: {**joint, "mechanism_options": {"n_passes": 0}},
+    }.get(method, {})  # fmt: skip
     blocks, blocks_test = data.blocks, data.blocks_test
     if method == ALONE:
         data = data._replace(blocks=blocks[:1], data_norm=data.data_norm[:1])
         blocks, blocks_test = blocks[:1], blocks_test[:1]
-    train = parties_of(data, blocks, helpers if method == SECURE else 0)
+    train = parties_of(data, blocks, helpers if method in (SECURE, MOMENTS) else 0)
     test = parties_of(data, blocks_test)
     model = estimator_of(data, math.inf if method in (ALONE, EXACT) else epsilon, seed, **options).fit(train, data.y)
     return measures_of(data, model, test)
@@ -92,9 +94,10 @@ def one_table(data: Divided, epsilon: float, seed: int) -> dict[str, Any]:
     return measures_of(data, model, X_test)
 
 
-def methods_of(layout: str) -> tuple[str, ...]:
-    """Return what is measured: a helper changes joint training alone."""
-    return (SECURE,) if "helper" in layout else (ALONE, EXACT, LOCAL, TABLE, SECURE)
+def methods_of(layout: str, regression: bool) -> tuple[str, ...]:
+    """Return what is measured: a helper changes joint training alone, and ridge can do without passes."""
+    joint = (SECURE, MOMENTS) if regression else (SECURE,)
+    return joint if "helper" in layout else (ALONE, EXACT, LOCAL, TABLE, *joint)
 
 
 def run(names: list[str], epsilons: tuple[float, ...], seeds: int, results: dict[str, Any], *, save: bool) -> None:
@@ -105,7 +108,7 @@ def run(names: list[str], epsilons: tuple[float, ...], seeds: int, results: dict
                 data = divided(name, n_parties, seed)
                 cells = results.setdefault(name, {}).setdefault(layout, {})
                 cells["people"], cells["columns"] = len(data.y), list(data.sizes)
-                for method in methods_of(layout):
+                for method in methods_of(layout, data.is_regression):
                     for epsilon in (math.inf,) if method in (ALONE, EXACT) else epsilons:
                         cell = cells.setdefault(method, {}).setdefault(f"{epsilon:g}", {})
                         if str(seed) in cell:
@@ -169,6 +172,7 @@ def table(name: str, results: dict[str, Any], epsilons: tuple[float, ...]) -> An
     for layout, n in (("2", "two"), ("3", "three")):
         add(f"{n} parties: party 1 alone, exact", layout, ALONE)
         add(f"{n} parties: local-models", layout, LOCAL)
+        add(f"{n} parties: secure, moments only", layout, MOMENTS)
         add(f"{n} parties: **secure**", layout, SECURE)
         add(f"{n} parties and a helper: **secure**", f"{layout} + helper", SECURE)
     add("one private table (replace-one)", "2", TABLE)

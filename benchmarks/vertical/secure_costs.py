@@ -106,7 +106,12 @@ def cells(part: str, quick: bool) -> list[Cell]:
         found = [Cell("spu", loss, n, d, 2, 0) for n, d in sizes for loss in ("squared", "logistic")]
         return [*found, *(Cell("spu", loss, 10_000, 50, 2, 0, slow) for loss in ("squared", "logistic"))]
     return [
-        *(Cell("mpyc", loss, 10_000, d, 3, 0, "counted") for d in (50, 100) for loss in ("squared", "logistic")),
+        *(
+            Cell("mpyc", loss, n, d, 3, 0, "counted")
+            for n, d in ((10_000, 50), (10_000, 280), (100_000, 100), (100_000, 280))
+            for loss in ("squared", "logistic")
+        ),
+        Cell("mpyc", "squared", 1_000_000, 50, 3, 0, "counted"),
         *(Cell("mpyc", loss, 10_000, 50, 3, 0, slow) for loss in ("squared", "logistic")),
     ]
 

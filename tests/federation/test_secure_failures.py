@@ -43,8 +43,9 @@ def _nothing_is_left(federation):
     assert not alive, alive
 
 
-def engine_of(federation, name):
+def engine_of(federation, run, name):
     """Return a site's engine, once it is there; all sites' are looked at again at the end of the test."""
+    run.wait_for_note("joint computation")
     found = until(lambda: federation.engines(name), what=f"an engine at {name}")[0]
     federation.seen += [each for other in federation.names for each in federation.engines(other)]
     return found
@@ -56,7 +57,7 @@ def charges(federation):
 
 def joined(run, federation, before):
     """Wait until north has begun, and is charged; return its engine, which does not go on."""
-    engine = engine_of(federation, "north")
+    engine = engine_of(federation, run, "north")
     run.wait_for_note("joint computation: second moments")
     until(lambda: charges(federation) == before + 1, what="the charge")
     engine.suspend()

@@ -27,7 +27,8 @@ MORE = {"ridge": 16_000}
 KINDS = {
     "logistic": {"loss": "logistic", "n_passes": 4},
     "hinge": {"loss": "smoothed hinge", "n_passes": 4},
-    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0)},
+    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
+    "refined ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 3},
     "cubic": {"loss": "smoothed hinge", "engine": "mpyc"},
 }
 
@@ -40,11 +41,14 @@ def scores_of(plan, truth, other, known, factor, seed, runs):
     drawn = [
         [np.stack([_draw(each, factor, noise, runs) for _ in plan.ranks]) for each in openings] for openings in steps
     ]
-    found = np.zeros(runs)
+    found, tables = np.zeros(runs), [JointClear(plan, *truth), JointClear(plan, *other)]
+    moments = [each.moments() for each in tables]
     for run in range(runs):
-        tables, fitting, points = [JointClear(plan, *truth), JointClear(plan, *other)], plan.fitting(), None
+        fitting, points = plan.fitting(), None
+        for each in tables:
+            each.duals = np.zeros(N, np.int64)
         for step, openings in enumerate(steps):
-            exact = [each.step(step, points) if step else each.moments() for each in tables]
+            exact = [each.step(step, points) for each in tables] if step else moments
             seen = []
             for k, opening in enumerate(openings):
                 shares = drawn[step][k][:, run]
@@ -69,7 +73,8 @@ def _draw(opening, factor, noise, runs):
     ("kind", "known", "factor"),
     [
         ("logistic", 1, 1.0), ("logistic", 0, 1.0), ("logistic", 1, 0.7), ("hinge", 1, 1.0), ("hinge", 1, 0.7),
-        ("ridge", 1, 1.0), ("ridge", 1, 0.7), ("cubic", 1, 1.0), ("cubic", 1, 0.4),
+        ("ridge", 1, 1.0), ("ridge", 1, 0.7),
+        ("refined ridge", 1, 1.0), ("refined ridge", 1, 0.7), ("cubic", 1, 1.0), ("cubic", 1, 0.4),
     ],
 )  # fmt: skip
 def test_audit(kind, known, factor):

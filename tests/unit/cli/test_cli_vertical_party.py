@@ -55,6 +55,23 @@ def kit(tmp_path, monkeypatch):
     return make_site(tmp_path, site=SITE, table=table)
 
 
+def test_what_the_owner_of_a_helper_is_told(tmp_path, monkeypatch):
+    """It has no table and no budget; with whom it computes, where, and by what."""
+    monkeypatch.setattr(party_command, "check_site", lambda kit: None)
+    monkeypatch.setattr(Kit, "expires", datetime(2030, 1, 2, tzinfo=UTC))
+    secure = '[secure]\npartners = ["insurer", "north"]\nhost = "notary.example"\nports = [9100, 9110]\n'
+    kit = make_site(tmp_path, name="notary", site=secure)
+    shown = " ".join(run("party", kit.folder, "--check").output.split())
+    for words in ("a helper has no table", "with insurer, north; they connect to notary.example, a port of 9100 to",
+                  "will (secure)", "engines", "mpyc"):  # fmt: skip
+        assert words in shown
+    assert "budget" not in shown.partition("never")[0]
+    assert run("status", kit.folder).exit_code == 0
+    assert json.loads(run("party", kit.folder, "--check", "--json").output)["computing"]["partners"] == [
+        "insurer", "north",
+    ]  # fmt: skip
+
+
 def train(mu):
     return TrainOnLabels(np.resize([1.0, -1.0], 40), "logistic", 0.1, 0.0, 0.1, mu)
 

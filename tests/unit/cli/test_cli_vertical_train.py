@@ -57,6 +57,23 @@ def test_what_is_trained_is_scored(sites, tmp_path):
     assert next(csv.reader(out.read_text().splitlines())) == ["row", "prediction", "probability"]
 
 
+def test_a_joint_training_needs_a_place_where_partners_reach_this_site(sites):
+    """Said before a job is made."""
+    shown = run("train", "KIT", "--model", "svm", "--epsilon", 2, "--delta", 1e-3, "--mechanism", "secure", fails=True)
+    assert "needs the section [secure]" in " ".join(shown.split())
+
+
+def test_a_joint_training_is_not_resumed(sites, monkeypatch):
+    """What it reached ended with its processes."""
+    run("train", "KIT", "--model", "logistic", "--epsilon", "inf", "--json")
+    (folder,) = sites.home.runs.iterdir()
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "status.json").write_text(json.dumps(status | {"phase": "failed", "joint": "joined"}))
+    shown = " ".join(run("train", "KIT", "--resume", folder.name, fails=True).split())
+    assert "cannot be taken up again" in shown
+    assert "stays charged" in shown
+
+
 def test_a_run_goes_on_with_what_it_was_begun_with(sites):
     """Its name is all that is given, and a longer time to answer where that helps."""
     sites.cut = 7

@@ -31,6 +31,7 @@ KINDS = [
     {"fit_intercept": False},
     {"loss": "smoothed hinge", "smoothing": 0.25},
     {"loss": "squared", "label_bounds": (-1.0, 3.0)},
+    {"loss": "squared", "label_bounds": (-1.0, 3.0), "n_passes": 0},
     {"engine": "mpyc"},
     {"engine": "mpyc", "loss": "smoothed hinge"},
     {"engine": "spu", "n_passes": 4},
@@ -155,7 +156,10 @@ def test_programs_follow_from_the_plan():
     programs = plan().programs
     assert sum(isinstance(each, MoveDuals) for each in programs) == plan().n_steps > 5
     assert [type(each) for each in plan(engine="mpyc").programs[3:]] == [AddSlopes] * 3
-    assert plan(loss="squared", label_bounds=(0.0, 1.0)).n_steps == 0
+    numbers = {"loss": "squared", "label_bounds": (0.0, 1.0)}
+    assert plan(**numbers).n_steps == 8
+    assert plan(**numbers, n_passes=0).n_steps == plan(**numbers, engine="mpyc").n_steps == 0
+    assert plan(**numbers, n_samples=10**8).n_steps == 0  # so many rows are not kept inside
 
 
 def test_whole_numbers_are_bounded_whatever_the_table_holds():

@@ -40,6 +40,7 @@ def plan(tables, **changed):
         {"fit_intercept": False, "helpers": ("h",)},
         {"loss": "smoothed hinge", "n_passes": 3},
         {"loss": "squared", "label_bounds": (-2.0, 3.0)},
+        {"loss": "squared", "label_bounds": (-2.0, 3.0), "n_passes": 0},
         {"loss": "squared", "label_bounds": (-2.0, 3.0), "fit_intercept": False},
         {"engine": "mpyc"},
         {"engine": "mpyc", "loss": "smoothed hinge", "fit_intercept": False},
@@ -72,7 +73,7 @@ def test_what_is_opened_is_that_of_one_table(changed, pieces, monkeypatch):
 
 def test_the_matrix_is_put_together_as_one_table_has_it():
     tables, _, score = people()
-    one = plan(tables, loss="squared", label_bounds=(-2.0, 3.0))
+    one = plan(tables, loss="squared", label_bounds=(-2.0, 3.0), n_passes=0)
     nothing = lambda step, name: tuple(np.zeros(each.scales.shape, np.int64) for each in one.openings(step))  # noqa: E731
     _, (opened,) = run_jointly(one, tables, score, noise=nothing)
     matrix, correlations = one.moments.matrix(opened)
@@ -111,7 +112,7 @@ def test_nothing_that_is_not_masked_is_opened():
     for engine in engines:
         assert engine.opened == ["opened"] * sum(len(one.openings(step)) for step in range(3))
         assert {name.split(".")[0] for name in engine.names} == {"rows0", "rows1", "rows2", "y", "a"}
-    ridge = dataclasses.replace(one, loss="squared", label_bounds=(-1.0, 1.0), n_passes=None)
+    ridge = dataclasses.replace(one, loss="squared", label_bounds=(-1.0, 1.0), n_passes=0)
     engines = [CountingEngine(b"second", rank, 3) for rank in range(3)]
     run_jointly(ridge, tables, y, engines=engines)
     assert all(engine.names == set() for engine in engines)

@@ -3,9 +3,12 @@
 import copy
 import json
 import math
+import os
 import shutil
+import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,7 +96,11 @@ def test_a_joint_model_is_trained_and_scores(helper):
 def test_the_other_estimators():
     given = parties()
     ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET).fit(given)
-    assert ridge.n_rounds_ == 1
+    assert ridge.n_rounds_ == 1 + ridge.plan_.joint.n_steps == 9
+    once = VerticalRidge(
+        mechanism="secure", label_bounds=(0, 1), random_state=1, mechanism_options={"n_passes": 0}, **BUDGET
+    )
+    assert once.fit(given).n_rounds_ == 1
     assert ridge.score(given, table()[1]) > 0.2
     svc = VerticalLinearSVC(mechanism="secure", classes=[0, 1], random_state=1, **BUDGET).fit(given)
     assert svc.score(given, table()[1]) > 0.8
@@ -238,6 +245,9 @@ def test_auto_chooses_by_public_facts_and_says_why():
     assert "no engine of secure computation" in model.guarantee_.parameters["why this mechanism"]
     named = logistic(mechanism="auto", engine="in-process").plan(parties())
     assert (named.name, named.why_chosen) == ("secure", "engine='in-process' was named")
+    X, y = table()
+    loose = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]
+    assert "party 'bank' declared no data_norm" in logistic(mechanism="auto").plan(loose).why_chosen
     facts = {"n_features": 10, "epsilon": 1.0, "delta": 1e-5, "engine": "spu", "engines": {"a": SPU, "b": SPU}}
     assert choose_mechanism(n_samples=10**6, **facts)[0] == "secure"
     mechanism, why = choose_mechanism(n_samples=10, **facts)
@@ -383,6 +393,36 @@ def test_parties_that_open_different_numbers_are_named():
     assert no_thread_is_left()
 
 
+def test_parties_that_all_tell_the_same_nonsense_are_an_error_in_words():
+    class Lying(Party):
+        def handle(self, raw):
+            answer = super().handle(raw)
+            if answer[4:6] == messages.Opened.code.to_bytes(2, "little") and len(answer) > 60:
+                return messages.Opened(0, 1, [1.0, 2.0]).encode()
+            return answer
+
+    X, y = table()
+    given = [
+        Lying(X[:, :3], name="bank", data_norm=2.0, y=y), Lying(X[:, 3:], name="clinic", data_norm=2.0),
+    ]  # fmt: skip
+    with pytest.raises(PartyError, match="all parties say that 2 numbers were opened, which are no sums of this plan"):
+        logistic().fit(given)
+    assert no_thread_is_left()
+
+
+def test_two_trainings_at_once_do_not_mix():
+    given, models, made = parties(), [logistic(random_state=seed) for seed in (1, 2)], {}
+    threads = [threading.Thread(target=lambda model=model: made.update({model: model.fit(given)})) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    for model in models:
+        alone = logistic(random_state=model.random_state).fit(parties())
+        assert np.array_equal(made[model].parts_["bank"].coef, alone.parts_["bank"].coef)
+    assert no_thread_is_left()
+
+
 def test_what_goes_wrong_in_the_background_is_told_without_the_data(monkeypatch, caplog):
     plan = logistic().plan(parties()).joint
 
@@ -495,12 +535,50 @@ def test_real_processes_open_what_the_same_numbers_are_in_clear(package, engine)
         Party(X[:, 3:], name="clinic", data_norm=2.0, computing=site),
         Helper("notary", computing=site),
     ]
-    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET)
+    once = {"n_passes": 0} if engine == "mpyc" else {}
+    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, mechanism_options=once, **BUDGET)
     model, clear = copy.deepcopy(ridge).fit(apart), ridge.fit(parties())
     assert model.plan_.engine == engine
     for name in ("bank", "clinic"):
         assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)
     assert no_thread_is_left()
+
+
+@pytest.mark.parametrize(
+    "blow", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)], ids=["dies", "stalls"]
+)
+def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
+    """In words, in time, with the charge, and with no process left."""
+    pytest.importorskip("spu")
+    X, y = table()
+    site = ComputeSite(timeout=20.0, engines=("spu",))
+    struck = []
+
+    class Struck(Party):
+        def handle(self, raw):
+            if raw[32:34] == messages.StepJointly.code.to_bytes(2, "little") and not struck:
+                (worker,) = self._sessions.workers()
+                struck.append(worker._engine.pid)
+                os.kill(struck[0], blow)
+            return super().handle(raw)
+
+    given = [
+        Party(X[:, :3], name="bank", data_norm=2.0, y=y, computing=site, budget=(9.0, 1e-3)),
+        Struck(X[:, 3:], name="clinic", data_norm=2.0, computing=site, budget=(9.0, 1e-3)),
+        Helper("notary", computing=site),
+    ]
+    began = time.monotonic()
+    with pytest.raises(PartyError, match="is spent and stays charged, whatever was opened") as caught:
+        logistic().fit(given)
+    assert "refused TakeOpened" in str(caught.value)
+    assert time.monotonic() - began < 90.0
+    assert given[0].spent == given[1].spent == logistic().plan(given).event
+    assert no_thread_is_left()
+    for _ in range(100):
+        if not Path(f"/proc/{struck[0]}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{struck[0]}").exists()
 
 
 def test_joint_plans_travel_as_text():

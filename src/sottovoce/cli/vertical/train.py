@@ -127,14 +127,24 @@ def _check(spec: RunSpec, site: Site) -> None:
     names = site.kit.federation.names
     columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
     bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
-    helpers = site.kit.federation.helpers
+    if spec.parameters.get("mechanism") == "secure" and site.computing is None:
+        raise ParameterError(
+            f"{site.kit.site_file}: --mechanism secure needs the section [secure]: whom this site computes with, and "
+            "where they reach it. sottovoce vertical provision wrote an example into site.toml."
+        )
+    computing, helpers = site.computing, site.kit.federation.helpers if spec.with_helpers else ()
     parties = [
-        Helper(name) if name in helpers else Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0)
+        Helper(name, computing=computing) if name in helpers
+        else Party(np.zeros((1, width)), name=name, data_norm=bound, data_bound=1.0, computing=computing)
         for name, width in zip(names, columns, strict=True)
-    ]
+        if name == names[0] or name in spec.sites(site.kit.federation)
+    ]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person
-        make_estimator(spec, site).plan(parties)
+        estimator = make_estimator(spec, site)
+        if "engine" in estimator.get_params():
+            estimator.set_params(engine="auto")  # who has which is not known here
+        estimator.plan(parties)
 
 
 def _old(kit: Kit, name: str, timeout: float | None, given: dict[str, Any]) -> RunSpec:

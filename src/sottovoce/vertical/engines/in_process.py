@@ -43,11 +43,15 @@ class _Room:
             if len(self._told) == self.n_parties:
                 self._all_there()
             deadline = time.monotonic() + timeout
-            while self._round == round_:
-                self._stop_if_broken()
-                if not self.meeting.wait(deadline - time.monotonic()) and self._round == round_ and not self.broken:
-                    late = ", ".join(str(r) for r in range(self.n_parties) if r not in self._told)
-                    self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
+            try:
+                while self._round == round_:
+                    self._stop_if_broken()
+                    if not self.meeting.wait(deadline - time.monotonic()) and self._round == round_:
+                        late = ", ".join(str(r) for r in range(self.n_parties) if r not in self._told)
+                        self.fail(f"party {late} did not come to the joint computation within {timeout:g} s")
+            except BaseException:
+                self.fail(f"party {rank} was interrupted")
+                raise
 
     def fail(self, why: str) -> None:
         """Free all with an error."""

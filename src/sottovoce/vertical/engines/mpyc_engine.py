@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["MpycEngine"]
 
 _LEAST: Final = 3
+_PATIENCE: Final = 0.9  # of the timeout: a partner that is late is named before the command itself is cut off
 _PIECE: Final = 1 << 21  # numbers of one message: 16 MiB
 
 
@@ -72,7 +73,7 @@ class MpycEngine(Engine):
     tls : TlsFiles or None
         Without, parties are on one machine, for a trial.
     timeout : float
-        Seconds that partners may take for anything.
+        Seconds that a command may take.
     """
 
     name: ClassVar[str] = "mpyc"
@@ -91,7 +92,7 @@ class MpycEngine(Engine):
         self.rank, self.n_parties = rank, len(addresses)
         self._threshold = (len(addresses) - 1) // 2
         self._others = [other for other in range(len(addresses)) if other != rank]
-        self._links = Links(rank, addresses, listen, tls, timeout)
+        self._links = Links(rank, addresses, listen, tls, _PATIENCE * timeout)
         self._variables: dict[str, _Shared | _Coming] = {}
         self._opens: set[str] = set()
 

@@ -28,6 +28,8 @@ __all__ = ["Links"]
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
 
+_GREETING: Final = 0  # the label of what a partner that is called says first
+
 _importing: Final = threading.Lock()
 
 
@@ -63,6 +65,8 @@ class Links:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, Any] = {}
+        self._made: list[Any] = []
+        self._complete = asyncio.Event()
 
     @property
     def sent(self) -> int:
@@ -103,13 +107,21 @@ class Links:
 
     def knows(self, rank: int, transport: Any, *, calls: bool) -> bool:
         """Whether who is at the other end may be the party of that rank; one that calls has a lower one."""
-        if calls and (not 0 <= rank < self._rank or rank in self._links):
+        if calls and not 0 <= rank < self._rank:
+            return False
+        if rank in self._links and self._links[rank].lost is None:
             return False
         return self._tls is None or self._tls.shown_by(transport) == self._tls.certificates[rank]
+
+    def made(self, link: Any) -> None:
+        """Note a link, whoever is at its other end: it is cut at the end."""
+        self._made.append(link)
 
     def joined(self, rank: int, link: Any) -> None:
         """Note a partner."""
         self._links[rank] = link
+        if len(self._links) == len(self._places) - 1:
+            self._complete.set()
 
     # ------------------------------------------------------------------ in the loop's own thread
 
@@ -139,7 +151,7 @@ class Links:
         mpc = runtime.Runtime(self._rank, parties, options)
         # strangers at the door are no news, and a partner that leaves is told of by whoever waits for it
         loop.set_exception_handler(lambda *_: None)
-        complete = parties[self._rank].protocol = loop.create_future()
+        mpc.set_protocol = lambda *_: None  # it would count who called; `joined` counts who was greeted
         link = _link_class(exchanger, self)
         server = None
         if self._rank:  # as in MPyC the lower rank calls the higher one
@@ -151,24 +163,34 @@ class Links:
         try:
             later = range(self._rank + 1, len(parties))
             await asyncio.gather(*(self._call(peer, partial(link, mpc, peer)) for peer in later))
-            await complete
+            await self._complete.wait()
         finally:
             if server is not None:
                 server.close()
 
     async def _call(self, peer: int, link: Any) -> None:
+        """Call until greeted: what answers first may be a proxy, or a port that is forwarded, before the partner."""
         context = None if self._tls is None else self._tls.client
-        refused = EngineError(f"who answers at the address of party {peer} has not the certificate of its card")
-        while peer not in self._links:
+        strange = EngineError(f"who answers at the address of party {peer} has not the certificate of its card")
+        while True:
             try:
-                await asyncio.get_running_loop().create_connection(link, *self._places[peer], ssl=context)
+                _, made = await asyncio.get_running_loop().create_connection(link, *self._places[peer], ssl=context)
             except ssl.SSLCertVerificationError:
-                raise refused from None
+                raise strange from None
             except OSError:  # it does not listen yet
                 await asyncio.sleep(_RETRY)
+                continue
+            if not made.known:
+                raise strange
+            try:
+                await made.take(_GREETING)
+            except EngineError:
+                if made.refused:
+                    raise EngineError(f"party {peer} does not accept the certificate of this party's card") from None
+                await asyncio.sleep(_RETRY)
             else:
-                if peer not in self._links:
-                    raise refused
+                self.joined(peer, made)
+                return
 
     async def _swap(
         self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
@@ -195,14 +217,13 @@ class Links:
         return {peer: waited[peer].result() for peer in expected}
 
     async def _shut(self) -> None:
-        links = self._links.values()
-        for link in links:
+        for link in self._made:
             link.transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH):
-                while any(link.lost is None for link in links):
+                while any(link.lost is None for link in self._made):
                     await asyncio.sleep(_RETRY / 10)
-        for link in links:
+        for link in self._made:
             link.transport.abort()
 
 
@@ -213,7 +234,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         for task in asyncio.all_tasks(loop):
             task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(2 * _RETRY))  # so that they, and what they have aborted, end
         loop.close()
 
 
@@ -226,6 +247,7 @@ def _link_class(base: Any, links: Links) -> Any:
         def __init__(self, runtime: Any, peer: int | None = None) -> None:
             super().__init__(runtime, peer)
             self.lost: EngineError | None = None
+            self.known, self.refused = True, False
             self.writable = asyncio.Event()
             self.writable.set()
 
@@ -233,11 +255,11 @@ def _link_class(base: Any, links: Links) -> Any:
             """Check who answers a call, before telling it anything."""
             transport.set_write_buffer_limits(high=1)  # `writable` then means: all is sent (with 0, TLS stays paused)
             self.transport = transport
-            if self.peer_pid is not None:
-                if not links.knows(self.peer_pid, transport, calls=False):
-                    transport.abort()
-                    return
-                links.joined(self.peer_pid, self)
+            links.made(self)
+            if self.peer_pid is not None and not links.knows(self.peer_pid, transport, calls=False):
+                self.known = False
+                transport.abort()
+                return
             super().connection_made(transport)
 
         def data_received(self, data: bytes) -> None:
@@ -251,6 +273,7 @@ def _link_class(base: Any, links: Links) -> Any:
                     self.transport.abort()
                     return
                 links.joined(rank, self)
+                self.send(_GREETING, b"")
                 data = b""
             super().data_received(data)
 
@@ -278,6 +301,7 @@ def _link_class(base: Any, links: Links) -> Any:
         def connection_lost(self, exc: Exception | None) -> None:
             """Tell all that wait."""
             self.lost = EngineError(f"party {self.peer_pid} has left the joint computation, or the network cut it off")
+            self.refused = isinstance(exc, ssl.SSLError)
             self.writable.set()
             for got in self.buffers.values():
                 if isinstance(got, asyncio.Future) and not got.done():

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -148,6 +149,10 @@ class EngineProcess(Engine):
             error = f"the joint computation took longer than {self._timeout:g} s: a partner is late, or not reached"
         except (OSError, ValueError):
             error = "this joint computation is over; begin a new one" if self._closed else "the engine's process ended"
+        except BaseException:
+            # interrupted: what the child answers to this command must not be taken for the next one's answer
+            self.close()
+            raise
         if error is not None:
             self.close()
             raise EngineError(error)
@@ -166,12 +171,11 @@ class _Child:
         self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-"))
         self._log, self._lock, self._gone = log, threading.Lock(), threading.Event()
         self._popen: subprocess.Popen[bytes] | None = None
-        self._failed: OSError | None = None
-        begun = threading.Event()
+        begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
         # not a method of self: nothing but the thread's own arguments stays alive with it
         threading.Thread(target=self._live, args=(theirs, begun), name="engine", daemon=True).start()
-        begun.wait()
-        if self._failed is not None:
+        if not begun.get():
+            self.socket.close()
             raise EngineError("the engine's process cannot be started")
 
     @property
@@ -199,13 +203,13 @@ class _Child:
         self.end()
         self.socket.close()
 
-    def _live(self, theirs: socket.socket, begun: threading.Event) -> None:
+    def _live(self, theirs: socket.socket, begun: "queue.SimpleQueue[bool]") -> None:
         try:
             with theirs:
                 self._popen = self._open(theirs)
-        except OSError as error:
-            self._failed = error
-        begun.set()
+        except OSError:
+            self._popen = None
+        begun.put(self._popen is not None)
         if self._popen is not None:
             # first wait without reaping: its number stays its own until nobody can signal it any more
             if hasattr(os, "waitid"):

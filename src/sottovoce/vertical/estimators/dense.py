@@ -136,6 +136,9 @@ class _PenalisedEstimator(VerticalEstimator):
             return self.mechanism, ""
         if self.engine != "auto":
             return SecurePlan.name, f"engine={self.engine!r} was named"
+        unbounded = [name for name, each in facts.descriptions.items() if math.isinf(each.data_norm)]
+        if unbounded:
+            return "local-models", f"party {unbounded[0]!r} declared no data_norm, which joint sums need of every party"
         return choose_mechanism(
             n_samples=facts.n_samples,
             n_features=sum(each.n_features for each in facts.descriptions.values()),

@@ -235,6 +235,7 @@ def test_spu_computes_among_two_or_three(n_parties):
         SpuEngine(0, ["127.0.0.1:1"] * n_parties, None, None, 1.0)
 
 
+@pytest.mark.slow
 def test_one_party_listens_elsewhere_than_it_is_reached():
     """As behind a router; here both are this machine."""
     addresses = free_addresses(3)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -86,14 +86,25 @@ def _train(parties: Parties, plan: AgreedPlan, y: Vector, model: str, patience: 
     starts: dict[str, Message] = {name: Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
     parties.exchange(starts, Done)
     fitting = plan.fitting()
-    points, step = fitting.moments(_opened(parties, plan, 0, patience)), 0
+    points, step = _followed(fitting.moments, _opened(parties, plan, 0, patience)), 0
     while points is not None:
         step += 1
         parties.exchange(_to_all(plan, StepJointly(step)), Done)
-        points = fitting.step(_opened(parties, plan, step, patience))
+        points = _followed(fitting.step, _opened(parties, plan, step, patience))
     weights = dict(fitting.weights)
     parties.exchange({block.name: KeepJoint(model) for block in plan.blocks}, Done)
     return Joined(weights, dict(fitting.chosen), 1 + step)
+
+
+def _followed(rule: Callable[[Vector], Any], opened: Vector) -> Any:
+    """Return what follows from opened numbers, which may be anything if all parties say the same."""
+    try:
+        return rule(opened)
+    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+        raise PartyError(
+            f"all parties say that {len(opened):,} numbers were opened, which are no sums of this plan: bring them "
+            "to the same version."
+        ) from None
 
 
 def _to_all(plan: AgreedPlan, request: Message) -> dict[str, Message]:

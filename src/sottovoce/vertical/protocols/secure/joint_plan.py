@@ -25,6 +25,7 @@ from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
 from sottovoce.vertical.protocols.secure.fitting import Fitting
 from sottovoce.vertical.protocols.secure.moments_only import LABEL, MomentsOnly
 from sottovoce.vertical.protocols.secure.opening import Opening, even
+from sottovoce.vertical.protocols.secure.refined_ridge import MOST_ENTRIES, RefinedRidge
 from sottovoce.vertical.protocols.secure.script import Script
 from sottovoce.vertical.protocols.secure.second_moments import SecondMoments, order
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
@@ -92,7 +93,7 @@ class JointPlan(AgreedPlan):
         Parties whose own shares of the noise are taken to be known to each other.
     engine : {"spu", "mpyc", "in-process"}
     n_passes : int or None
-        None follows a rule.
+        None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else.
     """
 
     held: ClassVar[type[Held]] = Block
@@ -123,7 +124,9 @@ class JointPlan(AgreedPlan):
         elif self.label_bounds is not None:
             raise ParameterError(f"label_bounds are for the squared loss; got them with the {self.loss} loss.")
         if self.n_passes is not None:
-            kept["n_passes"] = whole_number("n_passes", self.n_passes, at_least=1, at_most=_MOST_PASSES)
+            kept["n_passes"] = whole_number(
+                "n_passes", self.n_passes, at_least=0 if self.loss == "squared" else 1, at_most=_MOST_PASSES
+            )
         for name, value in kept.items():
             object.__setattr__(self, name, value)
         self.check_parties()
@@ -196,7 +199,10 @@ class JointPlan(AgreedPlan):
             constant=self.constant,
         )
         if self.loss == "squared":
-            return MomentsOnly(setting)
+            entries = self.n_samples * self._n_weights
+            if self.engine == "mpyc" or self.n_passes == 0 or (self.n_passes is None and entries > MOST_ENTRIES):
+                return MomentsOnly(setting)
+            return RefinedRidge(setting, self.n_passes)
         loss: Loss = Logistic() if self.loss == "logistic" else SmoothedHinge(self.smoothing)
         if self.engine == "mpyc":
             return SlopePasses(setting, loss, self.n_passes, len(self.blocks))

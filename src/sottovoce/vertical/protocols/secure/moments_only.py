@@ -13,7 +13,7 @@ from sottovoce.vertical.engines.programs import Program
 from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, longest
 
-__all__ = ["LABEL", "MomentsOnly"]
+__all__ = ["LABEL", "MomentsOnly", "ridge_of"]
 
 LABEL: Final = math.sqrt(0.5)  # c: X'X and X't get 4/9 of mu^2 each, as in `sufficient_statistics`
 
@@ -41,11 +41,7 @@ class MomentsOnly(Training):
 
     def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
         """Return the ridge weights."""
-        moments = np.zeros((len(matrix) + 1, len(matrix) + 1))
-        moments[:-1, :-1] = matrix
-        moments[-1] = moments[:, -1] = correlations / SQUARE
-        noise = self.moments.total_std() / SQUARE
-        return _Ridge(NoisyMoments(moments, LABEL, noise), self.setting)
+        return _Ridge(ridge_of(matrix, correlations, self.moments.total_std() / SQUARE), self.setting)
 
     def details(self) -> dict[str, object]:
         """Return how large the noise is."""
@@ -53,6 +49,14 @@ class MomentsOnly(Training):
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "noise of an entry of the diagonal of X'X": self.moments.total_std() / SQUARE,
         }
+
+
+def ridge_of(matrix: Vector, correlations: Vector, noise_std: float) -> NoisyMoments:
+    """Return the moments of rows and labels in one matrix, from what was opened."""
+    moments = np.zeros((len(matrix) + 1, len(matrix) + 1))
+    moments[:-1, :-1] = matrix
+    moments[-1] = moments[:, -1] = correlations / SQUARE
+    return NoisyMoments(moments, LABEL, noise_std)
 
 
 class _Ridge(Estimate):

@@ -51,17 +51,19 @@ class Script(PlannedSteps):
         """
         self.follow(0)
         plan, engine, moments = self._plan, self.engine, self._plan.moments
-        mine = self._checked(rows, labels)
+        self.check(rows, labels)
         for m in self.data_parties:
             opening = moments.openings[m]
-            own = moments.own(mine) if mine is not None and self.rank == m else None
+            own = self._own(rows, labels) if self.rank == m else None
             engine.put(opening.name, m, opening.scales.shape, own)
         pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
         for _, opening in pairs:
             self.put_zeros(opening.name, opening.scales.shape)
         # piece by piece: where no passes follow, the engine never holds more than one
         for p, place in enumerate(self.places()):
-            self._put_columns(p, place, mine)
+            mine = None if rows is None else self._columns(rows, labels, place)
+            for m, width in enumerate(moments.all_widths):
+                engine.put(self._wide(m, p), m, (plan.piece, width), mine if self.rank == m else None)
             for (a, b), opening in pairs:
                 engine.run(CrossProduct(), [opening.name, self._wide(a, p), self._wide(b, p)], [opening.name])
             self._keep_rows(p, place, rows, labels)
@@ -99,18 +101,18 @@ class Script(PlannedSteps):
             engine.drop("total")
         return opened
 
-    def _checked(self, rows: Whole | None, labels: Whole | None) -> Whole | None:
-        """Return what this party shares for the second moments: its columns, and the label's where it is one."""
-        self.check(rows, labels)
-        if rows is None or labels is None or not self._plan.moments.with_labels:
-            return rows
-        return np.column_stack([rows, labels])
+    def _columns(self, rows: Whole | None, labels: Whole | None, place: slice) -> Whole:
+        """Return what second moments are made of, in one piece: this party's columns, the label's where it is one."""
+        piece = self.piece(rows, place)
+        if labels is None or not self._plan.moments.with_labels:
+            return piece
+        return np.column_stack([piece, self.piece(labels, place)])
 
-    def _put_columns(self, p: int, place: slice, mine: Whole | None) -> None:
-        """Share what products across parties are made of, for one piece of rows."""
-        for m, width in enumerate(self._plan.moments.all_widths):
-            piece = self.piece(mine, place) if self.rank == m else None
-            self.engine.put(self._wide(m, p), m, (self._plan.piece, width), piece)
+    def _own(self, rows: Whole | None, labels: Whole | None) -> Whole:
+        """Return this party's own products, added up over pieces: no second copy of the table is made."""
+        pieces = (self._plan.moments.own(self._columns(rows, labels, place)) for place in self.places())
+        total: Whole = np.sum(list(pieces), axis=0, dtype=np.int64)
+        return total
 
     def _wide(self, m: int, p: int) -> str:
         """Return the name of a party's columns, the label's among them where it is one."""

@@ -1,0 +1,126 @@
+r"""Ridge by refinement inside: second moments once, then passes over residuals, for engines that can compare.
+
+The noise of X'X multiplies the weights, so the ridge of noisy moments alone stays off where columns go together. As in
+one table (`sottovoce.central.solvers.refinement`), residuals correct it: with labels t within [-1, 1] and secret dual
+variables a_i, which start at 0, pass k
+
+1. moves a_i toward the residual t_i - x_i.w by at most C_k, and opens the noisy sum of the moves times the rows;
+2. steps :math:`w \leftarrow w + (D + \Lambda)^{-1} (v - \Lambda w)`, v the sum of all that passes opened,
+
+from the ridge of the moments on. D is their noisy matrix, its eigenvalues kept above a share of the edge of the noise's
+spectrum. Where steps end, v = Lambda w: the equations of the exact matrix. As for the other losses, the noise in v is
+that of one release of sensitivity sum_k C_k; C_k falls geometrically, and grows with what there is to learn, so that
+the limit is the exact optimum. Whole numbers: labels as in the second moments, dual variables in 2^8 steps of these.
+"""
+
+import math
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.central.newton_schedule import CurvatureByWeight
+from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
+from sottovoce.vertical.engines.programs import MoveDuals, Program
+from sottovoce.vertical.protocols.secure.moments_only import LABEL, ridge_of
+from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+
+__all__ = ["MOST_ENTRIES", "RefinedRidge"]
+
+MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
+
+# chosen by `benchmarks.vertical.secure_rules`
+_MOMENTS_SHARE: Final = 0.25  # of mu^2
+_PASSES: Final = 8
+_CLIP: Final = 0.15  # of the first pass, in units of half the range of labels
+_DECAY: Final = 0.8
+_MOST_CLIP: Final = 2.0
+_MANY: Final = 1000.0  # mu n / d from which the clips grow
+_EDGE: Final = 0.6  # of the spectrum of the noise: the least eigenvalue
+_PENALTY: Final = 0.05  # times 1 / mu
+
+_OFFSET: Final = 2**8
+_DUAL: Final = LABEL * ROW * _OFFSET  # of half the range of labels
+_MARGIN: Final = 2**10
+_MARGIN_BOUND: Final = 2**36
+_MOST_MARGIN: Final = 8  # in units of half the range of labels: predictions beyond are cut inside
+
+
+class RefinedRidge(Training):
+    """The second moments of rows and labels, and passes over residuals."""
+
+    has_duals = True
+
+    def __init__(self, setting: Setting, n_passes: int | None) -> None:
+        length = longest(LABEL**2)
+        self.setting, self.with_labels = setting, True
+        self.n_passes = _PASSES if n_passes is None else n_passes
+        self.moments = setting.shared(2 * length**2, setting.mu * math.sqrt(_MOMENTS_SHARE))
+        self._mu_passes = setting.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
+        self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
+        start = _CLIP * (1.0 + self.mu_seen * setting.n_samples / setting.n_weights / _MANY) ** 0.25
+        self._clips = tuple(min(_MOST_CLIP, start * _DECAY**k) for k in range(self.n_passes))
+        self.clips = tuple(max(1, round(clip * _DUAL)) for clip in self._clips)
+        self.largest = max(length, max(self.clips) * ROW)
+
+    @property
+    def mu_seen(self) -> float:
+        """What the passes' mu amounts to against all parties' noise."""
+        return self._mu_passes / self.setting.noise_factor
+
+    @cached_property
+    def noises(self) -> tuple[SharedGaussian, ...]:
+        """The noise of each pass; 1/s^2 in proportion to the clips gives the sum the least noise."""
+        whole, length = math.fsum(self._clips), longest()
+        return tuple(
+            self.setting.shared(4 * clip**2 * length, self._mu_passes * math.sqrt(share / whole))
+            for clip, share in zip(self.clips, self._clips, strict=True)
+        )
+
+    @property
+    def event(self) -> Event:
+        """The second moments, and every pass."""
+        return compose(self.moments.event, *(noise.event for noise in self.noises))
+
+    def program(self, step: int) -> Program:
+        """Return how dual variables move in a pass: a target is label minus margin."""
+        factor = round(_DUAL / _MARGIN)
+        return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
+
+    def sums(self, step: int) -> SharedGaussian:
+        """Return the noise of a pass."""
+        return self.noises[step - 1]
+
+    def estimate(self, matrix: Vector, correlations: Vector) -> Estimate:
+        """Begin with the ridge of the moments."""
+        return _Steps(self, matrix, correlations)
+
+    def details(self) -> dict[str, object]:
+        """Return how the budget is split."""
+        return {
+            "mu (Gaussian DP) of the second moments": self.moments.mu,
+            "mu of the passes": self._mu_passes,
+            "passes": self.n_passes,
+        }
+
+
+class _Steps(Estimate):
+    def __init__(self, training: RefinedRidge, matrix: Vector, correlations: Vector) -> None:
+        setting = training.setting
+        noise = training.moments.total_std() / SQUARE
+        self.point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(setting.penalties)
+        floor = _PENALTY / training.mu_seen
+        least = _EDGE * math.sqrt(2.0 * setting.n_weights) * noise
+        self._curvature = CurvatureByWeight(matrix, least, np.maximum(setting.penalties, floor))
+        self._v = np.zeros(setting.n_weights)
+        self.chosen = {
+            "alpha that the noise asks for, at least, for rows in the plan's unit": floor / setting.n_samples
+        }
+
+    def take(self, sums: Vector) -> None:
+        """Take a step."""
+        self._v = self._v + sums / (ROW * _DUAL)
+        self.point = self.point + self._curvature.solve(self._v - self._curvature.pull(self.point), 1.0)
