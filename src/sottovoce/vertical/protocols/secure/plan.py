@@ -70,7 +70,8 @@ class SecurePlan(VerticalPlan):
         choice("engine", self.engine, (*ENGINES, IN_PROCESS))
         whole_number("mechanism_options['colluding']", self.colluding, at_least=1)
         if self.n_passes is not None:
-            whole_number("mechanism_options['n_passes']", self.n_passes, at_least=1)
+            least = 0 if self.loss.name == "squared" else 1
+            whole_number("mechanism_options['n_passes']", self.n_passes, at_least=least)
         number("mechanism_options['patience']", self.patience, above=0.0)
         require_row_bounds(self.facts, self.facts.names, self.name)
         _ = self.joint  # refuses what cannot be planned before anything is spent
