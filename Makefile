@@ -26,7 +26,7 @@ PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# four organisations as four processes, from keys to predictions
+# four organisations as four processes, from keys to predictions, outside and inside secure computation
 demo-vertical: $(READY)
 	$(BIN)/python examples/demo_vertical.py
 

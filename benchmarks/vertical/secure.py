@@ -7,7 +7,7 @@ whose rows at all parties and label are replaced together; delta = 1e-5; medians
 split too where a set has no test part of its own. Nothing is tuned. The engine is "in-process": it opens, bit for bit,
 what the engines between processes open. Two parties compute by themselves, or with a helper, which takes noise away.
 
-Cells that ``benchmarks/results/vertical_secure.json`` holds are not measured again.
+Cells that ``docs/figures/vertical_secure.json`` holds are not measured again.
 """
 
 import json
@@ -18,12 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.common import DOCS, RESULTS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.vertical.divided import SHOWN, Divided, divided
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce.vertical import Helper, InProcessParties, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.estimators.choosing import choose_mechanism
 
+FIGURES = DOCS / "figures"
 PAGE = DOCS / "guide" / "vertical_secure.md"
 NAME = "vertical_secure"
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)
@@ -120,7 +121,7 @@ def run(names: list[str], epsilons: tuple[float, ...], seeds: int, results: dict
                             f"{name} {layout} {method} {epsilon:g} {seed}: {cell[str(seed)]}, {spent:.1f} s", flush=True
                         )
                 if save:
-                    keep(NAME, results)
+                    keep(NAME, results, FIGURES)
 
 
 def median(cells: dict[str, Any], method: str, epsilon: float, measure: str) -> float:
@@ -210,11 +211,10 @@ def plot(results: dict[str, Any]) -> None:
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    for axis in axes[1]:
-        axis.set_xlabel("epsilon for one person, all columns and the label (delta = 1e-5)")
+    figure.supxlabel("epsilon for one person, all columns and the label (delta = 1e-5)", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    keep_picture(figure, DOCS / "figures" / "vertical_secure.png")
+    keep_picture(figure, FIGURES / f"{NAME}.png")
 
 
 def main() -> None:
@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    path = RESULTS / f"{NAME}.json"
+    path = FIGURES / f"{NAME}.json"
     quick = arguments.quick
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not quick else {}
     names = (arguments.only or ("cal_housing" if quick else ",".join(SHOWN))).split(",")

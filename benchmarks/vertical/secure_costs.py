@@ -15,7 +15,6 @@ docs/figures/vertical_secure_costs.json as soon as it ends, and is not run again
 kept. One cell takes at most 9 minutes.
 """
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -261,15 +260,6 @@ class Counted(SlowLink):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.sent = [0, 0]
-
-    async def _on(self, reader: Any, writer: Any) -> None:
-        # a network refuses for who does not listen yet, where a forwarder would take the call and hang up
-        port = int(self.target.rsplit(":", 1)[1])
-        while not any(
-            each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in psutil.net_connections("tcp4")
-        ):
-            await asyncio.sleep(0.05)
-        await super()._on(reader, writer)
 
     async def _pump(self, direction: int, reader: Any, writer: Any) -> None:
         await super()._pump(direction, _Counting(reader, self.sent, direction), writer)

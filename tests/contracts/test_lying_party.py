@@ -162,6 +162,7 @@ def test_a_choice_of_a_column_that_is_not_there_names_the_party(place):
         _trained(CASES["ball, product"][0], BallChoice, lambda reply: replace(reply, place=place))
 
 
+@pytest.mark.filterwarnings("ignore:no convergence in max_iter")
 def test_what_is_asked_of_every_reply_is_asked_here():
     """Each case is about a reply that does come."""
     for estimator, kind in CASES.values():

@@ -76,7 +76,7 @@ class SlowLink:
         writers = [writer]
         try:
             host, port = self.target.rsplit(":", 1)
-            other_reader, other_writer = await asyncio.open_connection(host, int(port))
+            other_reader, other_writer = await self._reach(host, int(port))
             writers.append(other_writer)
             await asyncio.gather(self._pump(0, reader, other_writer), self._pump(1, other_reader, writer))
         except (OSError, asyncio.CancelledError):
@@ -85,6 +85,15 @@ class SlowLink:
             self._tasks.discard(asyncio.current_task())
             for each in writers:
                 each.close()
+
+    async def _reach(self, host, port):
+        """Wait for a target that does not listen yet: a network would refuse what a forwarder has taken."""
+        for _ in range(600):
+            try:
+                return await asyncio.open_connection(host, port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.1)
+        raise ConnectionRefusedError
 
     async def _pump(self, direction, reader, writer):
         loop = asyncio.get_running_loop()

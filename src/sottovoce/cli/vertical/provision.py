@@ -47,7 +47,10 @@ def provision(
         }, indent=2))  # fmt: skip
         return
     print_columns(f"Federation {facts.name}", ["site", "kind", "organisation", "certificate until", "kit"], [
-        (kit.name, kit.kind, facts.organisation(kit.name), f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]))
+        (
+            kit.name, "helper" if kit.is_helper else kit.kind, facts.organisation(kit.name),
+            f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]),
+        )
         for kit in kits
     ], ends_in_words=True)  # fmt: skip
     typer.echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")

@@ -154,6 +154,12 @@ def test_only_masked_results_are_opened():
                 engine.reveal(name)
         engine.run(Mask(), ["x"], ["x"])
         opened = engine.reveal("x")
+        for _ in range(2):  # the first is replaced before anybody needs it
+            engine.put("x", 0, (1,), np.ones(1, dtype=np.int64) if engine.rank == 0 else None)
+        with pytest.raises(EngineError, match="only what the program Mask has made"):
+            engine.reveal("x")
+        engine.run(Mask(), ["x"], ["x"])
+        assert not any(link.buffers for link in engine._links._links.values())  # nothing is left of the first
         engine.run(Add(), ["x"], ["x"])
         with pytest.raises(EngineError, match="only what the program Mask has made"):
             engine.reveal("x")

@@ -37,7 +37,7 @@ def test_each_request_says_where_the_computation_is():
     said = []
     for message in (
         Invite(PLAN.text()), Connect("[]"), AskConnected(), Join(np.zeros(0)), TakeOpened(0),
-        StepJointly(1, np.zeros(2)), TakeOpened(3), KeepJoint("m", np.zeros(2), 0.0), Close(),
+        StepJointly(1), TakeOpened(3), KeepJoint("m"), Close(),
     ):  # fmt: skip
         notes.asked(framed(message))
         said.append(notes.note and notes.note.removeprefix("joint computation: "))

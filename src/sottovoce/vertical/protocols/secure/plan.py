@@ -120,13 +120,15 @@ class SecurePlan(VerticalPlan):
 
     def meet(self, parties: Parties) -> None:
         """Invite all parties, and let their engines meet and test the session; no data are shared."""
+        with parties.inside(self.facts.label_holder):
+            pass  # its own model is trained last, which must not fail for want of a place
         check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
         meet(parties, self.joint, self.patience)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met. See `VerticalPlan.solve`."""
-        train_alone(parties, self, y, own_model_name(model))
         joined = conduct(parties, self.joint, y, model, self.patience)
+        train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
         return VerticalSolution(
             scorer=SumOfScores({name: Term() for name in self.facts.names}),
             event=self.event,
