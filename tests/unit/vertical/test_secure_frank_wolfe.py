@@ -78,7 +78,7 @@ def test_an_intercept_and_bounds_of_their_own():
     model = lasso(label_bounds=(34, 54), radius=15.0, epsilon=1e5, n_steps=150).fit(given)
     least = np.linalg.lstsq(np.column_stack([2.0 * X[:, 1], X[:, 9], np.ones(N)]), 10.0 * y + 47.0)[0]
     assert model.coef_[1] == pytest.approx(least[0], abs=0.8)
-    assert model.coef_[9] == pytest.approx(least[1], abs=1.0)
+    assert model.coef_[9] == pytest.approx(least[1], abs=1.5)
     assert model.intercept_ == pytest.approx(least[2], abs=0.5)
 
 
