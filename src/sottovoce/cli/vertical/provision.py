@@ -46,13 +46,15 @@ def provision(
             "authority": None if authority is None else str(authority.resolve()),
         }, indent=2))  # fmt: skip
         return
-    print_columns(f"Federation {facts.name}", ["site", "kind", "organisation", "certificate until", "kit"], [
+    rows = [
         (
-            kit.name, "helper" if kit.is_helper else kit.kind, facts.organisation(kit.name),
-            f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]),
+            kit.name, "helper" if kit.is_helper else kit.kind, facts.organisation(kit.name), f"{kit.expires:%Y-%m-%d}",
+            str(folders[kit.name]),
         )
         for kit in kits
-    ], ends_in_words=True)  # fmt: skip
+    ]  # fmt: skip
+    headings = ["site", "kind", "organisation", "certificate until", "kit"]
+    print_columns(f"Federation {facts.name}", headings, rows, ends_in_words=True)
     typer.echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")
     typer.echo("says how it is started.")
     if authority is not None:
