@@ -219,7 +219,10 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     """
 
     smoothing: float = parameter(
-        "float, >= 0", default=0.5, text="Width of the rounded corner; 0 is the plain hinge loss (ADMM only)."
+        "float, >= 0",
+        default=0.5,
+        text="""Width of the rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"`` trains one of
+        at least 1.""",
     )
 
     def _make_loss(self) -> Loss:

@@ -105,6 +105,7 @@ class DualPasses(Training):
             "mu (Gaussian DP) of the second moments": self.moments.mu,
             "mu of the passes": self._mu_passes,
             "passes": self.n_passes,
+            **({"smoothing, as trained": self.loss.smoothing} if isinstance(self.loss, SmoothedHinge) else {}),
         }
 
 
