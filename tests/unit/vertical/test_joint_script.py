@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.protocols.secure import joint_plan
+from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
 from support.joint_clear import JointClear
@@ -48,7 +48,7 @@ def plan(tables, **changed):
     ids=str,
 )
 def test_what_is_opened_is_that_of_one_table(changed, pieces, monkeypatch):
-    monkeypatch.setattr(joint_plan, "_PIECE", -(-N // pieces))
+    monkeypatch.setattr(agreed_plan, "PIECE", -(-N // pieces))
     tables, signs, score = people()
     one = plan(tables, **changed)
     assert one.n_pieces == pieces

@@ -19,7 +19,7 @@ from typing import Any
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.pipe import receive, send
-from sottovoce.vertical.engines.programs import MoveDuals, program_from
+from sottovoce.vertical.engines.programs import COMPARES, program_from
 from sottovoce.vertical.engines.self_check import CHECKED, self_check
 from sottovoce.vertical.engines.tls import TlsFiles
 
@@ -74,7 +74,7 @@ def _start(task: dict[str, Any]) -> Engine:
         from sottovoce.vertical.engines.mpyc_engine import MpycEngine
 
         made = MpycEngine(*arguments)
-        programs = tuple(program for program in CHECKED if not isinstance(program, MoveDuals))
+        programs = tuple(program for program in CHECKED if not isinstance(program, COMPARES))
     engine = Guarded(made)
     engine.start()
     # not of the addresses: parties may reach one another by different ones

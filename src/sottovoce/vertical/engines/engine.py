@@ -63,7 +63,7 @@ class Engine(ABC):
 
     @abstractmethod
     def reveal(self, name: str) -> Whole:
-        """Open a variable that the program `Mask` has made, to all parties; anything else is refused."""
+        """Open what a program that opens has made (`Mask`, `ChooseColumn`), to all parties; the rest is refused."""
 
     @abstractmethod
     def drop(self, *names: str) -> None:

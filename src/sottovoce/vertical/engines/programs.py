@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "COMPARES",
     "PROGRAMS",
     "Add",
+    "AddScores",
     "AddSlopes",
+    "ChooseColumn",
     "CrossProduct",
     "Mask",
     "MoveDuals",
@@ -168,8 +171,93 @@ class AddSlopes(Program):
         return (*_sums_of(inputs, own=1), (1,))
 
 
-PROGRAMS: Final[tuple[type[Program], ...]] = (Add, Mask, CrossProduct, MoveDuals, AddSlopes)
+@dataclass(frozen=True)
+class AddScores(Program):
+    r"""Add slopes that are made of clips, times rows: how fast the loss falls along every column.
+
+    Inputs: labels y (n), the sums for each data party's columns (d_m), that of all slopes (1), and for each data party
+    z_m (n) and X_m (n, d_m), in the order of `MoveDuals`. With z = z_1 + ... + z_M the slope of a row is
+
+    - ``residual`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
+    - ``residual`` True: the same of z - y in place of z.
+
+    For |y| <= 1 (``residual`` False, or ``offset`` 0) no slope is beyond `largest`; rows that fill up are zeros.
+    """
+
+    offset: int
+    factors: tuple[int, ...]
+    bounds: tuple[int, ...]
+    residual: bool = False
+
+    @property
+    def largest(self) -> int:
+        """Bound on a slope, whatever the margins are."""
+        return self.offset + sum(factor * bound for factor, bound in zip(self.factors, self.bounds, strict=True))
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (sums_1', ..., sums_M', all')."""
+        n_parties = (len(inputs) - 2) // 3
+        labels = inputs[0]
+        sums, total = inputs[1 : 1 + n_parties], inputs[1 + n_parties]
+        margins, tables = inputs[2 + n_parties : 2 + 2 * n_parties], inputs[2 + 2 * n_parties :]
+        z = np.sum(margins, axis=0, dtype=np.int64)
+        if self.residual:
+            z = z - labels
+        slope = labels * self.offset
+        for factor, bound in zip(self.factors, self.bounds, strict=True):
+            slope = slope - factor * np.clip(z, -bound, bound)
+        added = tuple(each + product(slope, table) for each, table in zip(sums, tables, strict=True))
+        return (*added, total + np.sum(slope, dtype=np.int64))
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return those of the sums, and (1,)."""
+        return (*_sums_of(inputs, own=1), (1,))
+
+
+@dataclass(frozen=True)
+class ChooseColumn(Program):
+    r"""Where the largest of noisy scores is: the one result here that is opened and is no noisy sum.
+
+    Inputs: the sums s_1, ..., s_M of `AddScores` (d_m), that of all slopes (1), and of every party that computes its
+    noise (2 D). The scores are s_1, ..., s_M and, where ``constant`` is not 0, ``constant`` times the sum of all
+    slopes: D numbers. Candidates are the scores and then their negatives, with the noise of all parties added; the
+    result is the place of the largest, the first one of several. Scores with noise must stay below 2^62.
+    """
+
+    constant: int
+    n_data_parties: int
+
+    opens: ClassVar[bool] = True
+
+    def in_clear(self, *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return (place,), an array of one number."""
+        scores = list(inputs[: self.n_data_parties])
+        if self.constant:
+            scores.append(self.constant * inputs[self.n_data_parties])
+        both = np.concatenate([*scores, *(-each for each in scores)])
+        noisy = both + np.sum(inputs[self.n_data_parties + 1 :], axis=0, dtype=np.int64)
+        return (np.array([np.argmax(noisy)], dtype=np.int64),)
+
+    def shapes(self, *inputs: _Shape) -> tuple[_Shape, ...]:
+        """Return (1,)."""
+        sums, total = inputs[: self.n_data_parties], inputs[self.n_data_parties : self.n_data_parties + 1]
+        noise = inputs[self.n_data_parties + 1 :]
+        fits = self.n_data_parties >= 1 and tuple(total) == ((1,),) and all(len(each) == 1 for each in sums)
+        fits = fits and len(noise) >= 1
+        if fits:
+            width = sum(each[0] for each in sums) + (self.constant != 0)
+            fits = set(noise) == {(2 * width,)}
+        _fits(fits, "sums (d) by party, a sum (1), and noise (twice as many as there are scores) by party", inputs)
+        return ((1,),)
+
+
+PROGRAMS: Final[tuple[type[Program], ...]] = (
+    Add, Mask, CrossProduct, MoveDuals, AddSlopes, AddScores, ChooseColumn,
+)  # fmt: skip
 """All of them."""
+
+COMPARES: Final[tuple[type[Program], ...]] = (MoveDuals, AddScores, ChooseColumn)
+"""Those that compare secret numbers, which not every engine can."""
 
 
 def program_text(program: Program) -> str:

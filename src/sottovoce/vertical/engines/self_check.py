@@ -10,7 +10,16 @@ from typing import Final
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals, Program
+from sottovoce.vertical.engines.programs import (
+    Add,
+    AddScores,
+    AddSlopes,
+    ChooseColumn,
+    CrossProduct,
+    Mask,
+    MoveDuals,
+    Program,
+)
 
 __all__ = ["CHECKED", "self_check"]
 
@@ -22,6 +31,9 @@ CHECKED: Final[tuple[Program, ...]] = (
     MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(200, 700)),
     MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(3000,), by_label=True),
     AddSlopes(coefficients=(-500, 7, 3, 2)),
+    AddScores(offset=1500, factors=(3, 2), bounds=(200, 700)),
+    AddScores(offset=0, factors=(1,), bounds=(900,), residual=True),
+    ChooseColumn(constant=1 << 14, n_data_parties=2),
 )
 """One of each kind with constants of the same order as the numbers, so that every branch is taken."""
 
@@ -69,6 +81,12 @@ def _inputs(program: Program, engine: Engine, numbers: np.random.Generator) -> l
         shapes = ((_COLUMNS, _COLUMNS + 1), (_ROWS, _COLUMNS), (_ROWS, _COLUMNS + 1))
         return [whole(-(1 << 14), 1 << 14, shape) for shape in shapes]
     widths = (_COLUMNS, 1)
+    if isinstance(program, ChooseColumn):
+        large = engine.bound // 16
+        scores: list[Whole] = [whole(-large, large, width) for width in widths]
+        total: Whole = whole(-1000, 1000, 1)
+        noise: list[Whole] = [whole(-large, large, 2 * (sum(widths) + 1)) for _ in range(3)]
+        return [*scores, total, *noise]
     rows: list[Whole] = [2 * whole(0, 2, _ROWS) - 1]
     if isinstance(program, MoveDuals):
         rows.insert(0, whole(-1000, 1000, _ROWS))

@@ -19,7 +19,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, MoveDuals, Program
+from sottovoce.vertical.engines.programs import (
+    Add,
+    AddScores,
+    AddSlopes,
+    ChooseColumn,
+    CrossProduct,
+    MoveDuals,
+    Program,
+)
 from sottovoce.vertical.engines.tls import TlsFiles
 
 __all__ = ["SpuEngine"]
@@ -232,7 +240,48 @@ class SpuEngine(Engine):
             added = [each + slope @ table for each, table in zip(sums, tables, strict=True)]
             return (*added, total + numpy.sum(slope))
 
-        listed: dict[type[Program], Callable[..., Any]] = {CrossProduct: cross, MoveDuals: move, AddSlopes: slopes}
+        def scores(*inputs: Any) -> Any:
+            assert isinstance(program, AddScores)
+            n_parties = (len(inputs) - 2) // 3
+            labels, *rest = inputs
+            sums, total, margins, tables = _parts(rest, n_parties)
+            z = sum(margins[1:], start=margins[0])
+            if program.residual:
+                z = z - labels
+            low = [-bound for bound in program.bounds]
+            slope = labels * program.offset
+            for factor, each in zip(program.factors, clipped([z] * len(low), low, program.bounds), strict=True):
+                slope = slope - factor * each
+            added = [each + slope @ table for each, table in zip(sums, tables, strict=True)]
+            return (*added, total + numpy.sum(slope))
+
+        def choose(*inputs: Any) -> Any:
+            assert isinstance(program, ChooseColumn)
+            n_parties = program.n_data_parties
+            found = [*inputs[:n_parties]]
+            if program.constant:
+                found.append(program.constant * inputs[n_parties])
+            values = numpy.concatenate([*found, *(-each for each in found)])
+            for noise in inputs[n_parties + 1 :]:
+                values = values + noise
+            # neighbours meet, so that the first of equal ones wins; SPU's own argmax opens wrong places
+            places = numpy.arange(values.shape[0], dtype=numpy.int64)
+            while values.shape[0] > 1:
+                even = values.shape[0] // 2 * 2
+                wins = values[1:even:2] > values[0:even:2]
+                values, places = (
+                    numpy.concatenate([numpy.where(wins, each[1:even:2], each[0:even:2]), each[even:]])
+                    for each in (values, places)
+                )
+            return (places,)
+
+        listed: dict[type[Program], Callable[..., Any]] = {
+            CrossProduct: cross,
+            MoveDuals: move,
+            AddSlopes: slopes,
+            AddScores: scores,
+            ChooseColumn: choose,
+        }
         return listed.get(type(program), add) if not isinstance(program, Add) else add
 
 

@@ -62,7 +62,7 @@ class Variables:
         """Note an opening and return the shape, or refuse it."""
         shape = self.shape(name)
         if name not in self._opens:
-            raise EngineError(f"only what the program Mask has made is opened, and {name!r} is not")
+            raise EngineError(f"only what the program Mask or ChooseColumn has made is opened, and {name!r} is not")
         self._tell("reveal", name)
         return shape
 

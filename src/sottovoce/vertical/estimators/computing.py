@@ -37,16 +37,16 @@ def ask_engines(parties: Parties) -> dict[str, dict[str, str]]:
     return engines
 
 
-def choose_engine(engines: Mapping[str, Collection[str]]) -> str | None:
+def choose_engine(engines: Mapping[str, Collection[str]], only: Collection[str] = ENGINES) -> str | None:
     """Return the engine that parties compute with, given what each has; None if there is none for all of them."""
     for kind, (least, most) in _SIZES.items():
-        if least <= len(engines) <= most and all(kind in each for each in engines.values()):
+        if kind in only and least <= len(engines) <= most and all(kind in each for each in engines.values()):
             return kind
     return IN_PROCESS if all(IN_PROCESS in each for each in engines.values()) else None
 
 
-def engine_for(given: str, engines: Mapping[str, Collection[str]]) -> str:
-    """Return the engine that was named, or the one that all parties have.
+def engine_for(given: str, engines: Mapping[str, Collection[str]], only: Collection[str] = ENGINES) -> str:
+    """Return the engine that was named, or the one that all parties have; ``only`` are those that can do it.
 
     Raises
     ------
@@ -59,8 +59,13 @@ def engine_for(given: str, engines: Mapping[str, Collection[str]]) -> str:
         "a trial in one process needs neither, with parties that have no ComputeSite."
     )
     if given == "auto":
-        chosen = choose_engine(engines)
+        chosen = choose_engine(engines, only)
         if chosen is None:
+            if "mpyc" not in only:
+                raise ParameterError(
+                    f"aggregation='secure' found no engine for these {len(engines)} parties: it takes spu, for two or "
+                    f"three parties, and every one of them must have it. Party {has}. {remedy}"
+                )
             raise ParameterError(
                 f"mechanism='secure' found no engine for these {len(engines)} parties: spu is for two or three, mpyc "
                 f"for three or more, and every one of them must have it. Party {has}. {remedy} A Helper(...) makes two "

@@ -12,9 +12,11 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, magnitude
 from sottovoce.exceptions import ParameterError
 from sottovoce.published.vertical_frank_wolfe.plan import PublishedBallPlan
+from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.comparison import Comparison
+from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, engine_for
 from sottovoce.vertical.estimators.options import known_options
 from sottovoce.vertical.estimators.parties import owned
 from sottovoce.vertical.estimators.prediction import Vector
@@ -23,6 +25,7 @@ from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS, ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.joint import JointBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.local import LocalBallPlan
+from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
 
 __all__ = ["MECHANISMS", "VerticalLasso", "VerticalSparseLogisticRegression"]
 
@@ -35,12 +38,20 @@ class _BallEstimator(VerticalEstimator):
     """Base of both: public facts to plan, solution to coefficients."""
 
     aggregation: str = parameter(
-        '{"local", "product", "global"}',
+        '{"local", "product", "global", "secure"}',
         default="local",
         text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some
         bytes of column numbers. ``"product"``: the same balls, all parties step in every round, and columns that are
         stepped along are shared with noise. ``"global"``: one ball; one party steps in every round. ``"local"`` is best
-        for small budgets, ``"global"`` for large ones, many rows, and without noise.""",
+        for small budgets, ``"global"`` for large ones, many rows, and without noise. ``"secure"``: one ball, and the
+        column of a step is chosen inside secure computation: as good as one table, the labels stay secret, and every
+        party needs an engine.""",
+    )
+    engine: str = parameter(
+        '{"auto", "spu", "in-process"}',
+        default="auto",
+        text="""For ``aggregation="secure"``: what computes. ``"auto"``: SPU where two or three parties compute and all
+        have it, in the clear where all parties live in this process.""",
     )
     radius: float | None = parameter(
         "float, in [1e-50, 1e50]",
@@ -100,7 +111,13 @@ class _BallEstimator(VerticalEstimator):
         return None
 
     def _check_parameters(self) -> None:
-        choice("aggregation", self.aggregation, AGGREGATIONS)
+        choice("aggregation", self.aggregation, (*AGGREGATIONS, SecureBallPlan.name))
+        choice("engine", self.engine, CHOICES)
+        if self.engine != "auto" and self.aggregation != SecureBallPlan.name:
+            raise ParameterError(
+                f"engine={self.engine!r} is for aggregation='secure'; the aggregation is {self.aggregation!r}. Leave "
+                "it out."
+            )
         choice("mechanism", self.mechanism, MECHANISMS)
         super()._check_parameters()
         self._radius()
@@ -118,23 +135,30 @@ class _BallEstimator(VerticalEstimator):
         return {"radius": self._radius(), "radius_shares": self.radius_shares}
 
     def _make_plan(self, **facts: Any) -> VerticalPlan:
+        is_secure = self.aggregation == SecureBallPlan.name
         if math.isinf(facts["epsilon"]):
-            return ExactBallPlan(**facts, aggregation=self.aggregation, max_iter=self.max_iter, tol=self.tol)
-        facts |= {
-            "n_steps_given": self.n_steps,
-            "residual_bound": self._residual_bound(),
-            "label_share": self.label_share,
-        }
+            # without noise there is nothing to hide: the joint problem is that of "global"
+            aggregation = "global" if is_secure else self.aggregation
+            return ExactBallPlan(**facts, aggregation=aggregation, max_iter=self.max_iter, tol=self.tol)
+        facts |= {"n_steps_given": self.n_steps, "residual_bound": self._residual_bound()}
+        if is_secure:
+            return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
+        facts["label_share"] = self.label_share
         if self.mechanism == "paper":
             return PublishedBallPlan(**facts, **self._published())
         if self.aggregation == "local":
             return LocalBallPlan(**facts)
         return JointBallPlan(**facts, aggregation=self.aggregation, **self._sharing())
 
+    def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
+        if math.isinf(epsilon) or self.aggregation != SecureBallPlan.name:
+            return {}
+        return ask_engines(parties)
+
     def _sharing(self) -> dict[str, Any]:
         """Return the options of shared columns, or refuse them where none are shared."""
         options = known_options("sharing_options", self.sharing_options, JointBallPlan.options)
-        if options and (self.aggregation == "local" or math.isinf(self.epsilon or 0.0)):
+        if options and (self.aggregation in ("local", SecureBallPlan.name) or math.isinf(self.epsilon or 0.0)):
             raise ParameterError(
                 "sharing_options are for private columns that are shared: aggregation='product' or 'global', with a "
                 "finite epsilon."

@@ -2,7 +2,7 @@
 
 from sottovoce.exceptions import MessageError
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from sottovoce.vertical.protocols.secure.messages import (
     AskConnected,
     Connect,
@@ -12,6 +12,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
+from sottovoce.vertical.protocols.secure.plans import plan_from_text
 from sottovoce.vertical.wire import decode
 
 __all__ = ["JointNotes"]
@@ -30,7 +31,7 @@ class JointNotes:
 
     def __init__(self) -> None:
         self.note: str | None = None
-        self._n_steps = 0
+        self._n_steps, self._first = 0, ""
 
     def asked(self, raw: bytes) -> None:
         """Look at a framed request of the coordinator's own."""
@@ -41,12 +42,14 @@ class JointNotes:
             return
         match request:
             case Invite(plan=text):
-                self._n_steps = JointPlan.from_text(text).n_steps
+                plan = plan_from_text(text)
+                self._n_steps = plan.n_steps
+                self._first = "the first column" if isinstance(plan, ColumnPlan) else "second moments"
                 self._say("sites are invited")
             case Connect() | AskConnected():
                 self._say("the sites' engines meet")
             case Join() | TakeOpened(step=0):
-                self._say("second moments")
+                self._say(self._first)
             case StepJointly(step=step) | TakeOpened(step=step):
                 self._say(f"pass {step} of {self._n_steps}")
             case _:

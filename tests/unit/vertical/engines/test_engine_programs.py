@@ -6,7 +6,9 @@ import pytest
 from sottovoce.vertical.engines.programs import (
     PROGRAMS,
     Add,
+    AddScores,
     AddSlopes,
+    ChooseColumn,
     CrossProduct,
     Mask,
     MoveDuals,
@@ -27,9 +29,10 @@ def _whole(*values):
 
 def test_the_list_is_closed_and_pinned():
     """A change of a program's meaning or constants must change what parties compare; this pins the list itself."""
-    assert [program.__name__ for program in PROGRAMS] == ["Add", "Mask", "CrossProduct", "MoveDuals", "AddSlopes"]
-    assert [program.__name__ for program in PROGRAMS if program.opens] == ["Mask"]
-    assert digest_of(CHECKED) == "697eb88df8379bb5ec78e0267db604e393a54306bb32e43079a82378181baeee"
+    sums = ["Add", "Mask", "CrossProduct", "MoveDuals", "AddSlopes", "AddScores"]
+    assert [program.__name__ for program in PROGRAMS] == [*sums, "ChooseColumn"]
+    assert [program.__name__ for program in PROGRAMS if program.opens] == ["Mask", "ChooseColumn"]
+    assert digest_of(CHECKED) == "cd68b1b599215ce8de39adecdc3c2a30f4f211ec740006b6aa49137932420cbf"
 
 
 def test_constants_are_part_of_the_digest():
@@ -124,3 +127,51 @@ def test_shapes_are_those_of_the_results():
     shapes = [(5,), (5,), (2,), (3,), (1,), (5,), (5,), (5, 2), (5, 3)]
     results = MOVES.in_clear(*(np.ones(shape, np.int64) for shape in shapes))
     assert tuple(result.shape for result in results) == MOVES.shapes(*shapes)
+
+
+def test_scores_by_hand():
+    """Slopes at a corner, beyond it, and of a row that fills up."""
+    program = AddScores(offset=1500, factors=(3, 2), bounds=(200, 700))
+    assert program.largest == 1500 + 600 + 1400
+    table = _whole(5, 7, 0).reshape(3, 1)
+    sums, total = program.in_clear(_whole(1, -1, 0), _whole(10), _whole(100), _whole(-300, 650, 0), table)
+    first, second = 1500 + 3 * 200 + 2 * 300, -1500 - 3 * 200 - 2 * 650
+    assert sums.tolist() == [10 + 5 * first + 7 * second]
+    assert total.tolist() == [100 + first + second]
+
+
+def test_residuals_by_hand():
+    program = AddScores(offset=0, factors=(1,), bounds=(100,), residual=True)
+    sums, total = program.in_clear(
+        _whole(50, 500, -500, 0), _whole(0), _whole(0), _whole(20, 0, 3, 0), _whole(1, 10, 100, 9).reshape(4, 1)
+    )
+    assert sums.tolist() == [30 + 1000 - 10_000]
+    assert total.tolist() == [30]
+
+
+@pytest.mark.parametrize(
+    ("noise", "place"),
+    [
+        ([0] * 8, 2),  # candidates: 4, -3, 9, 2 * 3 = 6, and their negatives
+        ([0, 0, 0, 3, 0, 0, 0, 0], 2),  # 9 and 9: the first one
+        ([0, 0, 0, 4, 0, 0, 0, 0], 3),
+        ([0, 0, 0, 0, 14, 0, 0, 0], 4),
+        ([5, 0, 0, 0, 0, 6, 0, 0], 0),  # 9 three times
+        ([-20] * 7 + [0], 7),
+    ],
+)
+def test_choices_by_hand(noise, place):
+    program = ChooseColumn(constant=2, n_data_parties=2)
+    scores = [_whole(4, -3), _whole(9), _whole(3)]
+    half = np.array(noise) // 2
+    chosen = program.in_clear(*scores, half, np.array(noise) - half)
+    assert [each.tolist() for each in chosen] == [[place]]
+    assert program.shapes((2,), (1,), (1,), (8,), (8,)) == ((1,),)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2,), (1,), (1,)), ((2,), (1,), (1,), (6,)), ((2,), (1,), (2,), (8,)), ((2, 1), (1,), (1,), (8,))]
+)
+def test_choices_of_other_shapes_are_refused(shapes):
+    with pytest.raises(ValueError, match="noise"):
+        ChooseColumn(constant=2, n_data_parties=2).shapes(*shapes)

@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.process import EngineProcess
-from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask, MoveDuals
+from sottovoce.vertical.engines.programs import Add, AddScores, AddSlopes, ChooseColumn, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.spu import SpuEngine
 from support.joint import both, free_addresses, processes_of
 from support.share_watcher import NUMBERS
@@ -95,6 +95,37 @@ def test_slopes(three):
     _, labels, sums, margins, tables = _training_inputs()
     margins = [margin // 1024 for margin in margins]
     _same(three, AddSlopes(coefficients=(-(1 << 20), 300, -7, 3)), [labels, *sums, *margins, *tables])
+
+
+SCORES = AddScores(offset=1 << 17, factors=(319, 123), bounds=(212, 516))
+RESIDUALS = AddScores(offset=0, factors=(1,), bounds=(1 << 14,), residual=True)
+
+
+@pytest.mark.parametrize("program", [SCORES, RESIDUALS])
+def test_scores(three, program):
+    _, labels, sums, margins, tables = _training_inputs()
+    _same(three, program, [labels, *sums, *[margin // 512 for margin in margins], *tables])
+
+
+def test_slopes_of_scores_stay_bounded_whatever_the_margins_are(three):
+    z = np.array([LARGEST, -LARGEST - 1, LARGEST - 3, -LARGEST + 5, 1 << 62, -(1 << 62), 1 << 40, 0])
+    n = len(z)
+    zeros, one = np.zeros(n, np.int64), np.zeros(1, np.int64)
+    for program, labels in ((SCORES, zeros + 1), (SCORES, zeros - 1), (RESIDUALS, z[::-1].copy())):
+        sums, _ = _opened(three, program, [labels, zeros, one, z, np.eye(n, dtype=np.int64)])
+        assert np.all(np.abs(sums) <= program.largest)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 33])
+@pytest.mark.parametrize("constant", [0, 1 << 14])
+def test_the_place_of_the_largest(three, width, constant):
+    """Numbers up to what a plan allows, and ties: the first one."""
+    numbers = np.random.default_rng(width)
+    n_candidates = 2 * (width + 1 + (constant > 0))
+    for large in (3, 1 << 60):
+        scores = [numbers.integers(-large // 4, large // 4 + 1, size) for size in (width, 1)]
+        noise = [numbers.integers(-large // 4, large // 4 + 1, n_candidates) for _ in three]
+        _same(three, ChooseColumn(constant, 2), [*scores, numbers.integers(-9, 9, 1), *noise])
 
 
 @pytest.mark.parametrize(("left", "right"), [(1, 1), (7, 8), (15, 7), (3, 22)])

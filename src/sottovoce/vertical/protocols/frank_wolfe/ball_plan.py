@@ -25,7 +25,7 @@ from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
 from sottovoce.vertical.protocols.frank_wolfe.places import signed_column
 
-__all__ = ["BallPlan", "PrivateBallPlan", "kept_weights"]
+__all__ = ["BallPlan", "PrivateBallPlan", "check_entry_bounds", "kept_weights"]
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -124,14 +124,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
             if self.loss.is_classification:
                 raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
             magnitude("residual_bound", self.residual_bound)
-        for name in self.facts.names:
-            if not math.isfinite(self.data_bound(name)):
-                raise ParameterError(
-                    f"private Frank-Wolfe needs data_bound of party {name!r}, a public bound on the size of its "
-                    f"entries; that party must give it: Party(..., name={name!r}, data_bound=...). Never compute "
-                    "it from the data."
-                )
-            magnitude(f"data_bound of party {name!r}", self.data_bound(name))
+        check_entry_bounds(self)
         for name, share in self.shares.items():  # refuses wrong shares before anything is spent
             remedy = "Bring radius, data_bound and label_bounds closer together."
             magnitude(f"radius * data_bound / label width of party {name!r}", share * self.vertex(name), remedy=remedy)
@@ -229,6 +222,18 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
             **bounds,
             "steps": self.n_steps,
         }
+
+
+def check_entry_bounds(plan: BallPlan) -> None:
+    """Refuse a training in which a party gave no bound on its entries; nothing has been spent by then."""
+    for name in plan.facts.names:
+        if not math.isfinite(plan.data_bound(name)):
+            raise ParameterError(
+                f"private Frank-Wolfe needs data_bound of party {name!r}, a public bound on the size of its "
+                f"entries; that party must give it: Party(..., name={name!r}, data_bound=...). Never compute "
+                "it from the data."
+            )
+        magnitude(f"data_bound of party {name!r}", plan.data_bound(name))
 
 
 def kept_weights(model: str, coefficients: Vector, intercept: float) -> KeepWeights:

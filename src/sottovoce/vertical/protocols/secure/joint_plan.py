@@ -1,22 +1,16 @@
-"""The plan of a joint training, as text that all parties compare: made from public facts, and from nothing else.
+"""The plan of a joint training that opens noisy sums: second moments, and passes for classifiers."""
 
-Noise, programs, account and what each party shares follow from the text alone, so a party trusts nobody's word for
-them: it derives them itself.
-"""
-
-import hashlib
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, get_args, get_origin
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import bounds, choice, filled_text, magnitude, number, privacy_budget, truth, whole_number
+from sottovoce._validation import bounds, choice, filled_text, magnitude, number, truth, whole_number
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
@@ -24,7 +18,9 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
 from sottovoce.vertical.engines.engine import Engine, Whole
-from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program, digest_of
+from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
+from sottovoce.vertical.protocol import PartyFacts
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
 from sottovoce.vertical.protocols.secure.fitting import Fitting
 from sottovoce.vertical.protocols.secure.moments_only import LABEL, MomentsOnly
@@ -41,13 +37,11 @@ __all__ = ["Block", "JointPlan"]
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "mpyc": 2**60}  # sums below them are exact
 _MOST_WEIGHTS: Final = 4096  # as in one table: the matrix grows with their square
-_MOST_PARTIES: Final = 16
 _MOST_PASSES: Final = 1000
-_PIECE: Final = 2**16  # rows that a program runs on
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Held):
     """The columns of one party, publicly.
 
     Attributes
@@ -60,8 +54,6 @@ class Block:
         Whether no entry is negative. No sensitivity here is smaller for it.
     """
 
-    name: str
-    n_features: int
     data_norm: float
     nonnegative: bool = False
 
@@ -74,7 +66,7 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointPlan:
+class JointPlan(AgreedPlan):
     """Public facts and privacy parameters of one joint training.
 
     Attributes
@@ -104,39 +96,28 @@ class JointPlan:
         None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else.
     """
 
-    n_samples: int
+    held: ClassVar[type[Held]] = Block
+
     blocks: tuple[Block, ...]
-    helpers: tuple[str, ...] = ()
-    label_holder: str
     loss: str
     smoothing: float = 0.5
     label_bounds: tuple[float, float] | None = None
     alpha: float
-    fit_intercept: bool = True
     labels_public: bool = False
-    epsilon: float
-    delta: float
     colluding: int = 1
-    engine: str
     n_passes: int | None = None
 
     def __post_init__(self) -> None:
         choice("loss", self.loss, _LOSSES)
         choice("engine", self.engine, tuple(_BOUNDS))
+        self.check_facts()
         # plain numbers, so that equal plans have the same text
         kept: dict[str, object] = {
-            "n_samples": whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
-            "blocks": tuple(self.blocks),
-            "helpers": tuple(self.helpers),
             "alpha": magnitude("alpha", self.alpha),
             "smoothing": number("smoothing", self.smoothing, above=0.0),
-            "fit_intercept": truth("fit_intercept", self.fit_intercept),
             "labels_public": truth("labels_public", self.labels_public),
             "colluding": whole_number("colluding", self.colluding, at_least=1),
         }
-        kept["epsilon"], kept["delta"] = privacy_budget(self.epsilon, self.delta)
-        if math.isinf(self.epsilon):
-            raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
         if self.loss == "squared":
             remedy = "They are public; never compute them from the data."
             kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
@@ -148,7 +129,8 @@ class JointPlan:
             )
         for name, value in kept.items():
             object.__setattr__(self, name, value)
-        self._check_parties()
+        self.check_parties()
+        self._check_view()
         # whatever is too small or large for the noise, or for sums in whole numbers, is refused here, and never later
         _ = self.event
         most = self._most_rows
@@ -158,27 +140,8 @@ class JointPlan:
                 f"{self.engine!r} with this loss; got {self.n_samples:,}."
             )
 
-    def _check_parties(self) -> None:
-        for name in self.ranks:
-            filled_text("the name of a party", name)
-        if len(set(self.ranks)) != len(self.ranks):
-            raise ParameterError(f"parties must have names of their own; got {list(self.ranks)!r}.")
-        if len(self.blocks) < 2:
-            raise ParameterError(
-                f"mechanism='secure' joins the columns of at least two parties; got {len(self.blocks)}."
-            )
-        if self.label_holder not in {block.name for block in self.blocks}:
-            raise ParameterError(f"label_holder must be a party with columns; got {self.label_holder!r}.")
-        n_parties, least, most = len(self.ranks), 2, _MOST_PARTIES
-        if self.engine == "spu":
-            most = 3
-        elif self.engine == "mpyc":
-            least = 3
-        if not least <= n_parties <= most:
-            raise ParameterError(
-                f"engine={self.engine!r} takes {least} to {most} parties, helpers included; got {n_parties}. Add "
-                "helpers, or choose another engine."
-            )
+    def _check_view(self) -> None:
+        n_parties = len(self.ranks)
         allowed = {"spu": 1, "mpyc": (n_parties - 1) // 2, "in-process": n_parties - 1}[self.engine]
         if self.colluding > allowed:
             raise ParameterError(
@@ -191,60 +154,11 @@ class JointPlan:
                 f"got {self._n_weights}."
             )
 
-    # ------------------------------------------------------------------ the text
-
-    def text(self) -> str:
-        """Return the plan as canonical JSON."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-    @classmethod
-    def from_text(cls, text: str) -> "JointPlan":
-        """Read a plan; the text must be exactly that of a plan.
-
-        Raises
-        ------
-        ParameterError
-            If it is not, or the plan is none that can be run.
-        """
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError):
-            data = None
-        if not isinstance(data, dict) or set(data) != {field.name for field in fields(cls)}:
-            raise ParameterError("the text is not a plan of a joint training.")
-        blocks = data["blocks"]
-        wanted = {field.name for field in fields(Block)}
-        if not isinstance(blocks, list) or not all(isinstance(each, dict) and set(each) == wanted for each in blocks):
-            raise ParameterError("the plan's blocks are not those of parties with columns.")
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        for field in fields(cls):
-            _check_type(field.name, values[field.name], field.type)
-        values["blocks"] = tuple(Block(**each) for each in blocks)
-        plan = cls(**values)
-        if plan.text() != text:
-            raise ParameterError("the text is a plan, but not in its canonical form.")
-        return plan
-
-    @cached_property
-    def digest(self) -> str:
-        """What parties compare, of the plan."""
-        return hashlib.sha256(self.text().encode()).hexdigest()
-
     # ------------------------------------------------------------------ parties
 
-    @property
-    def ranks(self) -> tuple[str, ...]:
-        """All parties that compute, in order: those with columns, then helpers."""
-        return tuple(block.name for block in self.blocks) + tuple(self.helpers)
-
-    @property
-    def protocol(self) -> str:
-        """What the engine runs."""
-        if self.engine == "spu":
-            return "ABY3" if len(self.ranks) == 3 else "CHEETAH"
-        return "Shamir" if self.engine == "mpyc" else "in the clear"
+    def declared(self, facts: PartyFacts) -> dict[str, object]:
+        """Return sizes, the bound on rows, and the sign; see `AgreedPlan.declared`."""
+        return {"n_features": facts.n_features, "data_norm": facts.row_bound, "nonnegative": bool(facts.nonnegative)}
 
     @cached_property
     def _parts(self) -> dict[str, RowPart]:
@@ -254,12 +168,8 @@ class JointPlan:
     @cached_property
     def places(self) -> dict[str, NDArray[np.int64]]:
         """Place of each party's weights among all; the intercept's, the last, is the label holder's last."""
-        placed = order([block.n_features for block in self.blocks], self._holder, self.constant)
+        placed = order([block.n_features for block in self.blocks], self.holder, self.constant)
         return {block.name: place for block, place in zip(self.blocks, placed, strict=True)}
-
-    @property
-    def _holder(self) -> int:
-        return self.ranks.index(self.label_holder)
 
     # ------------------------------------------------------------------ what is computed
 
@@ -304,7 +214,7 @@ class JointPlan:
         training = self.training
         return SecondMoments(
             widths=tuple(block.n_features for block in self.blocks),
-            holder=self._holder,
+            holder=self.holder,
             constant=self.constant,
             n_rows=self.n_samples,
             moments=training.moments,
@@ -332,21 +242,6 @@ class JointPlan:
         """All programs that are run, in order."""
         passes = tuple(self.training.program(step) for step in range(1, self.n_steps + 1))
         return (Add(), CrossProduct(), Mask(), *passes)
-
-    @cached_property
-    def programs_digest(self) -> str:
-        """What parties compare, of the programs."""
-        return digest_of(self.programs)
-
-    @property
-    def piece(self) -> int:
-        """Rows of a piece; the last piece is filled up with zeros, so that one compiled program serves all."""
-        return math.ceil(self.n_samples / self.n_pieces)
-
-    @property
-    def n_pieces(self) -> int:
-        """Pieces that the rows are cut into."""
-        return math.ceil(self.n_samples / _PIECE)
 
     def openings(self, step: int) -> tuple[Opening, ...]:
         """Return what a step opens, in order."""
@@ -422,14 +317,3 @@ class JointPlan:
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
         }
-
-
-def _check_type(name: str, value: object, kind: Any) -> None:
-    """Refuse a value of another type than its field's: text could be taken for numbers."""
-    kinds = get_args(kind) if get_origin(kind) is not tuple and get_args(kind) else (kind,)
-    plain = tuple(get_origin(each) or each for each in kinds)
-    is_good = type(value) in plain
-    if get_origin(kind) is tuple and name == "helpers":
-        is_good = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
-    if not is_good:
-        raise ParameterError(f"{name} of the plan has the wrong type: {type(value).__name__}.")

@@ -15,7 +15,7 @@ from sottovoce.vertical.engines.available import available_engines
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, Uncharged
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 from sottovoce.vertical.protocols.secure.messages import (
     AskConnected,
     AskEngines,
@@ -30,6 +30,7 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
+from sottovoce.vertical.protocols.secure.plans import plan_from_text
 from sottovoce.vertical.protocols.secure.worker import JointWorker
 from sottovoce.vertical.wire import Done, Message
 
@@ -83,7 +84,7 @@ class InviteHandler(Handler[Invite]):
     def plan(self, facts: PartyFacts, training: Training, request: Invite) -> None:
         if isinstance(training.worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
-        plan = self._plan = JointPlan.from_text(request.plan)
+        plan = self._plan = plan_from_text(request.plan)
         _check_own(facts, plan)
         usable = engines_of(facts)
         if plan.engine not in usable:
@@ -109,7 +110,7 @@ class InviteHandler(Handler[Invite]):
         return Card(seat.card)
 
 
-def _check_own(facts: PartyFacts, plan: JointPlan) -> None:
+def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
     """Refuse a plan that says of this party what is not so."""
     if facts.name not in plan.ranks:
         raise RefusalError(f"the plan is for {', '.join(map(repr, plan.ranks))}, and this is {facts.name!r}")
@@ -118,13 +119,10 @@ def _check_own(facts: PartyFacts, plan: JointPlan) -> None:
             raise RefusalError("the plan takes a party with a table for a helper, or a helper for one with a table")
         return
     (block,) = (block for block in plan.blocks if block.name == facts.name)
-    said = (plan.n_samples, block.n_features, block.data_norm, bool(block.nonnegative))
-    true = (facts.n_rows, facts.n_features, facts.row_bound, facts.nonnegative)
+    true = {"n_samples": facts.n_rows, **plan.declared(facts)}
+    said = {"n_samples": plan.n_samples, **{name: getattr(block, name) for name in true if name != "n_samples"}}
     if said != true:
-        raise RefusalError(
-            "the plan says (rows, features, data_norm, nonnegative) = "
-            f"{said!r} of this party, and what it declared is {true!r}"
-        )
+        raise RefusalError(f"the plan says {said!r} of this party, and what it declared is {true!r}")
 
 
 class _OfWorker(Handler[Request]):

@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
 __all__ = ["JointWorker", "named"]
 
@@ -47,7 +47,7 @@ class JointWorker:
 
     Parameters
     ----------
-    plan : JointPlan
+    plan : AgreedPlan
         Public; nothing that comes later changes it.
     name : str
         The party's own.
@@ -64,7 +64,7 @@ class JointWorker:
         Why it ended, in public words.
     """
 
-    def __init__(self, plan: JointPlan, name: str, seat: _Seat, patience: float) -> None:
+    def __init__(self, plan: AgreedPlan, name: str, seat: _Seat, patience: float) -> None:
         self.plan, self.name = plan, name
         self.state, self.step, self.reason = "invited", -1, ""
         self._seat = seat

@@ -1,0 +1,291 @@
+"""The plan of a joint training, as text that all parties compare: made from public facts, and from nothing else.
+
+Noise, programs, account and what each party shares follow from the text alone, so a party trusts nobody's word for
+them: it derives them itself.
+"""
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Final, Protocol, Self, get_args, get_origin
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import filled_text, privacy_budget, truth, whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import Event
+from sottovoce.vertical.engines.engine import Engine, Whole
+from sottovoce.vertical.engines.programs import Program, digest_of
+from sottovoce.vertical.protocol import PartyFacts
+
+__all__ = ["PIECE", "AgreedPlan", "Conclusion", "Held", "Steps"]
+
+PIECE: Final = 2**16  # rows that a program runs on
+_MOST_PARTIES: Final = 16
+
+
+@dataclass(frozen=True)
+class Held:
+    """The columns of one party, publicly.
+
+    Attributes
+    ----------
+    name : str
+    n_features : int
+    """
+
+    name: str
+    n_features: int
+
+
+class Steps(Protocol):
+    """What a party does, command by command: the same commands at every party, in the same order."""
+
+    def begin(self, rows: Whole | None, labels: Whole | None, shares: tuple[Whole, ...]) -> Vector:
+        """Share the data, and open what step 0 opens; None for what this party does not have."""
+
+    def step(self, step: int, margins: Whole | None, shares: tuple[Whole, ...]) -> Vector:
+        """Do a step, from 1 on, at released weights."""
+
+
+class Conclusion(Protocol):
+    """From what was opened to a model: the coordinator's side."""
+
+    def moments(self, values: Vector) -> dict[str, Vector] | None:
+        """Take what step 0 opened; return the points of the next step by party, or None after the last."""
+
+    def step(self, values: Vector) -> dict[str, Vector] | None:
+        """Take what a later step opened."""
+
+    @property
+    def weights(self) -> dict[str, tuple[Vector, float]]:
+        """Coefficients and intercept by party, for its own table."""
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """Public numbers that the training chose, for the receipt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreedPlan(ABC):
+    """What every joint training is planned from.
+
+    Attributes
+    ----------
+    n_samples : int
+        Aligned people.
+    blocks : tuple of Held
+        The parties with columns, in order.
+    helpers : tuple of str
+        Parties that compute and hold no table.
+    label_holder : str
+    fit_intercept : bool
+    epsilon, delta : float
+    engine : {"spu", "mpyc", "in-process"}
+    """
+
+    held: ClassVar[type[Held]]
+    """What a block of the plan is."""
+
+    n_samples: int
+    blocks: tuple[Any, ...]
+    helpers: tuple[str, ...] = ()
+    label_holder: str
+    fit_intercept: bool = True
+    epsilon: float
+    delta: float
+    engine: str
+
+    def check_facts(self) -> None:
+        """Refuse what no joint training can be planned from; numbers become plain, so that equal plans are equal text.
+
+        Raises
+        ------
+        ParameterError
+        """
+        epsilon, delta = privacy_budget(self.epsilon, self.delta)
+        if math.isinf(epsilon):
+            raise ParameterError("epsilon must be finite for mechanism='secure'; got infinity.")
+        plain: dict[str, object] = {
+            "n_samples": whole_number("n_samples", self.n_samples, at_least=1, at_most=2**40),
+            "blocks": tuple(self.blocks),
+            "helpers": tuple(self.helpers),
+            "fit_intercept": truth("fit_intercept", self.fit_intercept),
+            "epsilon": epsilon,
+            "delta": delta,
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+    def check_parties(self) -> None:
+        """Refuse names that are not their own, and numbers of parties that the engine does not take."""
+        for name in self.ranks:
+            filled_text("the name of a party", name)
+        if len(set(self.ranks)) != len(self.ranks):
+            raise ParameterError(f"parties must have names of their own; got {list(self.ranks)!r}.")
+        if len(self.blocks) < 2:
+            raise ParameterError(
+                f"mechanism='secure' joins the columns of at least two parties; got {len(self.blocks)}."
+            )
+        if self.label_holder not in {block.name for block in self.blocks}:
+            raise ParameterError(f"label_holder must be a party with columns; got {self.label_holder!r}.")
+        n_parties, least, most = len(self.ranks), 2, _MOST_PARTIES
+        if self.engine == "spu":
+            most = 3
+        elif self.engine == "mpyc":
+            least = 3
+        if not least <= n_parties <= most:
+            raise ParameterError(
+                f"engine={self.engine!r} takes {least} to {most} parties, helpers included; got {n_parties}. Add "
+                "helpers, or choose another engine."
+            )
+
+    # ------------------------------------------------------------------ the text
+
+    def text(self) -> str:
+        """Return the plan as canonical JSON."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def has_fields(cls, data: object) -> bool:
+        """Tell whether what was read from a text has the fields of a plan of this kind."""
+        return isinstance(data, dict) and set(data) == {field.name for field in fields(cls)}
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read a plan; the text must be exactly that of a plan.
+
+        Raises
+        ------
+        ParameterError
+            If it is not, or the plan is none that can be run.
+        """
+        data: Any = read_text(text)
+        if not cls.has_fields(data):
+            raise ParameterError("the text is not a plan of a joint training.")
+        blocks = data["blocks"]
+        wanted = {field.name for field in fields(cls.held)}
+        if not isinstance(blocks, list) or not all(isinstance(each, dict) and set(each) == wanted for each in blocks):
+            raise ParameterError("the plan's blocks are not those of parties with columns.")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
+        for field in fields(cls):
+            _check_type(field.name, values[field.name], field.type)
+        values["blocks"] = tuple(cls.held(**each) for each in blocks)
+        plan = cls(**values)
+        if plan.text() != text:
+            raise ParameterError("the text is a plan, but not in its canonical form.")
+        return plan
+
+    @cached_property
+    def digest(self) -> str:
+        """What parties compare, of the plan."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    # ------------------------------------------------------------------ parties
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """All parties that compute, in order: those with columns, then helpers."""
+        return tuple(block.name for block in self.blocks) + tuple(self.helpers)
+
+    @property
+    def holder(self) -> int:
+        """Place of the label holder."""
+        return self.ranks.index(self.label_holder)
+
+    @property
+    def protocol(self) -> str:
+        """What the engine runs."""
+        if self.engine == "spu":
+            return "ABY3" if len(self.ranks) == 3 else "CHEETAH"
+        return "Shamir" if self.engine == "mpyc" else "in the clear"
+
+    @abstractmethod
+    def declared(self, facts: PartyFacts) -> dict[str, object]:
+        """Return what a party declared, under the names of its block's fields; refused where it declared no bound."""
+
+    # ------------------------------------------------------------------ what is computed
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Steps after step 0."""
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What the whole training costs about one person."""
+
+    @property
+    @abstractmethod
+    def programs(self) -> tuple[Program, ...]:
+        """All programs that are run, in order."""
+
+    @cached_property
+    def programs_digest(self) -> str:
+        """What parties compare, of the programs."""
+        return digest_of(self.programs)
+
+    @property
+    def piece(self) -> int:
+        """Rows of a piece; the last piece is filled up with zeros, so that one compiled program serves all."""
+        return math.ceil(self.n_samples / self.n_pieces)
+
+    @property
+    def n_pieces(self) -> int:
+        """Pieces that the rows are cut into."""
+        return math.ceil(self.n_samples / PIECE)
+
+    @abstractmethod
+    def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
+        """Draw the noise that a party adds in a step."""
+
+    @abstractmethod
+    def rows(self, name: str, table: Any) -> Whole:
+        """Return a party's columns as whole numbers within its public bound."""
+
+    @abstractmethod
+    def whole_labels(self, y: Vector) -> Whole:
+        """Return labels as whole numbers, cut to their public bounds whatever they are."""
+
+    @abstractmethod
+    def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
+        """Return a party's margins in whole numbers at its part of the released weights."""
+
+    @abstractmethod
+    def script(self, name: str, engine: Engine) -> Steps:
+        """Return what a party does, command by command."""
+
+    @abstractmethod
+    def fitting(self) -> Conclusion:
+        """Return what becomes of what was opened."""
+
+    @abstractmethod
+    def details(self) -> Mapping[str, object]:
+        """Return engine, protocol and the training's own numbers for the receipt."""
+
+
+def read_text(text: str) -> object:
+    """Return what JSON says; None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _check_type(name: str, value: object, kind: Any) -> None:
+    """Refuse a value of another type than its field's: text could be taken for numbers."""
+    kinds = get_args(kind) if get_origin(kind) is not tuple and get_args(kind) else (kind,)
+    plain = tuple(get_origin(each) or each for each in kinds)
+    is_good = type(value) in plain
+    if get_origin(kind) is tuple and name == "helpers":
+        is_good = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+    if not is_good:
+        raise ParameterError(f"{name} of the plan has the wrong type: {type(value).__name__}.")

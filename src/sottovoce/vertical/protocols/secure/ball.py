@@ -1,0 +1,166 @@
+r"""``aggregation="secure"``: one ball, and the column of a step is chosen inside secure computation.
+
+It is private Frank-Wolfe on the joined table: slopes, products and scores stay secret, every party adds noise of its
+own, and the place of the largest noisy score is all that is opened. No column is shared, no score is told, no label is
+released, and a step is charged once, not once a party.
+
+Proof: ``docs/privacy/secure_frank_wolfe.md``.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import number
+from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.events import Event
+from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.charges import check_affordable
+from sottovoce.vertical.coordinator.parties import Parties
+from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, check_entry_bounds
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
+from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, meet, rests_on, view_of_engine
+
+__all__ = ["SecureBallPlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureBallPlan(BallPlan):
+    """Plan of one joint training.
+
+    Attributes
+    ----------
+    n_steps_given : int or None
+        Steps; None follows a public rule.
+    residual_bound : float or None
+        Bound on a residual of squared loss; None is half of the width of ``label_bounds``.
+    engine : {"spu", "in-process"}
+    patience : float
+        Seconds that one step may take at all parties together.
+    """
+
+    name: ClassVar[str] = "secure"
+    proof: ClassVar[str] = "docs/privacy/secure_frank_wolfe.md"
+    uses_helpers: ClassVar[bool] = True
+
+    n_steps_given: int | None = None
+    residual_bound: float | None = None
+    engine: str = "in-process"
+    patience: float = 3600.0
+
+    def __post_init__(self) -> None:
+        number("patience", self.patience, above=0.0)
+        if self.radius_shares is not None:
+            raise ParameterError("radius_shares are for several balls; aggregation='secure' has one. Leave them out.")
+        if self.residual_bound is not None and self.loss.is_classification:
+            raise ParameterError("residual_bound is for squared loss; slopes of logistic loss are within 1.")
+        check_entry_bounds(self)
+        _ = self.joint  # refuses what cannot be planned before anything is spent
+
+    @cached_property
+    def joint(self) -> ColumnPlan:
+        """What the parties agree on, word for word."""
+        return ColumnPlan(
+            n_samples=self.facts.n_samples,
+            blocks=tuple(
+                Columns(name=name, n_features=facts.n_features, data_bound=facts.data_bound)
+                for name, facts in self.facts.descriptions.items()
+            ),
+            helpers=self.facts.helpers,
+            label_holder=self.facts.label_holder,
+            loss=self.loss.name,
+            label_bounds=self.facts.label_bounds,
+            residual_bound=self.residual_bound,
+            radius=self.radius,
+            fit_intercept=self.fit_intercept,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            engine=self.engine,
+            n_steps_given=self.n_steps_given,
+        )
+
+    @property
+    def event(self) -> Event:
+        """All choices, from the view of all parties but one together."""
+        return self.joint.event
+
+    def meet(self, parties: Parties) -> None:
+        """Invite all parties, and let their engines meet and test the session; no data are shared."""
+        check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
+        meet(parties, self.joint, self.patience)
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        """Choose column after column; the parties have met. See `VerticalPlan.solve`."""
+        joined = conduct(parties, self.joint, y, model, self.patience)
+        return VerticalSolution(
+            scorer=self.scorer(),
+            event=self.event,
+            party_events=dict.fromkeys(self.facts.names, self.event),
+            n_rounds=joined.n_rounds,
+            chosen=joined.chosen,
+            weights=joined.weights,
+        )
+
+    # ------------------------------------------------------------------ receipts
+
+    @property
+    def unit(self) -> str:
+        """What one neighbouring change is about; labels are secret here even where they need not be."""
+        return "one person: their rows at all parties are replaced together, the label included"
+
+    @property
+    def given_away_by_holder(self) -> str:
+        """What of a person the statement about the label holder alone covers."""
+        return "label and row of its columns"
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        return (
+            f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed columns of all "
+            f"parties, inside secure computation ({engine_in_words(self.joint, self.facts)}); each of "
+            f"{len(self.joint.ranks)} parties adds a Gumbel noise of its own, and only the place of the largest score "
+            "is opened"
+        )
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What leaves whom for whom, for the receipt."""
+        return (
+            f"the signed column that each of {self.joint.n_choices} steps takes, to all parties",
+            "the model, which follows from them",
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Facts taken as public, and what the claim rests on, for the receipt."""
+        rows = tuple(
+            f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            for name in self.facts.names
+        )
+        K = len(self.joint.ranks)
+        view = (
+            f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
+            f"other {K - 1} together, who follow the protocol"
+        )
+        return (*rows, view, *rests_on(self.joint, self.facts))
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the statement leaves open, for the receipt."""
+        return (
+            view_of_engine(self.joint),
+            "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
+            "the people who are scored through the parties, those of the training included: each party sends one exact "
+            "number for each (whoever computes scores from coef_ needs nothing from them)",
+        )
+
+    def details(self) -> dict[str, object]:
+        """Return the mechanism's own parameters for the receipt."""
+        return {
+            **self.joint.details(),
+            "fit_intercept": self.fit_intercept,
+            "digest of the joint plan": self.joint.digest,
+        }

@@ -1,0 +1,333 @@
+r"""The plan of a joint training that opens places: private Frank-Wolfe on the l1 ball, one signed column a step.
+
+It is what `sottovoce.central.solvers.frank_wolfe` does on the joined table. Inside, with everything secret, the slopes
+of all people, cut, are multiplied by their columns; every party adds Gumbel noise of its own to both signs of every
+sum; where the largest is, and nothing else, is opened. Entries are counted in steps of 2^-14 of the largest
+``data_bound``, slopes in steps of their bound over 2^14 (squared loss) or of 2^-18 (logistic); a replaced person moves
+the score of a signed column by at most 2 C E, C and E the bounds in these steps.
+
+Proof: ``docs/privacy/secure_frank_wolfe.md``.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from sottovoce._numerics import PIECE, Vector
+from sottovoce._validation import bounds, choice, filled_text, magnitude, whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss, Squared
+from sottovoce.privacy.calibration import bounded_range, gaussian_mu
+from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
+from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbel
+from sottovoce.vertical.engines.engine import Engine, Whole
+from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
+from sottovoce.vertical.protocol import PartyFacts
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
+from sottovoce.vertical.protocols.secure.column_script import ColumnScript
+from sottovoce.vertical.protocols.secure.columns_taken import ColumnsTaken
+
+__all__ = ["Columns", "ColumnPlan"]
+
+_LOSSES: Final = ("squared", "logistic")
+_ENGINES: Final = ("spu", "in-process")
+_ENTRY: Final = 2**14  # of the largest data_bound
+_SLOPE: Final = 2**14  # of the bound on a residual
+_LOGISTIC_SLOPE: Final = 2**18
+_LOGISTIC_MARGIN: Final = 2**7
+_SIGMOID: Final = ((1.65649144, 0.25793087), (4.03465098, 0.24206913))  # as in `dual_passes`
+_MARGIN_BOUND: Final = 2**40
+_EXACT: Final = 2**61  # all scores with noise stay below it
+_MOST_ENTRIES: Final = 2**26  # of all tables together, each secret at every party
+_MOST_COLUMNS: Final = 2**20
+_STEPS: Final = 0.75  # as in one table
+_FEWEST: Final = 4
+_MOST_STEPS: Final = 400  # of the rule; each takes seconds over a slow line
+_MOST_GIVEN: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Columns(Held):
+    """The columns of one party, publicly.
+
+    Attributes
+    ----------
+    name : str
+    n_features : int
+    data_bound : float
+        Public bound on the size of an entry; larger ones are cut.
+    """
+
+    data_bound: float
+
+    def __post_init__(self) -> None:
+        place = f"of party {filled_text('the name of a party', self.name)!r}"
+        width = whole_number(f"n_features {place}", self.n_features, at_least=1, at_most=_MOST_COLUMNS)
+        object.__setattr__(self, "n_features", width)
+        object.__setattr__(self, "data_bound", magnitude(f"data_bound {place}", self.data_bound))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPlan(AgreedPlan):
+    """Public facts and privacy parameters of one joint training on the l1 ball.
+
+    Attributes
+    ----------
+    blocks : tuple of Columns
+    loss : {"squared", "logistic"}
+    label_bounds : (low, high) or None
+        Of numeric labels.
+    residual_bound : float or None
+        Bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
+        largest label in size.
+    radius : float
+        Bound on the sum of the absolute coefficients, that of the intercept over the label holder's ``data_bound``.
+    n_steps_given : int or None
+        Choices; None follows the rule of one table.
+    """
+
+    held: ClassVar[type[Held]] = Columns
+
+    blocks: tuple[Columns, ...]
+    loss: str
+    label_bounds: tuple[float, float] | None = None
+    residual_bound: float | None = None
+    radius: float
+    n_steps_given: int | None = None
+
+    def __post_init__(self) -> None:
+        choice("loss", self.loss, _LOSSES)
+        if self.engine == "mpyc":
+            raise ParameterError(
+                "engine='mpyc' cannot compare secret numbers in any useful time, and aggregation='secure' compares all "
+                "columns in every step. Use engine='spu', with two or three parties."
+            )
+        choice("engine", self.engine, _ENGINES)
+        self.check_facts()
+        kept: dict[str, object] = {"radius": magnitude("radius", self.radius)}
+        if self.loss == "squared":
+            remedy = "They are public; never compute them from the data."
+            kept["label_bounds"] = bounds("label_bounds", self.label_bounds, remedy=remedy)
+            if self.residual_bound is not None:
+                kept["residual_bound"] = magnitude("residual_bound", self.residual_bound)
+        elif self.label_bounds is not None or self.residual_bound is not None:
+            raise ParameterError("label_bounds and residual_bound are for the squared loss.")
+        if self.n_steps_given is not None:
+            kept["n_steps_given"] = whole_number("n_steps", self.n_steps_given, at_least=1, at_most=_MOST_GIVEN)
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
+        self.check_parties()
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Refuse what is too large for memory, for the noise, or for sums in whole numbers."""
+        entries = self.n_samples * self.n_columns
+        if entries > _MOST_ENTRIES:
+            raise ParameterError(
+                f"aggregation='secure' takes tables of at most {_MOST_ENTRIES:,} entries together, which every party "
+                f"holds as secrets; got {self.n_samples:,} rows of {self.n_columns:,} columns. Use fewer columns, or "
+                "aggregation='local'."
+            )
+        magnitude("radius * data_bound / label width", self.vertex)
+        if self.scale > LARGEST_SCALE:
+            raise ParameterError(
+                f"a step would have to be chosen at a range of {self.selection_range:g}, with more noise than whole "
+                "numbers hold. Give a larger epsilon, or fewer steps (n_steps)."
+            )
+        largest = self.n_samples * self.scores.largest * _ENTRY
+        if largest + len(self.ranks) * 2**13 * self.scale > _EXACT:
+            raise ParameterError(
+                f"sums over {self.n_samples:,} people with this noise would leave the whole numbers of the engine. "
+                "Give a larger epsilon, or fewer steps (n_steps)."
+            )
+
+    # ------------------------------------------------------------------ units
+
+    @property
+    def bound(self) -> float:
+        """The unit of entries: the largest ``data_bound``."""
+        return max(block.data_bound for block in self.blocks)
+
+    @property
+    def middle(self) -> float:
+        """What numeric labels are counted from."""
+        if self.label_bounds is None or not self.fit_intercept:
+            return 0.0
+        return 0.5 * (self.label_bounds[0] + self.label_bounds[1])
+
+    @property
+    def label_unit(self) -> float:
+        """What a label of size 1 means in the unit of y."""
+        if self.label_bounds is None:
+            return 1.0
+        return max(self.label_bounds[1] - self.middle, self.middle - self.label_bounds[0])
+
+    @property
+    def clip(self) -> float:
+        """Bound on a slope, in units of labels."""
+        return 1.0 if self.residual_bound is None else self.residual_bound / self.label_unit
+
+    @property
+    def vertex(self) -> float:
+        """Size of a vertex of the ball, for entries in units of `bound` and labels of size 1."""
+        return self.radius * self.bound / self.label_unit
+
+    @property
+    def intercept_entry(self) -> float:
+        """The intercept's column in units of `bound`: the label holder's ``data_bound``; 0 for none."""
+        return float(self.blocks[self.holder].data_bound) / self.bound if self.fit_intercept else 0.0
+
+    @property
+    def constant(self) -> int:
+        """The intercept's column in whole numbers; 0 for none."""
+        return max(1, round(self.intercept_entry * _ENTRY)) if self.fit_intercept else 0
+
+    @property
+    def n_columns(self) -> int:
+        """All columns that may be taken, the intercept's, the last, among them."""
+        return sum(block.n_features for block in self.blocks) + self.fit_intercept
+
+    @property
+    def per_unit(self) -> float:
+        """Steps of margins and labels to a prediction of size 1."""
+        return _LOGISTIC_MARGIN if self.loss == "logistic" else _SLOPE / self.clip
+
+    # ------------------------------------------------------------------ the noise
+
+    @cached_property
+    def n_choices(self) -> int:
+        """Steps of Frank-Wolfe; the rule is that of one table (`FrankWolfePlan.n_steps`), with fewer at most."""
+        if self.n_steps_given is not None:
+            return self.n_steps_given
+        loss: Loss = Logistic() if self.loss == "logistic" else Squared()
+        noise = 2.0 * self.clip * math.log(2.0 * self.n_columns + 1.0)
+        information = self.vertex * loss.smoothness * self.n_samples * gaussian_mu(self.epsilon, self.delta) / noise
+        return round(min(_MOST_STEPS, max(_FEWEST, _STEPS * math.pow(information, 2.0 / 3.0))))
+
+    @cached_property
+    def selection_range(self) -> float:
+        """Bounded range of each choice."""
+        return bounded_range(self.epsilon, self.delta, self.n_choices)
+
+    @property
+    def score_range(self) -> int:
+        """How far the losses of a choice reach, times the scale: 4 C E, and 4 for noise that is rounded down."""
+        return 4 * self.scores.largest * _ENTRY + 4
+
+    @cached_property
+    def scale(self) -> int:
+        """Scale of every party's Gumbel noise, rounded up in exact arithmetic."""
+        return math.ceil(Fraction(self.score_range) / Fraction(self.selection_range))
+
+    @property
+    def event(self) -> Event:
+        """All choices; it holds against all parties but one that know each other's noise."""
+        return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_choices)
+
+    # ------------------------------------------------------------------ what is computed
+
+    @cached_property
+    def scores(self) -> AddScores:
+        """How slopes are cut, and multiplied by columns."""
+        if self.loss == "squared":
+            return AddScores(offset=0, factors=(1,), bounds=(_SLOPE,), residual=True)
+        corners = tuple(round(b * _LOGISTIC_MARGIN) for b, _ in _SIGMOID)
+        factors = tuple(round(h * _LOGISTIC_SLOPE / b) for (_, h), b in zip(_SIGMOID, corners, strict=True))
+        return AddScores(offset=_LOGISTIC_SLOPE // 2, factors=factors, bounds=corners)
+
+    @property
+    def choice(self) -> ChooseColumn:
+        """How a column is chosen."""
+        return ChooseColumn(self.constant, len(self.blocks))
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Both, in order; every step runs the same."""
+        return (self.scores, self.choice)
+
+    @property
+    def n_steps(self) -> int:
+        """Choices after the first one."""
+        return self.n_choices - 1
+
+    def declared(self, facts: PartyFacts) -> dict[str, object]:
+        """Return sizes and the bound on entries; see `AgreedPlan.declared`."""
+        return {"n_features": facts.n_features, "data_bound": facts.entry_bound}
+
+    def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
+        """Draw a party's noise: a whole Gumbel for every candidate."""
+        self.ranks.index(name)
+        return (whole_gumbel(self.scale, 2 * self.n_columns, noise),)
+
+    def rows(self, name: str, table: Any) -> Whole:
+        """Return a party's columns as whole numbers within its public bound, whatever the entries are."""
+        block = self._block(name)
+        rows = np.zeros((table.shape[0], block.n_features), np.int64)
+        for low in range(0, len(rows), PIECE):
+            piece: Any = table[low : low + PIECE]
+            dense = np.asarray(piece if isinstance(piece, np.ndarray) else piece.toarray(), dtype=np.float64)
+            cut = np.clip(np.nan_to_num(dense, nan=0.0), -block.data_bound, block.data_bound) / self.bound
+            rows[low : low + PIECE] = np.clip(np.rint(cut * _ENTRY), -_ENTRY, _ENTRY)
+        return rows
+
+    def whole_labels(self, y: Vector) -> Whole:
+        """Return labels as whole numbers, cut to their public bounds whatever they are."""
+        if self.loss == "logistic":
+            return np.where(np.asarray(y) > 0.0, 1, -1).astype(np.int64)
+        assert self.label_bounds is not None
+        cut = np.clip(np.nan_to_num(np.asarray(y, dtype=np.float64), nan=self.middle), *self.label_bounds)
+        return self._whole((cut - self.middle) / self.label_unit)
+
+    def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
+        """Return a party's margins in whole numbers at its part of the released weights."""
+        width = self._block(name).n_features
+        if point.shape != (self.width(name),):
+            raise ParameterError(
+                f"a point of party {name!r} has {self.width(name)} numbers; got an array of {point.shape}."
+            )
+        margins = np.zeros(len(rows), np.int64)
+        taken = np.flatnonzero(point[:width])
+        constant = self.intercept_entry * float(point[width]) if len(point) > width else 0.0
+        for low in range(0, len(rows), PIECE):
+            with np.errstate(all="ignore"):
+                exact = rows[low : low + PIECE, taken].astype(np.float64) @ point[taken] / _ENTRY + constant
+                margins[low : low + PIECE] = self._whole(exact)
+        return margins
+
+    def _whole(self, predictions: Vector) -> Whole:
+        with np.errstate(all="ignore"):
+            steps = np.nan_to_num(predictions * self.per_unit, nan=0.0)
+        return np.rint(np.clip(steps, -_MARGIN_BOUND, _MARGIN_BOUND)).astype(np.int64)
+
+    def width(self, name: str) -> int:
+        """Return how many weights a party has, the intercept's among them."""
+        return self._block(name).n_features + (self.fit_intercept and name == self.label_holder)
+
+    def _block(self, name: str) -> Columns:
+        return next(block for block in self.blocks if block.name == name)
+
+    def script(self, name: str, engine: Engine) -> ColumnScript:
+        """Return what a party does, command by command."""
+        return ColumnScript(self, self.ranks.index(name), engine)
+
+    def fitting(self) -> ColumnsTaken:
+        """Return what becomes of the places that were opened."""
+        return ColumnsTaken(self)
+
+    def details(self) -> Mapping[str, object]:
+        """Return engine, protocol and the choices for the receipt."""
+        return {
+            "engine": self.engine,
+            "protocol": self.protocol,
+            "parties that compute": list(self.ranks),
+            "radius": self.radius,
+            "steps": self.n_choices,
+            "bounded range of a selection": self.selection_range,
+            "clip of a row's slope (units of labels)": self.clip,
+            "scale of each party's Gumbel noise (ticks)": self.scale,
+        }

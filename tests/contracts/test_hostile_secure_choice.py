@@ -1,0 +1,214 @@
+"""A party in a joint choice of columns against a coordinator that sends anything: what is opened was charged."""
+
+import dataclasses
+import json
+import random
+
+import numpy as np
+import pytest
+
+from sottovoce.privacy.events import NothingReleased, compose
+from sottovoce.vertical import Helper, Party, VerticalLasso
+from sottovoce.vertical.frames import new_session
+from sottovoce.vertical.protocols.general.messages import Close, Describe
+from sottovoce.vertical.protocols.secure import party as handlers
+from sottovoce.vertical.protocols.secure.column_plan import Columns
+from sottovoce.vertical.protocols.secure.messages import (
+    AskConnected,
+    Card,
+    Connect,
+    Invite,
+    Join,
+    KeepJoint,
+    Opened,
+    StepJointly,
+    TakeOpened,
+)
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line
+
+N = 40
+NOTHING = np.zeros(0)
+X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, 5))
+Y = X.sum(axis=1) / 5.0
+
+
+def make(**more):
+    return [
+        Party(X[:, :3], name="bank", data_bound=1.0, **more),
+        Party(X[:, 3:], name="clinic", data_bound=1.0, **more),
+        Helper("notary"),
+    ]
+
+
+def plan_of(**changed):
+    model = VerticalLasso(
+        aggregation="secure", label_bounds=(-1, 1), radius=1.0, epsilon=2.0, delta=1e-5, label_holder="bank", n_steps=3
+    )
+    return dataclasses.replace(model.plan(make()).joint, **changed)
+
+
+PLAN = plan_of()
+EVENT = PLAN.event
+
+
+class Table:
+    """A coordinator with one session at all parties, whose requests are what it likes."""
+
+    def __init__(self, parties, plan=PLAN):
+        self.parties, self.plan, self.cards = parties, plan, "[]"
+        self.lines = [Line(party) for party in parties]
+        name = new_session()
+        for line in self.lines:
+            line.name = name
+
+    def all(self, *messages):
+        requests = messages if len(messages) > 1 else messages * len(self.lines)
+        return [line.ask(message) for line, message in zip(self.lines, requests, strict=True)]
+
+    def connect(self):
+        cards = self.all(Invite(self.plan.text()))
+        assert all(isinstance(each, Card) for each in cards)
+        self.cards = json.dumps([each.card for each in cards])
+        assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
+        self.until(AskConnected())
+        return self
+
+    def until(self, question):
+        for _ in range(50):
+            replies = self.all(question)
+            assert not any(isinstance(each, Refused) for each in replies), replies
+            if all(each.ready for each in replies):
+                return replies
+        raise AssertionError("it never ends")
+
+    def join(self):
+        self.connect()
+        assert all(isinstance(each, Done) for each in self.all(Join(Y), Join(NOTHING), Join(NOTHING)))
+        self.until(TakeOpened(0))
+        return self
+
+    def step(self, step):
+        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
+        return self.until(TakeOpened(step))
+
+    def end(self):
+        self.all(Close())
+
+
+def refused(reply, *words):
+    assert isinstance(reply, Refused), reply
+    for word in words:
+        assert word in reply.reason
+
+
+def block(place, **changed):
+    blocks = list(PLAN.blocks)
+    blocks[place] = dataclasses.replace(blocks[place], **changed)
+    return dataclasses.replace(PLAN, blocks=tuple(blocks))
+
+
+@pytest.mark.parametrize(
+    ("plan", "word"),
+    [
+        (plan_of(n_samples=N + 1), "the plan says"),
+        (block(1, data_bound=0.5), "the plan says"),
+        (block(1, n_features=3), "the plan says"),
+        (block(1, name="shop"), "this is 'clinic'"),
+        (plan_of(engine="spu"), "it does not compute with the engine 'spu'"),
+        (plan_of(blocks=(PLAN.blocks[0], Columns("notary", 2, 1.0)), helpers=("clinic",)), "for a helper"),
+    ],
+)
+def test_a_plan_that_is_not_true_of_the_party_is_refused(plan, word):
+    refused(Line(make()[1]).ask(Invite(plan.text())), word)
+
+
+def test_a_party_without_a_bound_on_entries_is_never_asked_in():
+    party = Party(X[:, 3:], name="clinic", data_norm=2.0)
+    refused(Line(party).ask(Invite(PLAN.text())), "it declared no data_bound")
+
+
+@pytest.mark.parametrize(
+    "text", [PLAN.text() + " ", PLAN.text().replace("2.0", "2.00"), PLAN.text().replace('"in-process"', '"mpyc"')]
+)
+def test_what_is_no_plan_is_refused(text):
+    refused(Line(make()[1]).ask(Invite(text)))
+
+
+def test_the_start_is_charged_once_and_choices_come_in_their_order():
+    table = Table(make(budget=(9.0, 1e-3))).join()
+    line = table.lines[1]
+    assert table.parties[1].spent == EVENT
+    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
+        refused(line.ask(message))
+    refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
+    refused(line.ask(KeepJoint("m")), "KeepJoint came after step 0 of 2")
+    first = table.step(1)
+    refused(line.ask(StepJointly(1)), "pass 1 came where pass 2 is next")
+    again = table.all(TakeOpened(1))
+    assert [each.values.tolist() for each in again] == [first[0].values.tolist()] * 3
+    table.step(2)
+    refused(line.ask(StepJointly(3)), "there are no more passes")
+    assert isinstance(line.ask(KeepJoint("m")), Done)
+    refused(line.ask(StepJointly(3)), "has ended")
+    assert table.parties[1].spent == EVENT
+    table.end()
+
+
+@pytest.mark.parametrize("size", [np.nan, np.inf, -np.inf, 1e308, 1e18])
+def test_margins_stay_within_what_the_plan_says(size):
+    rows = PLAN.rows("clinic", X[:, 3:])
+    for point in ([size, -size], [size, size], [size, 0.0]):
+        margins = PLAN.margins("clinic", rows, np.array(point))
+        assert margins.dtype == np.int64
+        assert np.abs(margins).max() <= 2**40
+
+
+def test_what_the_budget_does_not_cover_shares_nothing():
+    table = Table(make(budget=(0.01, 1e-6))).connect()
+    refused(table.lines[1].ask(Join(NOTHING)), "budget")
+    refused(table.lines[1].ask(TakeOpened(0)), "out of its turn")
+    table.end()
+
+
+def test_labels_are_for_the_label_holder_alone_and_one_a_row():
+    table = Table(make(budget=(9.0, 1e-3))).connect()
+    refused(table.lines[1].ask(Join(Y)), "for the label holder alone")
+    refused(table.lines[0].ask(Join(Y[:3])), "3 numbers for 40 rows")
+    assert [party.spent for party in table.parties[:2]] == [NothingReleased()] * 2
+    table.end()
+
+
+def test_a_card_of_another_plan_is_refused():
+    one = Table(make())
+    other = Table(make(), dataclasses.replace(PLAN, radius=2.0))
+    cards = [each.card for each in one.all(Invite(one.plan.text()))]
+    mixed = [each.card for each in other.all(Invite(other.plan.text()))]
+    refused(one.lines[1].ask(Connect(json.dumps([*cards[:2], mixed[2]]))))
+    one.end()
+    other.end()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed, monkeypatch):
+    monkeypatch.setattr(handlers, "_WAIT", 0.02)
+    rng = random.Random(seed)
+    table = Table(make(budget=(30.0, 1e-2)))
+    cards = table.all(Invite(PLAN.text()))
+    held = json.dumps([each.card for each in cards])
+    kinds = [
+        lambda: Invite(PLAN.text()), lambda: Connect(held), AskConnected, lambda: Join(NOTHING), lambda: Join(Y),
+        lambda: StepJointly(1),
+        lambda: StepJointly(2), lambda: TakeOpened(0), lambda: TakeOpened(1), Describe,
+        lambda: KeepJoint("m"),
+    ]  # fmt: skip
+    opened = 0
+    try:
+        for _ in range(60):
+            reply = rng.choice(table.lines).ask(rng.choice(kinds)())
+            opened += isinstance(reply, Opened) and bool(reply.ready)
+        for party in table.parties[:2]:
+            assert party.spent in (NothingReleased(), EVENT, compose(EVENT, EVENT))
+            assert not opened or party.spent != NothingReleased()
+    finally:
+        table.end()
