@@ -211,7 +211,8 @@ def plot(results: dict[str, Any]) -> None:
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    figure.supxlabel("epsilon for one person, all columns and the label (delta = 1e-5)", fontsize=10)
+    for axis in axes[1]:
+        axis.set_xlabel("epsilon for one person (delta = 1e-5)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     keep_picture(figure, FIGURES / f"{NAME}.png")

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import sottovoce
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.pipe import receive, send
 from sottovoce.vertical.engines.programs import Program, program_text
@@ -248,7 +247,7 @@ class _Child:
 
     def _environment(self) -> dict[str, str]:
         """Return what the child needs and nothing else of what this process was given."""
-        path = [str(Path(sottovoce.__file__).parents[1])]
+        path = [str(Path(__file__).resolve().parents[3])]
         path += [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         own = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
