@@ -31,6 +31,7 @@ from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held
 from sottovoce.vertical.protocols.secure.column_script import ColumnScript
 from sottovoce.vertical.protocols.secure.columns_taken import ColumnsTaken
+from sottovoce.vertical.protocols.secure.sigmoid import sigmoid_clips
 
 __all__ = ["Columns", "ColumnPlan"]
 
@@ -40,7 +41,6 @@ _ENTRY: Final = 2**14  # of the largest data_bound
 _SLOPE: Final = 2**14  # of the bound on a residual
 _LOGISTIC_SLOPE: Final = 2**18
 _LOGISTIC_MARGIN: Final = 2**7
-_SIGMOID: Final = ((1.65649144, 0.25793087), (4.03465098, 0.24206913))  # as in `dual_passes`
 _MARGIN_BOUND: Final = 2**40
 _EXACT: Final = 2**61  # all scores with noise stay below it
 _MOST_ENTRIES: Final = 2**26  # of all tables together, each secret at every party
@@ -236,8 +236,7 @@ class ColumnPlan(AgreedPlan):
         """How slopes are cut, and multiplied by columns."""
         if self.loss == "squared":
             return AddScores(offset=0, factors=(1,), bounds=(_SLOPE,), residual=True)
-        corners = tuple(round(b * _LOGISTIC_MARGIN) for b, _ in _SIGMOID)
-        factors = tuple(round(h * _LOGISTIC_SLOPE / b) for (_, h), b in zip(_SIGMOID, corners, strict=True))
+        factors, corners = sigmoid_clips(_LOGISTIC_MARGIN, _LOGISTIC_SLOPE)
         return AddScores(offset=_LOGISTIC_SLOPE // 2, factors=factors, bounds=corners)
 
     @property

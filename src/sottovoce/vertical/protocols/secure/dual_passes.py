@@ -24,6 +24,7 @@ from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import MoveDuals, Program
+from sottovoce.vertical.protocols.secure.sigmoid import sigmoid_clips
 from sottovoce.vertical.protocols.secure.training import Estimate, Setting, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
@@ -40,7 +41,6 @@ _SMALLEST_STEP_OF_HINGE: Final = 0.4  # where l'' is seen as 0 between its corne
 _DUAL: Final = 2**22
 _MARGIN: Final = 2**10
 _MARGIN_BOUND: Final = 2**36
-_SIGMOID: Final = ((1.65649144, 0.25793087), (4.03465098, 0.24206913))  # (b, h): least largest error
 _NARROWEST, _WIDEST = 2.0**-6, 2.0**6  # smoothing of the hinge
 
 
@@ -136,8 +136,7 @@ def _passes_for(schedule: NewtonSchedule) -> int:
 def _link(loss: Loss) -> MoveDuals:
     """Return -l' in whole numbers; its clip is each pass's own."""
     if isinstance(loss, Logistic):
-        bounds = tuple(round(b * _MARGIN) for b, _ in _SIGMOID)
-        factors = tuple(round(h * _DUAL / bound) for (_, h), bound in zip(_SIGMOID, bounds, strict=True))
+        factors, bounds = sigmoid_clips(_MARGIN, _DUAL)
         return MoveDuals(clip=1, offset=_DUAL // 2, factors=factors, bounds=bounds)
     assert isinstance(loss, SmoothedHinge)
     if not _NARROWEST <= loss.smoothing <= _WIDEST:
