@@ -15,7 +15,7 @@ endif
 
 # what runs with other versions of the dependencies, each in an environment of its own
 SMOKE := tests/smoke tests/unit/test_compiling.py
-EXTRAS := .[vertical,ledger,collector,sign]
+EXTRAS := .[vertical,secure,ledger,collector,sign]
 TOOLS := pytest pytest-xdist hypothesis httpx
 PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python

@@ -8,7 +8,7 @@ from pathlib import Path
 project = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]
 extras = project["optional-dependencies"].values()
 for requirement in sorted({*project["dependencies"], *(line for lines in extras for line in lines)}):
-    found = re.fullmatch(r"([\w-]+)(\[\w+\])?>=([\w.]+)(;.*)?", requirement.replace(" ;", ";"))
+    found = re.fullmatch(r"([\w-]+)(\[\w+\])?[>=]=([\w.]+)(,<[\w.]+)?(;.*)?", requirement.replace(" ;", ";"))
     if found is None:
-        sys.exit(f"pyproject.toml: {requirement!r} states no lower bound as NAME>=VERSION")
-    print(f"{found[1]}=={found[3]}{found[4] or ''}")
+        sys.exit(f"pyproject.toml: {requirement!r} states no lower bound as NAME>=VERSION or NAME==VERSION")
+    print(f"{found[1]}=={found[3]}{found[5] or ''}")

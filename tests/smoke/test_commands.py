@@ -55,6 +55,8 @@ def test_a_budget(folder):
 def test_several_organisations(folder):
     options = ("--schema", "schema.toml", "--party", "a=age", "--party", "b")
     assert "accuracy" in run("vertical", "simulate", "people.csv", *options, *BUDGET)
+    joint = ("--mechanism", "secure", "--engine", "mpyc", "--helper", "notary")
+    assert "accuracy" in run("vertical", "simulate", "people.csv", *options, *BUDGET, *joint)
 
 
 def test_one_report_from_each_person(folder):
