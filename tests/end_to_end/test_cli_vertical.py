@@ -436,7 +436,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ),
         (
             {"model": "sparse-logistic", "radius": 1, "aggregation": "sum"},
-            r"aggregation must be one of 'local', 'product', 'global'; got 'sum'",
+            r"aggregation must be one of 'local', 'product', 'global', 'secure'; got 'sum'",
         ),
         ({"model": "lasso", "radius": 1}, r"--model lasso predicts a number, and needs its public bounds"),
         ({"data_norm": "bank=0"}, r"--data-norm bank must be a finite number > 0; got 0\.0"),
@@ -673,6 +673,14 @@ def test_joint_training_in_one_process(folder: Folder) -> None:
     assert "parties that compute = ['clinic', 'bank', 'notary']" in result.stdout
     assert "nothing is hidden from whoever runs it" in result.stdout
     figures(result.stdout, "accuracy")
+
+
+def test_a_secure_choice_of_columns_in_one_process(folder: Folder) -> None:
+    common = {"model": "sparse-logistic", "radius": 4, "n_steps": 3, "engine": "in-process", "helper": "notary"}
+    result = passes(*folder.one(**common, aggregation="secure", epsilon=1))
+    assert "scale of each party's Gumbel noise" in result.stdout
+    assert "nothing is hidden from whoever runs it" in result.stdout
+    fails(*folder.one(**common), match="--helper is for --mechanism secure or auto, or --aggregation secure")
 
 
 @pytest.mark.slow

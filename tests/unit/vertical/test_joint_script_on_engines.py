@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.vertical.engines.process import EngineProcess
-from sottovoce.vertical.protocols.secure import joint_plan
+from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.joint import free_addresses
 from support.joint_clear import JointClear
@@ -27,7 +27,7 @@ N = 151
 )
 def test_bit_for_bit(engine, helpers, facts, monkeypatch):
     pytest.importorskip(engine)
-    monkeypatch.setattr(joint_plan, "_PIECE", 100)
+    monkeypatch.setattr(agreed_plan, "PIECE", 100)
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(N, 3)), "b": rng.normal(size=(N, 2))}
     score = tables["a"][:, 0] + tables["b"][:, 1]

@@ -16,6 +16,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import ComputeSite, Helper, Party
 from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
 from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.protocols.secure.ball import SecureBallPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 __all__ = ["JointTrial"]
@@ -42,7 +43,7 @@ class JointTrial:
         installed = set(available_engines()) - {IN_PROCESS}
         if engine in ENGINES and engine not in installed:
             raise ParameterError(f"--engine {engine}: it is not installed. pip install 'sottovoce[secure]'.")
-        joint = getattr(estimator, "mechanism", "") in ("secure", "auto")
+        joint = {getattr(estimator, "mechanism", ""), getattr(estimator, "aggregation", "")} & {"secure", "auto"}
         self._site = ComputeSite() if joint and engine != IN_PROCESS and installed else None
         self._log = _Log()
         self._seconds = 0.0
@@ -69,18 +70,18 @@ class JointTrial:
 
     def print(self) -> None:
         """Show what each process did, after a joint training."""
-        plan = self._estimator.plan_
-        if not isinstance(plan, SecurePlan):
+        if not isinstance(self._estimator.plan_, (SecurePlan, SecureBallPlan)):
             return
+        plan = self._estimator.plan_.joint
         if not self._log.processes:
             typer.echo(f"Computed in this process, in {self._seconds:.1f} s: nothing is hidden from whoever runs it.")
             return
         print_columns(
-            f"Engine {plan.engine}, {plan.joint.protocol}: a process a party, {self._seconds:.1f} s in all",
+            f"Engine {plan.engine}, {plan.protocol}: a process a party, {self._seconds:.1f} s in all",
             ["party", "process", "CPU seconds", "bytes written", "peak memory, MB"],
             [
                 (name, str(self._log.processes.get(name, "-")), *self._log.used.get(name, ("-", "-", "-")))
-                for name in plan.computing
+                for name in plan.ranks
             ],
         )
 

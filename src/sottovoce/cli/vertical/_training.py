@@ -23,10 +23,10 @@ from sottovoce.vertical.estimators.computing import CHOICES
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.frank_wolfe.exact import AGGREGATIONS
 
-__all__ = ["JOINT", "REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
+__all__ = ["REGRESSIONS", "SPARSE", "HowToTrain", "estimator_parameters"]
 
 SPARSE: Final = (ModelKind.LASSO, ModelKind.SPARSE_LOGISTIC)
-JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
+_JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
 REGRESSIONS: Final = (ModelKind.RIDGE, ModelKind.LASSO)
 
 
@@ -41,7 +41,9 @@ class HowToTrain:
         TRAINING,
     )
     engine: str | None = option(
-        "--engine", f"With --mechanism secure or auto, what computes: {', '.join(CHOICES)}. Default: auto.", TRAINING
+        "--engine",
+        f"What computes with --mechanism secure or auto, or --aggregation secure: {', '.join(CHOICES)}. Default: auto.",
+        TRAINING,
     )
     aggregation: str | None = option(
         "--aggregation", f"lasso, sparse-logistic: {', '.join(AGGREGATIONS)}. Default: {AGGREGATIONS[0]}.", TRAINING
@@ -55,13 +57,18 @@ class HowToTrain:
     tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
     random_state: int | None = RANDOM_STATE
 
+    @property
+    def may_be_joint(self) -> bool:
+        """Whether engines, and helpers, may compute."""
+        return self.mechanism in _JOINT or self.aggregation == "secure"
+
 
 def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) -> dict[str, Any]:
     """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
     chosen = {**vars(training), "alpha": parse_number_or_auto("--alpha", training.alpha)}
     if kind in SPARSE:
         why = f"is not for --model {kind}, whose coefficients are bounded by --radius"
-        refuse_fields(why, training, "alpha", "solver", "mechanism", "engine")
+        refuse_fields(why, training, "alpha", "solver", "mechanism")
         require("--radius", training.radius, (
             f"--model {kind} needs --radius R, a public bound on the sum of the absolute coefficients of all parties "
             "(of features in [-1, 1], with a schema). Small is sparse, large fits closely."
@@ -74,8 +81,8 @@ def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) 
         refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")
         refuse_fields(why, training, "mechanism", "engine")
         return chosen
-    if training.mechanism not in JOINT:
-        refuse_fields("is for --mechanism secure or auto", training, "engine")
+    if not training.may_be_joint:
+        refuse_fields("is for --mechanism secure or auto, or --aggregation secure", training, "engine")
     mechanism = MECHANISMS.get(training.mechanism or next(iter(MECHANISMS)))
     in_rounds = kind not in SPARSE and mechanism is not None and "max_iter" in mechanism.options
     if in_rounds and chosen["max_iter"] is not None:

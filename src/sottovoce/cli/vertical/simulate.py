@@ -47,7 +47,7 @@ from sottovoce.cli.vertical._parties import (
     split_features,
     split_schema,
 )
-from sottovoce.cli.vertical._training import JOINT, REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import REGRESSIONS, SPARSE, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Encoder
@@ -344,8 +344,8 @@ def _make_estimator(
         labels = {"classes": list(source.classes)}
     joint = given.training.mechanism == "secure"
     _require_bounds(kind, source.facts, source.label_holder, epsilon, joint=joint)
-    if given.training.mechanism not in JOINT:
-        refuse_fields("is for --mechanism secure or auto", given, "helper")
+    if not given.training.may_be_joint:
+        refuse_fields("is for --mechanism secure or auto, or --aggregation secure", given, "helper")
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=source.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all

@@ -36,8 +36,6 @@ from sottovoce.vertical.flare.site import Site
 
 __all__ = ["train"]
 
-_WITH_HELPERS = ("secure", "auto")
-
 
 @with_groups
 def train(
@@ -115,7 +113,7 @@ def _new(
     spec = RunSpec(
         run=new_run_name(), model=str(kind), align=align, timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
-        with_helpers=training.mechanism in _WITH_HELPERS and spent != math.inf,
+        with_helpers=training.may_be_joint and spent != math.inf,
     )  # fmt: skip
     _check(spec, site)
     return spec
@@ -127,9 +125,9 @@ def _check(spec: RunSpec, site: Site) -> None:
     names = site.kit.federation.names
     columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
     bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
-    if spec.parameters.get("mechanism") == "secure" and site.computing is None:
+    if "secure" in (spec.parameters.get("mechanism"), spec.parameters.get("aggregation")) and site.computing is None:
         raise ParameterError(
-            f"{site.kit.site_file}: --mechanism secure needs the section [secure]: whom this site computes with, and "
+            f"{site.kit.site_file}: joint training needs the section [secure]: whom this site computes with, and "
             "where they reach it. sottovoce vertical provision wrote an example into site.toml."
         )
     computing, helpers = site.computing, site.kit.federation.helpers if spec.with_helpers else ()

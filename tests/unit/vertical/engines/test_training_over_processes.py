@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.vertical.protocols.secure import joint_plan
+from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.joint import processes_of
 from support.lockstep import run_jointly
@@ -35,7 +35,7 @@ def _opened(plan, tables, y, engines=None):
 )
 def test_bit_for_bit_the_reference(n_parties, changed, monkeypatch):
     # two pieces, the second not full
-    monkeypatch.setattr(joint_plan, "_PIECE", 128)
+    monkeypatch.setattr(agreed_plan, "PIECE", 128)
     tables, score = _tables(n_parties)
     blocks = tuple(Block(name=name, n_features=table.shape[1], data_norm=2.0) for name, table in tables.items())
     facts = {"n_samples": N, "blocks": blocks, "helpers": (), "label_holder": "p1", "alpha": 1e-3}
