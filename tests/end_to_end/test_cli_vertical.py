@@ -680,7 +680,7 @@ def test_a_secure_choice_of_columns_in_one_process(folder: Folder) -> None:
     result = passes(*folder.one(**common, aggregation="secure", epsilon=1))
     assert "scale of each party's Gumbel noise" in result.stdout
     assert "nothing is hidden from whoever runs it" in result.stdout
-    fails(*folder.one(**common), match="--helper is for --mechanism secure or auto, or --aggregation secure")
+    fails(*folder.one(**common), match="--engine is for --mechanism secure or auto, or --aggregation secure")
 
 
 @pytest.mark.slow
