@@ -1,13 +1,15 @@
 """Parties of a joint computation in threads of one test."""
 
+import os
 import secrets
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.process import EngineProcess
 
-__all__ = ["both", "engines_of", "free_addresses", "processes_of"]
+__all__ = ["both", "engines_of", "environment", "free_addresses", "processes_of"]
 
 
 def both(engines, work, timeout=60.0):
@@ -44,3 +46,8 @@ def processes_of(kind, n_parties, *, timeout=60.0, tls=None, **others):
     addresses = free_addresses(n_parties)
     tls = tls or [None] * n_parties
     return [EngineProcess(kind, rank, addresses, tls=tls[rank], timeout=timeout, **others) for rank in range(n_parties)]
+
+
+def environment():
+    """Return the environment of a child process that finds what this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -19,7 +19,7 @@ import pytest
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.process import EngineProcess
 from sottovoce.vertical.engines.programs import CrossProduct, Mask
-from support.joint import both, free_addresses, processes_of
+from support.joint import both, environment, free_addresses, processes_of
 from support.session_certificates import session_certificates
 
 pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
@@ -140,7 +140,7 @@ def test_a_party_that_runs_another_program_gets_nothing(what):
     addresses = free_addresses(3)
     engines = [EngineProcess("spu", rank, addresses, timeout=START) for rank in (0, 1)]
     command = [sys.executable, "-m", "support.rogue_engine", "2", what, *addresses]
-    rogue = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rogue = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
 
     def work(engine):
         engine.start()

@@ -11,7 +11,7 @@ from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.process import EngineProcess
 from sottovoce.vertical.engines.programs import Add, AddScores, AddSlopes, ChooseColumn, CrossProduct, Mask, MoveDuals
 from sottovoce.vertical.engines.spu import SpuEngine
-from support.joint import both, free_addresses, processes_of
+from support.joint import both, environment, free_addresses, processes_of
 from support.share_watcher import NUMBERS
 
 pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
@@ -256,7 +256,8 @@ def test_what_a_party_holds_of_anothers_numbers_is_random():
     addresses = free_addresses(3)
     commands = [[sys.executable, "-m", "support.share_watcher", str(rank), *addresses] for rank in range(3)]
     parties = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for command in commands
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment())
+        for command in commands
     ]
     held = {}
     for printed in both(parties, lambda party: party.communicate(timeout=60)[0]):
