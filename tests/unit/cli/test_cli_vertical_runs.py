@@ -1,11 +1,13 @@
 """What ``train`` and ``predict`` share."""
 
-from contextlib import contextmanager
+import signal
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
 
 from sottovoce.cli.vertical import _runs
+from sottovoce.cli.vertical._runs import _interruptible
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.runs import RunSpec, list_runs, new_run_name, run_state
 
@@ -39,3 +41,16 @@ def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatc
         _runs.do_run(kit, spec, lambda: spec.write(tmp_path), wait=0.0, quiet=True)
     states = [run_state(folder)["phase"] for folder in list_runs(tmp_path)]
     assert states == ([] if missing else ["failed"])
+
+
+def test_an_interrupt_that_the_engine_swallows_is_raised_all_the_same():
+    """FLARE's client catches what comes while it is asked."""
+    told = []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _interruptible(told.append) as tell:
+        tell("going on")
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        tell("not told any more")
+    assert told == ["going on"]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -55,7 +57,8 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
             raise
         say(f"run {spec.run}: submitted; FLARE starts a process at each site")
         try:
-            state = follow(kit, office, spec, job, say.progress)
+            with _interruptible(say.progress) as tell:
+                state = follow(kit, office, spec, job, tell)
         except KeyboardInterrupt as error:
             error.add_note(f"run {spec.run} was stopped at all sites{_after_a_stop(kit, spec)}")
             with suppress(KeyboardInterrupt):  # impatience
@@ -73,6 +76,30 @@ def do_run(kit: Kit, spec: RunSpec, write: Callable[[], object], *, wait: float,
             )
         raise PartyError(f"run {spec.run}: {state.get('error', 'it did not end.')}{remedy}")
     return state
+
+
+@contextmanager
+def _interruptible(tell: Callable[[Any], object]) -> Iterator[Callable[[Any], object]]:
+    """Yield ``tell``, which raises an interrupt that came: FLARE's client swallows one that comes while it asks."""
+    came = []
+
+    def note(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    def told(state: Any) -> None:
+        if came:
+            raise KeyboardInterrupt
+        tell(state)
+
+    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
+        yield told
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
