@@ -55,22 +55,13 @@ class ColumnScript(PlannedSteps):
         n_candidates = 2 * plan.n_columns
         if [share.shape for share in shares] != [(n_candidates,)]:
             raise EngineError("the noise to share does not have the shape of the plan.")
-        sums = [f"sums{m}" for m in self.data_parties]
-        for name, block in zip(sums, plan.blocks, strict=True):
-            self.put_zeros(name, (block.n_features,))
-        self.put_zeros("total", (1,))
-        for p, place in enumerate(self.places()):
-            z, tables = [f"z{m}.{p}" for m in self.data_parties], [f"rows{m}.{p}" for m in self.data_parties]
-            for m, name in enumerate(z):
-                engine.put(name, m, (plan.piece,), self.piece(margins, place) if self.rank == m else None)
-            engine.run(plan.scores, [f"y.{p}", *sums, "total", *z, *tables], [*sums, "total"])
-            engine.drop(*z)
+        sums = self.add_up(plan.scores, margins)
         noises = [f"noise{rank}" for rank in range(len(plan.ranks))]
         for rank, name in enumerate(noises):
             engine.put(name, rank, (n_candidates,), shares[0] if rank == self.rank else None)
-        engine.run(plan.choice, [*sums, "total", *noises], ["place"])
+        engine.run(plan.choice, [*sums, *noises], ["place"])
         place_ = engine.reveal("place")
         if not 0 <= int(place_[0]) < n_candidates:
             raise EngineError("what was opened is no place of a column; a party computes something else")
-        engine.drop("place", *sums, "total", *noises)
+        engine.drop("place", *sums, *noises)
         return place_.astype(np.float64)

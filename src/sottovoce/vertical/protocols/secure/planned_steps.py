@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
+from sottovoce.vertical.engines.programs import Program
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 
 __all__ = ["PlannedSteps"]
@@ -42,6 +43,30 @@ class PlannedSteps:
             raise EngineError("the rows to share do not have the shape of the plan.")
         if (None if labels is None else labels.shape) != ((n,) if self.rank == self.holder else None):
             raise EngineError("the labels to share do not have the shape of the plan.")
+
+    def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
+        """Run a program on all pieces at a point, and return its sums: one for each party's columns, and the total.
+
+        Parameters
+        ----------
+        program : Program
+        margins : ndarray of shape (n_samples,) or None
+            This party's; None for a helper.
+        kept : str or None
+            Name of what each row keeps from pass to pass, which the program changes.
+        """
+        plan, engine = self._agreed, self.engine
+        sums = [*(f"sums{m}" for m in self.data_parties), "total"]
+        for name, width in zip(sums, [*(block.n_features for block in plan.blocks), 1], strict=True):
+            self.put_zeros(name, (width,))
+        for p, place in enumerate(self.places()):
+            z, tables = [f"z{m}.{p}" for m in self.data_parties], [f"rows{m}.{p}" for m in self.data_parties]
+            for m, name in enumerate(z):
+                engine.put(name, m, (plan.piece,), self.piece(margins, place) if self.rank == m else None)
+            rows = [] if kept is None else [f"{kept}.{p}"]
+            engine.run(program, [*rows, f"y.{p}", *sums, *z, *tables], [*rows, *sums])
+            engine.drop(*z)
+        return sums
 
     def put_zeros(self, name: str, shape: tuple[int, ...]) -> None:
         """Make a variable of zeros, which all know."""

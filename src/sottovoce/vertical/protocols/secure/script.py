@@ -82,23 +82,11 @@ class Script(PlannedSteps):
             `JointPlan.shares` of this step.
         """
         self.follow(step)
-        plan, engine = self._plan, self.engine
-        program = plan.training.program(step)
-        sums = [f"sums{m}" for m in self.data_parties]
-        for name, block in zip(sums, plan.blocks, strict=True):
-            self.put_zeros(name, (block.n_features,))
-        self.put_zeros("total", (1,))
-        for p, place in enumerate(self.places()):
-            z, tables = [f"z{m}.{p}" for m in self.data_parties], [f"rows{m}.{p}" for m in self.data_parties]
-            for m, name in enumerate(z):
-                mine = self.piece(margins, place) if self.rank == m else None
-                engine.put(name, m, (plan.piece,), mine)
-            duals = [f"a.{p}"] if isinstance(program, MoveDuals) else []
-            engine.run(program, [*duals, f"y.{p}", *sums, "total", *z, *tables], [*duals, *sums, "total"])
-            engine.drop(*z)
+        program = self._plan.training.program(step)
+        self.add_up(program, margins, kept="a" if isinstance(program, MoveDuals) else None)
         opened = self._open(step, shares)
-        if not plan.constant:
-            engine.drop("total")
+        if not self._plan.constant:
+            self.engine.drop("total")
         return opened
 
     def _columns(self, rows: Whole | None, labels: Whole | None, place: slice) -> Whole:
