@@ -7,7 +7,7 @@ shortened to the unit ball; y = 1 with probability sigmoid(k <u, x>), u = +-1/sq
 deviation 4. Excess risk on 100,000 other people over the best weights of the ball there, divided by that of w = 0: 1 is
 nothing learned. Each seed has its own people and its own noise. delta = 1e-6, beta = 1/4.
 
-``--quick``: two seeds, no table of 100,000 people. ``--docs`` writes the tables into docs/guide/local_paper.md.
+``--quick``: two seeds, no table of 100,000 people. ``--docs`` writes the tables into docs/papers/noninteractive_ldp.md.
 """
 
 import time
@@ -146,7 +146,7 @@ def main() -> None:
     keep("local_paper", {"target": target, "grid": grid, "server seconds": server})
     if args.docs:
         write_tables(
-            DOCS / "guide" / "local_paper.md",
+            DOCS / "papers" / "noninteractive_ldp.md",
             {
                 "printed privacy": (privacy_head, privacy_rows),
                 "target": (target_head, target_rows),

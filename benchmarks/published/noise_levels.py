@@ -82,7 +82,7 @@ def main() -> None:
     figure.tight_layout()
     keep_picture(figure, DOCS / "figures" / "vertical_noise_levels.png")
     keep("vertical_noise_levels", out, DOCS / "figures")
-    write_tables(DOCS / "guide" / "vertical_figures.md", {"levels of noise": (head, rows)})
+    write_tables(DOCS / "papers" / "admm_sharing.md", {"levels of noise": (head, rows)})
 
 
 if __name__ == "__main__":

@@ -264,7 +264,7 @@ def main() -> None:
         for name, result in results.items():
             keep_picture(draw(name, result), DOCS / "figures" / f"vertical_{name}.png")
             keep(f"vertical_{name}", result, DOCS / "figures")
-        write_tables(DOCS / "guide" / "vertical_figures.md", tables)
+        write_tables(DOCS / "papers" / "admm_sharing.md", tables)
         if found:
             write_tables(DOCS / "guide" / "vertical_solvers.md", {"rho": scan_table(found, rounds)})
 

@@ -9,7 +9,7 @@ For a target alpha of the expected excess risk over the unit ball:
 * n: 1.44 sigma / sqrt(n) <= alpha/4 and L / n <= alpha/4 in the bound of SIGM.
 
 sigma^2 grows linearly in d, and like (p^c / epsilon^4)^p: the numbers are astronomical for any alpha of use, and the
-table of `docs/guide/local_paper.md` shows them. They are bounds; what the method does is measured there too.
+table of `docs/papers/noninteractive_ldp.md` shows them. They are bounds; what the method does is measured there too.
 """
 
 import math
