@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Loss, SmoothedHinge
+from sottovoce.losses import Absolute, Hinge, Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -26,6 +28,8 @@ from sottovoce.vertical.protocols.secure.plan import SecurePlan
 __all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
 
 _AUTO: Final = "auto"
+_MARGIN_LOSSES: Final = ("hinge", "sigmoid")
+_RESIDUAL_LOSSES: Final = ("squared", "huber", "absolute")
 
 
 def _mechanism_text() -> str:
@@ -206,6 +210,10 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     corner rounded over a width of ``smoothing``. With ``mechanism="local-models"`` the other parties fit the labels
     by least squares, whose scores are on the same scale as margins.
 
+    ``loss="sigmoid"`` has 1 / (1 + exp(y s)) for the score s instead, a smooth count of errors: a record that is far on
+    the wrong side weighs no more than one that is just wrong, so that wrong labels and outliers cannot pull the model.
+    It is not convex: what is found is a stationary point, the same in every run, from coefficients 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -218,14 +226,22 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     True
     """
 
+    loss: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in _MARGIN_LOSSES) + "}",
+        default="hinge",
+        text="""``"sigmoid"`` is for a training without noise.""",
+    )
     smoothing: float = parameter(
         "float, >= 0",
         default=0.5,
-        text="""Width of the rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"`` trains one of
-        at least 1.""",
+        text="""Width of the hinge's rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"``
+        trains one of at least 1.""",
     )
 
-    def _make_loss(self) -> Loss:
+    def _make_loss(self) -> SmoothLoss:
+        if choice("loss", self.loss, _MARGIN_LOSSES) == "sigmoid":
+            _refuse_private(self.loss, self.epsilon, "hinge")
+            return SigmoidLoss()
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
         if smoothing == 0.0 and math.isfinite(self.epsilon or math.inf):
             raise ParameterError(
@@ -234,6 +250,8 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
         return SmoothedHinge(smoothing) if smoothing > 0.0 else Hinge()
 
     def _margin_loss(self, margins: Vector) -> dict[str, float]:
+        if self.loss == "sigmoid":
+            return {"sigmoid loss": float(expit(-margins).mean())}
         return {"hinge loss": float(np.maximum(0.0, 1.0 - margins).mean())}
 
 
@@ -242,6 +260,10 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     r"""Ridge regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \alpha R(w)`.
+
+    ``loss="huber"`` has a straight line in place of the square for residuals of more than ``threshold`` (the model of
+    scikit-learn's ``HuberRegressor``, with a scale that is given and not fitted), ``loss="absolute"`` for all of them:
+    labels that are far off then pull with a bounded force.
 
     Examples
     --------
@@ -253,3 +275,35 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     >>> VerticalRidge(epsilon=np.inf).fit(parties, X.sum(axis=1)).score(parties, X.sum(axis=1)) > 0.99
     True
     """
+
+    loss: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in _RESIDUAL_LOSSES) + "}",
+        default="squared",
+        text="""All but ``"squared"`` are for a training without noise; ``"absolute"`` is trained by ADMM.""",
+    )
+    threshold: float = parameter(
+        "float, > 0",
+        default=1.0,
+        text="Of the Huber loss: the residual, in units of the labels, beyond which it is a straight line.",
+    )
+
+    def _make_loss(self) -> SmoothLoss:
+        if choice("loss", self.loss, _RESIDUAL_LOSSES) == "squared":
+            return Squared()
+        _refuse_private(self.loss, self.epsilon, "squared")
+        return Absolute() if self.loss == "absolute" else Huber(number("threshold", self.threshold, above=0.0))
+
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        measures = super()._measures(y, scores)
+        if self.loss == "squared":
+            return measures
+        return {"mean absolute error": float(np.mean(np.abs(np.asarray(y, dtype=np.float64) - scores))), **measures}
+
+
+def _refuse_private(loss: str, epsilon: float | None, instead: str) -> None:
+    """Refuse a loss that no private mechanism has."""
+    if epsilon is not None and math.isfinite(epsilon):
+        raise ParameterError(
+            f"loss={loss!r} is for a training without noise (epsilon=inf); the private mechanisms have no proof for "
+            f"it. Use loss={instead!r}."
+        )

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import numpy as np
+
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
@@ -25,6 +28,10 @@ __all__ = ["ExactPlan", "own_model_name", "automatic_rho", "prepare", "train_alo
 # of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
 _RHO: Final = 0.4
 _RHO_WITHOUT_CURVATURE: Final = 0.4
+# Theorem 1's condition 2 (c) for a loss that is not convex: rho of the coordinator's problem above twice the smoothness
+_LEAST_RHO_NOT_CONVEX: Final = 2.0
+_RHO_NOT_CONVEX: Final = 2.1
+_RELAXATION: Final = 1.6
 
 
 def automatic_rho(smoothness: float) -> float:
@@ -76,9 +83,12 @@ class ExactPlan(VerticalPlan):
         alpha * ((1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1).
     coef_bounds : (low, high)
     admm_penalty : float or None
-        rho; None follows `automatic_rho`.
+        rho; None follows `automatic_rho`, and for a loss that is not convex condition 2 (c) of Theorem 1
+        (`sottovoce.vertical.protocols.exact.conditions`): then rho, or rho / M in the sharing form, is above twice the
+        smoothness.
     admm_form : {"sharing", "proximal", "printed"}
-    relaxation : float
+    relaxation : float or None
+        None is 1.6, and 1 for a loss that is not convex: over-relaxed it settles more slowly, and not evenly.
     memory : int
     precondition : bool
     max_iter : int
@@ -94,7 +104,7 @@ class ExactPlan(VerticalPlan):
     coef_bounds: tuple[float, float] = (-math.inf, math.inf)
     admm_penalty: float | None = None
     admm_form: str = "sharing"
-    relaxation: float = 1.6
+    relaxation: float | None = None
     memory: int = 30
     precondition: bool = True
     max_iter: int = 200
@@ -104,7 +114,8 @@ class ExactPlan(VerticalPlan):
         if self.admm_penalty is not None:
             number("solver_options['admm_penalty']", self.admm_penalty, above=0.0)
         choice("solver_options['admm_form']", self.admm_form, FORMS)
-        number("solver_options['relaxation']", self.relaxation, above=0.0, below=2.0)
+        if self.relaxation is not None:
+            number("solver_options['relaxation']", self.relaxation, above=0.0, below=2.0)
         whole_number("solver_options['memory']", self.memory, at_least=1)
         low, high = self.coef_bounds
         low = -number("coef_bounds[0]", -low, at_least=0.0, infinite=True, remedy="It is at most 0; -inf for none.")
@@ -117,8 +128,24 @@ class ExactPlan(VerticalPlan):
         if self.solver == "lbfgs" and not (self.penalty.is_quadratic and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 "solver='lbfgs' needs a smooth loss and a plain L2 penalty; use solver='admm' with l1_ratio > 0, "
-                "coef_bounds or the hinge loss."
+                "coef_bounds or a loss with a corner (hinge, absolute)."
             )
+        if self.solver == "admm" and not self.is_convex and not self.rho > self._rho_unit * _LEAST_RHO_NOT_CONVEX:
+            raise ParameterError(
+                f"solver_options['admm_penalty'] must be above {self._rho_unit * _LEAST_RHO_NOT_CONVEX:.6g} with the "
+                f"{self.loss.name} loss, which is not convex: only there the theory knows that ADMM ends; got "
+                f"{self.rho!r}. Leave it out for {self._rho_unit * _RHO_NOT_CONVEX:.6g}, or use solver='lbfgs'."
+            )
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is."""
+        return isinstance(self.loss, Loss)
+
+    @property
+    def _rho_unit(self) -> float:
+        """The smoothness, times what the sharing form divides rho by in the coordinator's problem."""
+        return self.loss.smoothness * (len(self.facts.names) if self.admm_form == "sharing" else 1)
 
     @property
     def penalty(self) -> Penalty:
@@ -129,7 +156,16 @@ class ExactPlan(VerticalPlan):
     @property
     def rho(self) -> float:
         """ADMM's penalty parameter."""
-        return automatic_rho(self.loss.smoothness) if self.admm_penalty is None else self.admm_penalty
+        if self.admm_penalty is not None:
+            return self.admm_penalty
+        return automatic_rho(self.loss.smoothness) if self.is_convex else _RHO_NOT_CONVEX * self._rho_unit
+
+    @property
+    def own_relaxation(self) -> float:
+        """How far each round goes beyond its plain update."""
+        if self.relaxation is not None:
+            return self.relaxation
+        return _RELAXATION if self.is_convex else 1.0
 
     @property
     def event(self) -> Event:
@@ -149,7 +185,7 @@ class ExactPlan(VerticalPlan):
             )  # fmt: skip
         else:
             history = admm(
-                parties, problem, rho=self.rho, form=self.admm_form, relaxation=self.relaxation,
+                parties, problem, rho=self.rho / self._spread(y), form=self.admm_form, relaxation=self.own_relaxation,
                 max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
         parties.exchange(Keep(model), Done)
@@ -161,6 +197,17 @@ class ExactPlan(VerticalPlan):
             history=history,
             chosen={"converged": history.converged},
         )
+
+    @property
+    def _in_label_units(self) -> bool:
+        """Whether ADMM's penalty parameter follows the labels: nothing else says what is far for the absolute loss."""
+        jumps = math.isinf(self.loss.smoothness) and not self.loss.is_classification
+        return self.solver == "admm" and self.admm_penalty is None and jumps
+
+    def _spread(self, y: Vector) -> float:
+        """Return the unit of the labels, 1 where it does not matter."""
+        distance = float(np.abs(y - np.median(y)).mean()) if self._in_label_units else 1.0
+        return distance if distance > 0.0 else 1.0
 
     @property
     def mechanism(self) -> str:
@@ -183,5 +230,12 @@ class ExactPlan(VerticalPlan):
         if self.solver == "lbfgs":
             own = {"memory": self.memory}
         else:
-            own = {"admm_penalty": self.rho, "admm_form": self.admm_form, "relaxation": self.relaxation}
+            unit = " / mean distance of the labels from their median" if self._in_label_units else ""
+            own = {
+                "admm_penalty": f"{self.rho:g}{unit}" if unit else self.rho,
+                "admm_form": self.admm_form,
+                "relaxation": self.own_relaxation,
+            }
+        if not self.is_convex:
+            own["reaches"] = "a stationary point, from coefficients 0: the loss is not convex"
         return {"solver": self.solver, "l1_ratio": self.l1_ratio, **own, "max_iter": self.max_iter, "tol": self.tol}
