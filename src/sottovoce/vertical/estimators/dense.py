@@ -20,6 +20,7 @@ from sottovoce.vertical.estimators.choosing import choose_mechanism
 from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.structure import balls_by_party, groups_by_party
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
@@ -77,6 +78,19 @@ class _PenalisedEstimator(VerticalEstimator):
     coef_bounds: tuple[float, float] | None = parameter(
         "(low, high) or None", default=None, text="Without noise: bounds of every coefficient, low <= 0 <= high."
     )
+    groups: Any = parameter(
+        '"party", dict or None',
+        default=None,
+        text="""Without noise: columns whose coefficients are 0 all or none of them (group LASSO). ``"party"``: the
+        columns of each party are one group. Or sizes of runs of columns by party, ``{"bank": [3, 1, 4]}``; they add up
+        to the party's columns. The L1 part of R is then the sum over the groups of l1_ratio sqrt(size) |w_g|_2.""",
+    )
+    coef_set: Any = parameter(
+        '("l1" or "l2", radius), dict or None',
+        default=None,
+        text="""Without noise: a ball around 0 in which the coefficients of each party stay, or one by party,
+        ``{"bank": ("l1", 2.0)}``.""",
+    )
     solver: str = parameter(
         '{"auto", "lbfgs", "admm"}',
         default="auto",
@@ -113,6 +127,11 @@ class _PenalisedEstimator(VerticalEstimator):
             raise ParameterError(
                 "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
                 "mechanisms have an L2 penalty."
+            )
+        if self.groups is not None or self.coef_set is not None:
+            raise ParameterError(
+                "groups and coef_set are for a training without noise (epsilon=inf); the private mechanisms have an L2 "
+                "penalty. VerticalLasso and VerticalSparseLogisticRegression train in an l1 ball."
             )
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
         kind, place = MECHANISMS[mechanism], f" for mechanism={self.mechanism!r}"
@@ -161,14 +180,19 @@ class _PenalisedEstimator(VerticalEstimator):
     def _exact_plan(self, facts: dict[str, Any]) -> ExactPlan:
         solver = choice("solver", self.solver, ("auto", "lbfgs", "admm"))
         options = known_options("solver_options", self.solver_options, ExactPlan.options)
+        groups = groups_by_party(self.groups, facts["facts"].descriptions)
+        balls = balls_by_party(self.coef_set, facts["facts"].names)
         if solver == "auto":
-            smooth = self.l1_ratio == 0.0 and self.coef_bounds is None and math.isfinite(facts["loss"].smoothness)
+            plain = self.coef_bounds is None and not groups and not balls
+            smooth = self.l1_ratio == 0.0 and plain and math.isfinite(facts["loss"].smoothness)
             solver = "lbfgs" if smooth else "admm"
         return ExactPlan(
             **facts,
             solver=solver,
             l1_ratio=float(self.l1_ratio),
             coef_bounds=(-math.inf, math.inf) if self.coef_bounds is None else self.coef_bounds,
+            groups=groups,
+            balls=balls,
             max_iter=self.max_iter,
             tol=self.tol,
             **options,

@@ -1,8 +1,8 @@
 """Training without noise: the optimum of the joint problem, by L-BFGS or ADMM. No protection of anybody."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocols.exact.admm import FORMS, admm
 from sottovoce.vertical.protocols.exact.lbfgs import lbfgs
+from sottovoce.vertical.protocols.exact.messages import Structure
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.table.penalty import Penalty
@@ -44,17 +45,26 @@ def own_model_name(model: str) -> str:
     return f"{model} alone"
 
 
-def prepare(parties: Parties, penalty: Penalty, *, intercept_at: str | Sequence[str] | None) -> None:
+def prepare(
+    parties: Parties, penalty: Penalty | Mapping[str, Penalty], *, intercept_at: str | Sequence[str] | None
+) -> None:
     """Open a training at every party; those that are named have a free intercept each, of which only the sum counts.
+
+    The penalty is that of all, or one by party.
 
     One at every party is the fastest: columns of one-hot codes contain the constant, and where only one party may move
     it for free the others hand theirs over in thousands of rounds of ADMM (`docs/guide/vertical_solvers.md`).
     """
     places = (intercept_at,) if isinstance(intercept_at, str) else tuple(intercept_at or ())
-    requests = {
-        name: Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, int(name in places)) for name in parties.names
+    each = {name: penalty if isinstance(penalty, Penalty) else penalty[name] for name in parties.names}
+    parties.exchange({name: Prepare(p.l2, p.l1, p.low, p.high, int(name in places)) for name, p in each.items()}, Done)
+    tied = {
+        name: Structure(np.array(p.groups, dtype=np.float64), p.ball, p.radius)
+        for name, p in each.items()
+        if p.is_structured
     }
-    parties.exchange(requests, Done)
+    if tied:
+        parties.exchange(tied, Done)
 
 
 def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
@@ -82,6 +92,11 @@ class ExactPlan(VerticalPlan):
     l1_ratio : float, in [0, 1]
         alpha * ((1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1).
     coef_bounds : (low, high)
+    groups : dict
+        Sizes of groups of columns, by party; their coefficients are 0 all or not. The L1 penalty of such a party is
+        alpha * l1_ratio * sum_g sqrt(p_g) |w_g|.
+    balls : dict
+        Norm (``"l1"`` or ``"l2"``) and radius of the ball in which the coefficients of a party stay.
     admm_penalty : float or None
         rho; None follows `automatic_rho`, and for a loss that is not convex condition 2 (c) of Theorem 1
         (`sottovoce.vertical.protocols.exact.conditions`): then rho, or rho / M in the sharing form, is above twice the
@@ -102,6 +117,8 @@ class ExactPlan(VerticalPlan):
     solver: str = "lbfgs"
     l1_ratio: float = 0.0
     coef_bounds: tuple[float, float] = (-math.inf, math.inf)
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    balls: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     admm_penalty: float | None = None
     admm_form: str = "sharing"
     relaxation: float | None = None
@@ -125,10 +142,21 @@ class ExactPlan(VerticalPlan):
         object.__setattr__(self, "coef_bounds", (low, high))  # as floats, whatever kind of number was given
         object.__setattr__(self, "max_iter", whole_number("max_iter", self.max_iter, at_least=1))
         object.__setattr__(self, "tol", number("tol", self.tol, above=0.0))
-        if self.solver == "lbfgs" and not (self.penalty.is_quadratic and math.isfinite(self.loss.smoothness)):
+        if (self.groups or self.balls) and self.coef_bounds != (-math.inf, math.inf):
+            raise ParameterError("coef_bounds goes with neither groups nor coef_set. Leave one of them out.")
+        if self.groups and self.l1_ratio == 0.0:
+            raise ParameterError(
+                "groups needs l1_ratio > 0: that share of alpha is the penalty on the groups' norms; got l1_ratio=0. "
+                "Give l1_ratio=1 for the group LASSO."
+            )
+        both = [name for name in self.groups if self.balls.get(name, ("", 0.0))[0] == "l1"]
+        if both:
+            raise ParameterError(f"groups does not go with an l1 ball at party {both[0]!r}. Use an l2 ball there.")
+        smooth = self.penalty.is_quadratic and not self.groups and not self.balls
+        if self.solver == "lbfgs" and not (smooth and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
                 "solver='lbfgs' needs a smooth loss and a plain L2 penalty; use solver='admm' with l1_ratio > 0, "
-                "coef_bounds or a loss with a corner (hinge, absolute)."
+                "groups, coef_set, coef_bounds or a loss with a corner (hinge, absolute)."
             )
         if self.solver == "admm" and not self.is_convex and not self.rho > self._rho_unit * _LEAST_RHO_NOT_CONVEX:
             raise ParameterError(
@@ -149,9 +177,18 @@ class ExactPlan(VerticalPlan):
 
     @property
     def penalty(self) -> Penalty:
-        """Penalty for the sum of losses."""
+        """Penalty for the sum of losses, of a party without groups and ball."""
         strength = self.alpha * self.facts.n_samples
         return Penalty(strength * (1.0 - self.l1_ratio), strength * self.l1_ratio, *self.coef_bounds)
+
+    @property
+    def penalties(self) -> dict[str, Penalty]:
+        """Penalty of each party."""
+        return {name: self._penalty_of(name) for name in self.facts.names}
+
+    def _penalty_of(self, name: str) -> Penalty:
+        ball, radius = self.balls.get(name, ("", math.inf))
+        return self.penalty._replace(groups=self.groups.get(name, ()), ball=ball, radius=radius)
 
     @property
     def rho(self) -> float:
@@ -175,7 +212,7 @@ class ExactPlan(VerticalPlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Train; see `VerticalPlan.solve`."""
         train_alone(parties, self, y, own_model_name(model))
-        prepare(parties, self.penalty, intercept_at=parties.names if self.fit_intercept else None)
+        prepare(parties, self.penalties, intercept_at=parties.names if self.fit_intercept else None)
         problem = ScoreProblem(self.loss, y)
         history: History
         if self.solver == "lbfgs":
@@ -235,6 +272,12 @@ class ExactPlan(VerticalPlan):
                 "admm_penalty": f"{self.rho:g}{unit}" if unit else self.rho,
                 "admm_form": self.admm_form,
                 "relaxation": self.own_relaxation,
+            }
+        if self.groups:
+            own["groups"] = {name: list(sizes) for name, sizes in self.groups.items()}
+        if self.balls:
+            own["coefficients within"] = {
+                name: f"{norm} ball of radius {radius:g}" for name, (norm, radius) in self.balls.items()
             }
         if not self.is_convex:
             own["reaches"] = "a stationary point, from coefficients 0: the loss is not convex"
