@@ -1,6 +1,6 @@
 """Vertical Frank-Wolfe where parties are away: without noise beside Theorem 1, and with noise what it costs.
 
-    python -m benchmarks.vertical.absent_parties [--quick] [--docs]
+    python -m benchmarks.vertical.absent_parties [--quick] [--docs] [--only exact|noisy]
 
 Four parties; every party but the label holder answers in a round with probability p, and is asked the same again in the
 next one. Without noise: 400 people, three columns a party, a product of l1 balls of radius 1/4, entries -1 and +1;
@@ -10,6 +10,7 @@ noise: the table of `benchmarks.vertical.frank_wolfe`, 50,000 people and 200 col
 excess risk over the least on the ball, median of 5 seeds.
 """
 
+import json
 import math
 import warnings
 from typing import Any
@@ -26,6 +27,7 @@ from sottovoce.vertical.frames import FRAME_BYTES
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallSelect, BallVertex, TrainOnBall
 from sottovoce.vertical.wire import code_of
 
+FIGURES = DOCS / "figures" / "vertical_absent_parties.json"
 CHANCES = (1.0, 0.8, 0.5, 0.2)
 ROUNDS = (3, 10, 30, 100)
 FIRST = {kind.code for kind in (BallSelect, BallVertex, TrainOnBall)}  # what opens a round
@@ -39,17 +41,24 @@ NOISY = (
 
 
 class Sometimes(InProcessParties):
-    """Parties that answer what opens a round with a chance; the first always does."""
+    """Parties that are there in a round with a chance; the first always is."""
 
     def __init__(self, parties: list[Party], chance: float, seed: int) -> None:
         super().__init__(parties)
         self._chance = chance
+        self._lost: dict[str, bytes] = {}
         self._rngs = {name: np.random.default_rng((seed, at)) for at, name in enumerate(self.names)}
 
     def _answer(self, name: str, raw: bytes) -> bytes:
-        opens = code_of(raw[FRAME_BYTES:]) in FIRST
-        if opens and name != self.names[0] and self._rngs[name].random() >= self._chance:
-            raise PartyError(f"party {name!r} is away.")
+        kind = code_of(raw[FRAME_BYTES:])
+        if kind in FIRST and name != self.names[0]:
+            came_back = self._lost.get(name) == b""  # in this round, with what it owed; then it is there
+            if not came_back and self._rngs[name].random() >= self._chance:
+                self._lost[name] = raw
+                raise PartyError(f"party {name!r} is away.")
+            owed = self._lost.pop(name, None)
+            if owed == raw and kind == BallVertex.code:  # without noise the question of this round follows
+                self._lost[name] = b""
         return super()._answer(name, raw)
 
 
@@ -140,9 +149,14 @@ def with_noise(n: int, d: int, epsilons: tuple[float, ...], seeds: int) -> list[
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--only", choices=["exact", "noisy"], help="one part; the other one as it was kept")
     arguments = parser.parse_args()
-    exact = without_noise(2 if arguments.quick else 30)
-    noisy = with_noise(*((2_000, 40, (8.0,), 1) if arguments.quick else (50_000, 200, (8.0,), 5)))
+    kept = json.loads(FIGURES.read_text(encoding="utf-8")) if arguments.only else {}
+    exact = kept.get("without noise") if arguments.only == "noisy" else without_noise(2 if arguments.quick else 30)
+    if arguments.only == "exact":
+        noisy = kept["with noise"]
+    else:
+        noisy = with_noise(*((2_000, 40, (8.0,), 1) if arguments.quick else (50_000, 200, (8.0,), 5)))
     cases = list(dict.fromkeys(row["case"] for row in exact))
     cells = {(row["case"], row["rounds"]): f"{row['excess']:.5f} / {row['bound']:.3f}" for row in exact}
     first = ("", *(f"{t} rounds" for t in ROUNDS)), [(case, *(cells[case, t] for t in ROUNDS)) for case in cases]
@@ -157,7 +171,7 @@ def main() -> None:
     show(f"Excess risk with noise; model 0 has {noisy[-1]['excess']:.4f}", *second)
     keep("vertical_absent_parties", {"without noise": exact, "with noise": noisy})
     if arguments.docs and not arguments.quick:
-        keep("vertical_absent_parties", {"without noise": exact, "with noise": noisy}, DOCS / "figures")
+        keep("vertical_absent_parties", {"without noise": exact, "with noise": noisy}, FIGURES.parent)
         write_tables(DOCS / "guide" / "vertical_sparse.md", {"absent exact": first, "absent noisy": second})
 
 

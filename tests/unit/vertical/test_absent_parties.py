@@ -89,7 +89,7 @@ def test_where_all_answer_nothing_is_different(aggregation):
 
 
 @JOINT
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_whatever_is_lost_nothing_is_released_beyond_the_plan(aggregation, seed, drawn):
     """Requests and answers of all kinds, each with a chance of a half; the party draws for each step once."""
     rng = np.random.default_rng(seed)
@@ -310,7 +310,7 @@ def test_what_is_due_comes_first():
         assert session.exchange(Describe(), Description)["shop"].n_features == 4
 
 
-@pytest.mark.parametrize("end", [14, 19, 24])
+@pytest.mark.parametrize("end", [14, 19])
 def test_a_run_with_absences_that_is_cut_off_goes_on_as_it_would_have(tmp_path, end):
     """Who was away is remembered as answers are: the run asks the same again."""
     held, labels = tables()
