@@ -152,21 +152,31 @@ def grid_row(
     return log.get(f"grid {problem.name} {method} {epsilon:.6g} {size}{more}", compute)
 
 
-def best_of(log: Log, problem: Problem, method: str, epsilon: float, sizes: tuple[int, ...]) -> dict[str, float]:
-    """Return the configuration that does best on the validation part."""
+def best_of(
+    log: Log, problem: Problem, method: str, epsilon: float, sizes: tuple[int, ...], splits: tuple[int, ...]
+) -> dict[str, float]:
+    """Return the configuration that does best on the validation part, on average over some splits."""
     found = []
     for size in sizes:
-        values = grid_row(log, problem, method, epsilon, size)["validation"]
+        values = np.mean(
+            [grid_row(log, problem, method, epsilon, size, seed)["validation"] for seed in splits], axis=0
+        ).tolist()
         found += [(value, size, *pair) for value, pair in zip(values, configurations(method), strict=True)]
     value, size, clip, rate = (min if problem.lower_is_better else max)(found, key=lambda item: item[0])
     return {"validation": value, "size": size, "clip": clip, "rate": rate}
 
 
 def final(
-    log: Log, problem: Problem, method: str, epsilon: float, sizes: tuple[int, ...], seeds: int
+    log: Log,
+    problem: Problem,
+    method: str,
+    epsilon: float,
+    sizes: tuple[int, ...],
+    seeds: int,
+    splits: tuple[int, ...] = (GRID_SPLIT,),
 ) -> dict[str, Any]:
     """Return the test metric of the chosen configuration over fresh seeds."""
-    chosen = best_of(log, problem, method, epsilon, sizes)
+    chosen = best_of(log, problem, method, epsilon, sizes, splits)
 
     def compute() -> dict[str, Any]:
         scores = []
@@ -177,7 +187,7 @@ def final(
             scores += scores_of(problem, weights, *data[4:])
         return {"chosen": chosen, "scores": scores}
 
-    return log.get(f"final {problem.name} {method} {epsilon:.6g} {seeds} seeds", compute)
+    return log.get(f"final {problem.name} {method} {epsilon:.6g} {len(splits)} splits {seeds} seeds", compute)
 
 
 def untuned(log: Log, problem: Problem, epsilon: float, seeds: int) -> list[float]:
@@ -275,13 +285,13 @@ def short(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...]) -> list[tuple[str, ...]]:
+def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...], splits: int) -> list[tuple[str, ...]]:
     """Return a row for each method: median of the test metric, and what was chosen."""
     rows = []
     for method, name in METHODS.items():
         cells = [name]
         for epsilon in epsilons:
-            wanted = f"final {problem.name} {method} {epsilon:.6g} "
+            wanted = f"final {problem.name} {method} {epsilon:.6g} {splits} splits"
             row = next((row for key, row in log.rows.items() if key.startswith(wanted)), None)
             if row is None:
                 cells.append("not run")
@@ -304,10 +314,15 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--only", default="grid,final")
     parser.add_argument("--seeds", type=int, default=None, help="default 10; 2 with --quick")
+    parser.add_argument("--splits", type=int, default=1, help="splits that options are chosen on; the paper has one")
+    parser.add_argument("--sizes", default=None, help="only these sizes of batches")
     arguments = parser.parse_args()
     sizes = (500, 2000) if arguments.quick else SIZES
+    if arguments.sizes:
+        sizes = tuple(int(value) for value in arguments.sizes.split(","))
     trials = (1, 10) if arguments.quick else TRIALS
     seeds = arguments.seeds or (2 if arguments.quick else 10)
+    splits = PRICE_SPLITS[: arguments.splits]
     epsilons = tuple(float(value) for value in arguments.epsilons.split(","))
     problems = [PROBLEMS[name] for name in arguments.data.split(",")]
     warnings.simplefilter("ignore")
@@ -319,9 +334,10 @@ def main() -> None:
     for problem, epsilon, method in itertools.product(problems, epsilons, arguments.methods.split(",")):
         if "grid" in arguments.only:
             for size in sizes:
-                grid_row(log, problem, method, epsilon, size)
+                for seed in splits:
+                    grid_row(log, problem, method, epsilon, size, seed)
         if "final" in arguments.only:
-            row = final(log, problem, method, epsilon, sizes, seeds)
+            row = final(log, problem, method, epsilon, sizes, seeds, splits)
             print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
     if "price" in arguments.only or arguments.quick:
         for problem, epsilon in itertools.product(problems, epsilons):
