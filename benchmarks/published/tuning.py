@@ -1,7 +1,8 @@
 """The full tuning grids of Damaskinos et al. (AAAI 2021), Appendix E, and what tuning costs when it is paid for.
 
     python -m benchmarks.published.tuning [--quick] [--data phishing,adult,blogfeedback,msd] [--epsilons 1,0.1]
-                                          [--methods scd-printed,...] [--seeds 10] [--only grid,final,price] [--docs]
+                                          [--methods scd-printed,...] [--seeds 10] [--splits 1]
+                                          [--only grid,final,price,clips] [--docs]
 
 Grids: C and the learning rate in 1e-8, 1e-7, ..., 1e4; L in 5, 10, 50, ..., 2000 (the paper's twelfth value, L = 0, is
 no batch): 143 configurations of DP-SCD and 1,859 of DP-SGD. The best on the validation part of one split is then run on
@@ -190,6 +191,24 @@ def final(
     return log.get(f"final {problem.name} {method} {epsilon:.6g} {len(splits)} splits {seeds} seeds", compute)
 
 
+CLIPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # in units of the labels
+CLIP_SIZES = (100, 500, 2000)
+
+
+def clip_rows(log: Log, problem: Problem, sizes: tuple[int, ...]) -> dict[int, list[float]]:
+    """Return the test metric of Algorithm 1 by clip, for each size of batches, epsilon = 1, one seed."""
+
+    def compute(size: int) -> dict[str, Any]:
+        data = split(problem.name, GRID_SPLIT)
+        weights = runs(problem, "scd-printed", 1.0, size, [(clip, 0.0) for clip in CLIPS], GRID_SPLIT, data)
+        return {"test": scores_of(problem, weights, *data[4:])}
+
+    return {
+        size: log.get(f"clips {problem.name} {size}", lambda size=size: compute(size))["test"]  # type: ignore[misc]
+        for size in sizes
+    }
+
+
 def untuned(log: Log, problem: Problem, epsilon: float, seeds: int) -> list[float]:
     """Return the test metric of this library's default over fresh seeds, on the rows that the others train on."""
 
@@ -339,17 +358,40 @@ def main() -> None:
         if "final" in arguments.only:
             row = final(log, problem, method, epsilon, sizes, seeds, splits)
             print(f"{problem.name}, epsilon {epsilon:g}, {method}: {np.median(row['scores']):.4f} {row['chosen']}")
+    if "clips" in arguments.only:
+        for problem in problems:
+            print(clip_rows(log, problem, CLIP_SIZES[:1] if arguments.quick else CLIP_SIZES))
     if "price" in arguments.only or arguments.quick:
         for problem, epsilon in itertools.product(problems, epsilons):
             print(price(log, problem, epsilon, sizes, trials, seeds))
 
 
+def columns_of_clips(log: Log) -> list[list[float]]:
+    """Return the columns of the table of clips."""
+    return [
+        column for name in ("msd", "blogfeedback") for column in clip_rows(log, PROBLEMS[name], CLIP_SIZES).values()
+    ]
+
+
 def write_docs(log: Log) -> None:
     """Write the tables and the picture of what was run into the page."""
     tables: dict[str, Any] = {}
-    for name, problem in PROBLEMS.items():
-        head = (f"{problem.title}, {problem.metric}", *(f"{epsilon:g}" for epsilon in EPSILONS))
-        tables[f"full grids, {name}"] = head, table_of(log, problem, EPSILONS)
+    for name in ("phishing", "adult", "blogfeedback", "msd"):
+        problem = PROBLEMS[name]
+        ran = tuple(
+            epsilon
+            for epsilon in EPSILONS
+            if any(row.startswith(f"final {name} ") and f" {epsilon:.6g} 1 splits" in row for row in log.rows)
+        )
+        head = (f"{problem.title}, {problem.metric}", *(f"epsilon = {epsilon:g}" for epsilon in ran))
+        tables[f"full grids, {name}"] = head, table_of(log, problem, ran, 1)
+    columns = {name: table_of(log, PROBLEMS[name], (1.0,), 3) for name in ("phishing", "adult")}
+    rows = [(one[0], one[1], other[1]) for one, other in zip(*columns.values(), strict=True) if one[1] != "not run"]
+    tables["full grids, three splits"] = ("test accuracy, epsilon = 1", *columns), rows
+    tables["clips"] = (
+        ("C", *(f"{PROBLEMS[name].title}, L = {size}" for name in ("msd", "blogfeedback") for size in CLIP_SIZES)),
+        [(f"{clip:g}", *(f"{column[k]:.4g}" for column in columns_of_clips(log))) for k, clip in enumerate(CLIPS)],
+    )
     found = {}
     for name in ("phishing", "adult"):
         problem = PROBLEMS[name]
