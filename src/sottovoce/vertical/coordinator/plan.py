@@ -18,6 +18,7 @@ from sottovoce.exceptions import DataError, PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.attendance import Absences
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import checked
@@ -186,6 +187,8 @@ class VerticalSolution:
         Public numbers that the training chose, for the receipt.
     weights : dict or None
         Coefficients and intercept by party, of a model that is made of released values only.
+    absences : Absences or None
+        Who did not answer, where that does not end a training.
     """
 
     scorer: Scorer
@@ -195,6 +198,7 @@ class VerticalSolution:
     history: History | None = None
     chosen: Mapping[str, object] = field(default_factory=dict)
     weights: Mapping[str, tuple[Vector, float]] | None = None
+    absences: Absences | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
