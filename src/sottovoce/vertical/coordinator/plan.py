@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.exceptions import DataError, PartyError
-from sottovoce.losses import Loss
+from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.attendance import Absences
@@ -208,7 +208,8 @@ class VerticalPlan(ABC):
     Attributes
     ----------
     facts : PublicFacts
-    loss : Loss
+    loss : SmoothLoss
+        Convex (`sottovoce.losses.Loss`) for every private mechanism.
     alpha : float
         Penalty strength: (1/n) sum of losses + alpha * penalty.
     fit_intercept : bool
@@ -229,7 +230,7 @@ class VerticalPlan(ABC):
     """Page with statement and proof."""
 
     facts: PublicFacts
-    loss: Loss
+    loss: SmoothLoss
     alpha: float
     fit_intercept: bool
     epsilon: float

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number, whole_number
-from sottovoce.losses import Loss, Squared
+from sottovoce.losses import SmoothLoss, Squared
 from sottovoce.optimize import NiceSampling
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
@@ -251,7 +251,7 @@ class ExactBallPlan(BallPlan):
         }
 
 
-def _best_step(loss: Loss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:
+def _best_step(loss: SmoothLoss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:
     """Return the step in [0, 1] along ``direction`` after which the loss is least; ``gap`` > 0 is how fast it falls."""
     if isinstance(loss, Squared):
         return min(1.0, gap / float(direction @ direction))
