@@ -212,7 +212,7 @@ def groups_table(n, d, seeds, size=5):
             cells = []
             for epsilon in RISK_EPSILONS:
                 trials = {}
-                for n_steps in (8, 16, 32):
+                for n_steps in (8, 16, 32, 64):
                     if name == "l1 ball":
                         trials[n_steps] = [
                             excess(X, y, best, seed, epsilon=epsilon, radius=radii[0], n_steps=n_steps)

@@ -1,9 +1,9 @@
 """Audit of whole private fits on the simplex and on the non-negative part of the l1 ball.
 
-Forty columns, and one row with +1 in half of them and -1 in the others, whose residual stays clipped: without it all are
-alike, with it the halves are a worst-case window apart (the candidate that moves nothing hardly counts). The
-adversary counts how often the first half is taken. With the noise of every selection times 0.7 the audit must find
-the violation. Seeds are fixed, so the outcome is too.
+Forty columns, and one row with +1 in half of them and -1 in the others, whose residual stays clipped: without it all
+are alike, with it the halves are a worst-case window apart (the candidate that moves nothing hardly counts). The
+adversary counts how often the first half is taken. With the noise of every selection times 0.7 the audit must find the
+violation. Seeds are fixed, so the outcome is too.
 """
 
 import numpy as np
