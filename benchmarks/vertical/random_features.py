@@ -267,13 +267,14 @@ def cells(name: str, n_parties: int, epsilons: tuple[float, ...], seeds: int) ->
 
 
 def large(seeds: int) -> dict[str, list[float]]:
-    """Return medians of noisy projections at epsilons that protect nobody: phishing, three parties, all directions."""
+    """Return medians of noisy projections at epsilons that protect nobody: phishing, three parties, one penalty."""
     tables = [table_of("phishing", 3, seed) for seed in range(seeds)]
-    out: dict[str, list[float]] = {OWN: [], HELD: []}
+    alone_all = float(np.median([nothing_sent(data, 1.0) for data in tables]))
+    out: dict[str, list[float]] = {NOTHING: [alone_all] * len(LARGE), OWN: [], HELD: []}
     for epsilon in LARGE:
         runs = [noisy_projections(data, epsilon, seed, 1.0, 1.0, (1.0,)) for seed, data in enumerate(tables)]
-        for method, medians in out.items():
-            medians.append(float(np.median([found[method, 1.0] for found in runs])))
+        for method in (OWN, HELD):
+            out[method].append(float(np.median([found[method, 1.0] for found in runs])))
     return out
 
 
