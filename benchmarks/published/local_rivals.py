@@ -254,7 +254,7 @@ FORMS: Final[dict[str, Form]] = {
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sizes", default="10000,100000,1000000")
+    parser.add_argument("--sizes", default="10000,100000")
     args = parser.parse_args()
     warnings.simplefilter("ignore", SottovoceWarning)
     seeds = 1 if args.quick else args.seeds
