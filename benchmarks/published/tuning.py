@@ -192,7 +192,7 @@ def final(
 
 
 CLIPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # in units of the labels
-CLIP_SIZES = (100, 500, 2000)
+CLIP_SIZES = (50, 100, 200, 500, 1000, 2000)
 
 
 def clip_rows(log: Log, problem: Problem, sizes: tuple[int, ...]) -> dict[int, list[float]]:
@@ -203,10 +203,7 @@ def clip_rows(log: Log, problem: Problem, sizes: tuple[int, ...]) -> dict[int, l
         weights = runs(problem, "scd-printed", 1.0, size, [(clip, 0.0) for clip in CLIPS], GRID_SPLIT, data)
         return {"test": scores_of(problem, weights, *data[4:])}
 
-    return {
-        size: log.get(f"clips {problem.name} {size}", lambda size=size: compute(size))["test"]  # type: ignore[misc]
-        for size in sizes
-    }
+    return {size: log.get(f"clips {problem.name} {size}", lambda size=size: compute(size))["test"] for size in sizes}
 
 
 def untuned(log: Log, problem: Problem, epsilon: float, seeds: int) -> list[float]:
@@ -300,6 +297,22 @@ def draw_prices(found: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def draw_clips(found: dict[int, list[float]], path: Path) -> None:
+    """Draw the test error against the size of batches, a line for each clip, as Figure 3 of the paper does."""
+    figure, axis = plt.subplots(figsize=(5.4, 4.2))
+    lines = [(clip, [column[k] for column in found.values()]) for k, clip in enumerate(CLIPS) if 0.05 <= clip <= 5.0]
+    for (clip, line), colour in zip(lines, mpl.colormaps["viridis"](np.linspace(0.0, 0.9, len(lines))), strict=True):
+        axis.plot(list(found), line, color=colour, marker="o", markersize=3, label=f"C = {clip:g}")
+    axis.set(xscale="log", xlabel="batch size L", ylabel="test mean squared error, years squared", ylim=(112, 133))
+    axis.set_xticks(list(found), [str(size) for size in found])
+    axis.minorticks_off()
+    axis.legend(fontsize=8, frameon=False, ncol=2)
+    axis.set_title("DP-SCD as published, epsilon = 1, made-up years of songs", fontsize=10)
+    figure.tight_layout()
+    keep_picture(figure, path)
+    plt.close(figure)
+
+
 def short(value: float) -> str:
     """Return a power of ten in few letters."""
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
@@ -382,13 +395,13 @@ def write_docs(log: Log) -> None:
     columns = {name: table_of(log, PROBLEMS[name], (1.0,), 3) for name in ("phishing", "adult")}
     rows = [(one[0], one[1], other[1]) for one, other in zip(*columns.values(), strict=True) if one[1] != "not run"]
     tables["full grids, three splits"] = ("test accuracy, epsilon = 1", *columns), rows
-    clips = {name: clip_rows(log, PROBLEMS[name], CLIP_SIZES) for name in ("msd", "blogfeedback")}
-    head = ("C", *(f"{PROBLEMS[name].title}, L = {size}" for name in clips for size in CLIP_SIZES))
-    columns_of_clips = [column for by_size in clips.values() for column in by_size.values()]
+    clips = clip_rows(log, PROBLEMS["msd"], CLIP_SIZES)
     tables["clips"] = (
-        head,
-        [(f"{clip:g}", *(f"{column[k]:.4g}" for column in columns_of_clips)) for k, clip in enumerate(CLIPS)],
+        ("C, years", *(f"L = {size}" for size in clips)),
+        [(f"{clip:g}", *(f"{column[k]:.1f}" for column in clips.values())) for k, clip in enumerate(CLIPS)],
     )
+    draw_clips(clips, DOCS / "figures" / "dp_scd_clips.png")
+    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, DOCS / "figures")
     found = {}
     for problem in (PROBLEMS["phishing"],):
         found[problem.title] = result = price(log, problem, 1.0, SIZES, TRIALS, 10)
