@@ -3,9 +3,9 @@
     python -m benchmarks.published.output_perturbation [--quick] [--docs]
 
 Zero-out neighbours, delta = 1e-5, an intercept, splits 75:25; medians of 5 seeds of split and noise. The penalty of
-output perturbation: a rule of public facts, alpha = (2 D^2 mu^2 n^2)^(-1/3) with D = 10, which balances what noise costs
-at most and what a penalty costs at most for weights of length D; and, to be generous, the best of a grid in hindsight,
-for each cell, on the test part itself. The others are as they come.
+output perturbation: a rule of public facts, alpha = (2 D^2 mu^2 n^2)^(-1/3) with D = 10, which balances what noise and
+penalty cost at most for weights of length D; and, to be generous, the best of a grid in hindsight, for each cell, on the
+test part itself. The others are as they come.
 """
 
 import warnings
