@@ -4,8 +4,8 @@
 
 Zero-out neighbours, delta = 1e-5, an intercept, splits 75:25; medians of 5 seeds of split and noise. The penalty of
 output perturbation: a rule of public facts, alpha = (2 D^2 mu^2 n^2)^(-1/3) with D = 10, which balances what noise and
-penalty cost at most for weights of length D; and, to be generous, the best of a grid in hindsight, for each cell, on the
-test part itself. The others are as they come.
+penalty cost at most for weights of length D; and, to be generous, the best of a grid in hindsight, for each cell, on
+the test part itself. The others are as they come.
 """
 
 import warnings
@@ -62,14 +62,36 @@ def library_score(data, epsilon, seed, **options):
         return float(model.fit(data.X, data.y).score(data.X_test, data.y_test))
 
 
+def table(kept, grid):
+    """Return the table of the page."""
+    lines = []
+    for name, scores in kept.items():
+        n = len(split(name, 0).y)
+        medians = {label: np.median(found, axis=0) for label, found in scores.items()}
+        for place, epsilon in enumerate(EPSILONS):
+            best = max((f"{alpha:g}" for alpha in grid), key=lambda label: medians[label][place])
+            lines.append(
+                (
+                    f"{name}, epsilon {epsilon:g}", f"{public_alpha(n, epsilon):.2g}",
+                    f"{medians['public'][place]:.4f}", f"{medians[best][place]:.4f} ({best})",
+                    f"{medians['objective'][place]:.4f}", f"{medians['default'][place]:.4f}",
+                )
+            )  # fmt: skip
+    head = (
+        "test accuracy", "alpha by public facts", "output, that alpha", "output, best alpha in hindsight", "objective",
+        "default",
+    )  # fmt: skip
+    return head, lines
+
+
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     arguments = parser.parse_args()
     names, seeds = (SETS[:1], 1) if arguments.quick else (SETS, 5)
     grid = GRID[3:5] if arguments.quick else GRID
-    kept, lines = {}, []
+    kept: dict[str, dict[str, list[list[float]]]] = {}
     for name in names:
-        scores: dict[str, list[list[float]]] = {}
+        scores = kept[name] = {}
         for seed in range(seeds):
             data = split(name, seed)
             for alpha in grid:
@@ -81,22 +103,8 @@ def main() -> None:
                     [library_score(data, epsilon, seed, **options) for epsilon in EPSILONS]
                 )
             print(name, seed, {label: np.round(found[-1], 4).tolist() for label, found in scores.items()}, flush=True)
-        kept[name] = scores
         keep("output_perturbation", kept)
-        medians = {label: np.median(found, axis=0) for label, found in scores.items()}
-        for place, epsilon in enumerate(EPSILONS):
-            best = max((f"{alpha:g}" for alpha in grid), key=lambda label: medians[label][place])
-            lines.append(
-                (
-                    f"{name}, epsilon {epsilon:g}", f"{public_alpha(len(data.y), epsilon):.2g}",
-                    f"{medians['public'][place]:.4f}", f"{medians[best][place]:.4f} ({best})",
-                    f"{medians['objective'][place]:.4f}", f"{medians['default'][place]:.4f}",
-                )
-            )  # fmt: skip
-    head = (
-        "test accuracy", "alpha by public facts", "output, that alpha", "output, best alpha in hindsight", "objective",
-        "default",
-    )  # fmt: skip
+    head, lines = table(kept, grid)
     show("Output perturbation", head, lines)
     if arguments.docs:
         write_tables(PAGE, {"output perturbation": (head, lines)})
