@@ -1,9 +1,9 @@
 """Real and made-up tables whose columns are held by several parties, with each party's public facts.
 
-Party 1 holds the labels. Attributes stay whole: all columns of one category are at one party. They are dealt in order, where
-neighbours in a table mean similar things, or at random.
-A row bound is the root of the number of a party's attributes, each within [-1, 1] or one-hot; where columns are counts
-or pixels each party scales each of its rows to norm 1 by itself. Nothing is found in the rows.
+Party 1 holds the labels. Attributes stay whole: all columns of one category are at one party. They are dealt in order,
+where neighbours in a table mean similar things, or at random. A row bound is the root of the number of a party's
+attributes, each within [-1, 1] or one-hot; where columns are counts or pixels each party scales each of its rows to
+norm 1 by itself. Nothing is found in the rows.
 
 Rules are chosen on `CHOSEN_ON` and on made-up tables; `SHOWN` is for the confirmation, which is run once.
 """
@@ -21,7 +21,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.common import blogfeedback, data_folder
 from benchmarks.sets import is_regression, whole
 
-__all__ = ["CHOSEN_ON", "SHOWN", "Divided", "divided", "made_up"]
+__all__ = ["CHOSEN_ON", "SHOWN", "Divided", "divided", "made_alike", "made_up"]
 
 SHOWN: Final = ("a9a", "blogfeedback", "bank", "credit", "cal_housing", "casp")
 CHOSEN_ON: Final = ("phishing", "mushrooms", "w8a", "skin", "german", "mnist_4v9", "madelon", "msd_sample")
@@ -128,6 +128,25 @@ def made_up(n: int, d: int, n_parties: int, seed: int, *, regression: bool = Fal
     public = {"label_bounds": (low, high)} if regression else {"classes": [-1.0, 1.0]}
     norms = tuple(float(b - a) ** 0.5 for a, b in itertools.pairwise(cuts))
     return Divided(_cut(X[:n], cuts), y[:n], _cut(X[n:], cuts), y[n:], norms, False, public)
+
+
+def made_alike(n: int, d: int, n_parties: int, seed: int, *, correlated: bool) -> Divided:
+    """Return columns in [-1, 1] of equal worth, each party's share of them dealt in order, with classes.
+
+    ``correlated``: all columns come from the same four factors, so that parties say the same in part.
+    """
+    rng = np.random.default_rng(seed)
+    size = (n + 4000, d)
+    if correlated:
+        factors = rng.normal(size=(n + 4000, 4)) @ rng.normal(size=(4, d)) / 2.0
+        X = np.tanh(0.7 * (factors + rng.normal(size=size)))
+    else:
+        X = rng.uniform(-1.0, 1.0, size)
+    z = X @ rng.normal(size=d)
+    y = np.where(rng.random(n + 4000) < 1 / (1 + np.exp(-2.0 * z / z.std())), 1.0, -1.0)
+    cuts = [0, *np.cumsum([len(part) for part in np.array_split(np.arange(d), n_parties)]).tolist()]
+    norms = tuple(float(b - a) ** 0.5 for a, b in itertools.pairwise(cuts))
+    return Divided(_cut(X[:n], cuts), y[:n], _cut(X[n:], cuts), y[n:], norms, False, {"classes": [-1.0, 1.0]})
 
 
 def _by_rows(X: Any, y: Any, X_test: Any, y_test: Any, cuts: list[int], public: dict[str, Any]) -> Divided:
