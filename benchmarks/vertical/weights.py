@@ -1,15 +1,16 @@
 """Who wins over columns at several parties: the label holder alone, local models, noisy ADMM, all columns.
 
-    python -m benchmarks.vertical.weights [--quick] [--only phishing,a9a] [--seeds 5] [--docs]
+    python -m benchmarks.vertical.weights [--quick] [--only "phishing;a9a"] [--seeds 5] [--docs]
 
 Columns in whole attributes are dealt in order or at random to 2, 3 and 5 parties; epsilon .5, 1, 4; labels public or
 secret; delta = 1e-5. At most 20,000 people train, and as many test; medians over seeds. "before": the other parties'
 scores times .6 / (M - 1), which was the default; "hindsight": the best weights for the people of the test, which nobody
 has. Classes: accuracy and log loss; numbers: mean squared error over the variance.
 
-Rules (the weights, and what ``mechanism="auto"`` takes) were chosen on `CHOSEN` and are confirmed on `CONFIRMED`.
-Figures are kept by set, and a set whose figures are kept is not measured again. ``--docs`` writes the tables into the
-guide, and all cells beside its pictures. ``--quick``: one made-up set, one seed.
+Rules (the weights, noisy ADMM's defaults, what ``mechanism="auto"`` takes) were chosen on `CHOSEN`, of which three
+seeds are enough, and are confirmed once on `CONFIRMED`. Figures are kept by set, and a set whose figures are kept is
+not measured again. ``--docs`` writes tables and a picture into the guide, and all cells beside the picture.
+``--quick``: one made-up set, one seed.
 """
 
 import json
@@ -20,12 +21,13 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from benchmarks.common import DOCS, RESULTS, keep, make_parser, show
+from benchmarks.common import DOCS, RESULTS, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.vertical.divided import Divided, divided, made_alike, made_up
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 
 PAGE: Final = DOCS / "guide" / "vertical_private.md"
+ALL_CELLS: Final = DOCS / "guide" / "vertical_private_cells.md"
 FIGURES: Final = DOCS / "figures"
 MADE_UP: Final = {
     "independent, 1,500": (1_500, 30, False), "independent, 20,000": (20_000, 30, False),
@@ -39,6 +41,7 @@ COUNTS: Final = (2, 3, 5)
 DELTA: Final = 1e-5
 MOST: Final = 20_000
 LABELS: Final = {True: "public", False: "secret"}
+NUMBERS: Final = ("blogfeedback", "cal_housing", "casp", "msd_sample", *MADE_UP_NUMBERS)
 METHODS: Final = ("party 1 alone", "before", "local-models", "noisy-admm", "hindsight", "all columns")
 
 
@@ -141,6 +144,103 @@ def _kept(name: str) -> str:
     return f"vertical_weights_{name.replace(', ', '_').replace(',', '')}"
 
 
+def compared(cells: list[dict[str, Any]], method: str, other: str, which: int) -> tuple[int, int, float, float]:
+    """Return in how many cells a method is at least as good, of how many, and the mean difference in both kinds."""
+    sign = 1.0 if which == 0 and cells[0]["set"] not in NUMBERS else -1.0
+    gains = np.array([sign * (cell[method][which] - cell[other][which]) for cell in cells])
+    won, lost = gains[gains >= 0.0], gains[gains < 0.0]
+    return len(won), len(gains), float(won.mean()) if len(won) else 0.0, float(-lost.mean()) if len(lost) else 0.0
+
+
+def by_set(names: tuple[str, ...], cells: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a row a set: the mean over its cells of what is shown first."""
+    rows = []
+    for name in names:
+        own = [cell for cell in cells if cell["set"] == name]
+        found = [_shown(name, float(np.mean([cell[m][0] for cell in own]))) if m in own[0] else "" for m in METHODS]
+        rows.append((name, *found))
+    return rows
+
+
+def who_wins(groups: dict[str, list[dict[str, Any]]]) -> list[tuple[str, ...]]:
+    """Return a row for each pair of methods and group of sets."""
+    rows = []
+    for group, cells in groups.items():
+        classes = [cell for cell in cells if cell["set"] not in NUMBERS]
+        numbers = [cell for cell in cells if cell["set"] in NUMBERS]
+        for other in ("party 1 alone", "before", "noisy-admm"):
+            for what, some, which in (
+                ("accuracy", classes, 0), ("log loss", classes, 1), ("error of numbers", numbers, 0)
+            ):  # fmt: skip
+                if some and other in some[0]:
+                    won, of, gain, loss = compared(some, "local-models", other, which)
+                    unit, digits = (100.0, 2) if what == "accuracy" else (1.0, 4)
+                    rows.append(
+                        (group, other, what, f"{won} of {of}", f"{unit * gain:.{digits}f}", f"{unit * loss:.{digits}f}")
+                    )
+    return rows
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:.3f}" if name in NUMBERS else f"{100.0 * value:.1f} %"
+
+
+def every_cell(cells: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a row a division and kind of labels: the shown measure and the loss at each epsilon, before and now."""
+    rows = []
+    for cell in cells:
+        if cell["epsilon"] != EPSILONS[0]:
+            continue
+        same = [
+            c for c in cells if all(c[key] == cell[key] for key in ("set", "parties", "deal", "labels"))
+        ]  # fmt: skip
+        found = [_pair(cell, "party 1 alone")]
+        for method in ("before", "local-models", "noisy-admm"):
+            found += [_pair(c, method) for c in same]
+        rows.append(
+            (cell["set"], str(cell["parties"]), cell["deal"], cell["labels"], *found, _pair(cell, "all columns"))
+        )
+    return rows
+
+
+def _pair(cell: dict[str, Any], method: str) -> str:
+    if method not in cell:
+        return ""
+    first, second = cell[method]
+    return f"{first:.3f}" if cell["set"] in NUMBERS else f"{100 * first:.1f} / {second:.3f}"
+
+
+def draw(cells: list[dict[str, Any]], path: Any) -> None:
+    """Draw what each method has on each set of classes, at three parties and epsilon = 1, columns dealt at random."""
+    import matplotlib.pyplot as plt
+
+    names = [name for name in (*CHOSEN, *CONFIRMED) if name not in NUMBERS]
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
+    marks = {
+        "party 1 alone": ("|", "0.3"), "before": ("o", "tab:orange"), "local-models": ("o", "tab:blue"),
+        "noisy-admm": ("x", "tab:green"), "all columns": ("|", "black"),
+    }  # fmt: skip
+    for panel, labels in zip(panels, ("public", "secret"), strict=True):
+        chosen = {
+            cell["set"]: cell
+            for cell in cells
+            if (cell["parties"], cell["epsilon"], cell["labels"]) == (3, 1.0, labels)
+            and (cell["deal"] == "at random" or cell["set"] in MADE_UP)
+        }
+        for method, (mark, colour) in marks.items():
+            places = [100 * chosen[name][method][0] for name in names]
+            hollow = {"facecolors": "none", "edgecolors": colour} if method == "before" else {"c": colour}
+            panel.scatter(places, range(len(names)), marker=mark, s=60, label=method, **hollow)
+        panel.set_title(f"{labels} labels")
+        panel.set_xlabel("test accuracy in %")
+        panel.grid(axis="x", alpha=0.3)
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].invert_yaxis()
+    panels[0].legend(loc="lower left", fontsize=8)
+    keep_picture(figure, path)
+    plt.close(figure)
+
+
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default=None)
@@ -152,8 +252,34 @@ def main() -> None:
         show("independent columns, 1,500 people, 3 parties: accuracy", ("epsilon, labels", *METHODS), rows)
         return
     names = arguments.only.split(";") if arguments.only else (*CHOSEN, *CONFIRMED)
-    for name in names:
-        measured(name, arguments.seeds)
+    cells = {name: measured(name, arguments.seeds) for name in names}
+    rows = by_set(tuple(names), [cell for some in cells.values() for cell in some])
+    show("means over all cells of a set: accuracy, or error over variance", ("set", *METHODS), rows)
+    if not arguments.docs:
+        return
+    chosen, confirmed = ([cell for name in some for cell in cells[name]] for some in (CHOSEN, CONFIRMED))
+    epsilons = [f"{epsilon:g}" for epsilon in EPSILONS]
+    head = ("set", "parties", "columns", "labels", "alone")
+    methods = [f"{method} {epsilon}" for method in ("before", "now", "noisy-admm") for epsilon in epsilons]
+    issue = [
+        (cell["set"], str(cell["parties"]), f"{cell['epsilon']:g}", cell["labels"], *(_pair(cell, m) for m in METHODS))
+        for cell in cells["phishing"]
+        if cell["deal"] == "at random" and cell["parties"] > 2
+    ]
+    write_tables(
+        PAGE,
+        {
+            "sets": (("set", *METHODS), by_set((*CONFIRMED, *CHOSEN), chosen + confirmed)),
+            "wins": (
+                ("sets", "local-models against", "measure", "at least as good", "gain there", "loss elsewhere"),
+                who_wins({"confirmed on": confirmed, "chosen on": chosen}),
+            ),
+            "phishing": (("set", "parties", "epsilon", "labels", *METHODS), issue),
+        },
+    )
+    write_tables(ALL_CELLS, {"cells": ((*head, *methods, "all columns"), every_cell(confirmed + chosen))})
+    keep("vertical_weights", chosen + confirmed, FIGURES)
+    draw(chosen + confirmed, FIGURES / "vertical_weights.png")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ the data are, and the last update is not sent, so T messages of each party give 
 The coordinator's part depends on the labels, so it works with labels that went through randomised response and with the
 loss that is unbiased for them, unless the labels are public.
 
-The statement is about what crosses in training. The last coefficients, which stay at each party, are made without noise,
-and no statement covers them; those of ``mechanism="local-models"`` are covered. That is why this one is sometimes the
+The statement is about what crosses in training. The last coefficients, which stay at each party, are made without
+noise, and no statement covers them; those of ``mechanism="local-models"`` are covered. So this one is sometimes the
 more accurate of the two: ``docs/guide/vertical_private.md`` has both side by side.
 
-The bounds make scores small, and noise makes small bounds worth it, so that a sum of scores is far from a logarithm of
-odds. The label holder multiplies it by the public ``score_scale``; no class changes by that.
+The bounds make scores small, because noise grows with them, so that a sum of scores is far from a logarithm of odds.
+The label holder multiplies it by the public ``score_scale``; no class changes by that.
 
 All of it is computed in units of c: scores within 1, R / c, W / c, and the objective divided by rho c^2, in which
 lambda and rho count by their ratio alone. No square of a public number can vanish or overflow then. Nothing is refused
