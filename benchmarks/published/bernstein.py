@@ -12,6 +12,7 @@ nothing learned. Each seed has its own people and its own noise. delta = 1e-6, b
 
 import time
 import warnings
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -21,7 +22,14 @@ from scipy.optimize import minimize
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.exceptions import SottovoceWarning
-from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer, theorem_choice
+from sottovoce.published.bernstein import (
+    BernsteinAggregator,
+    BernsteinProtocol,
+    BernsteinRandomizer,
+    TheoremChoice,
+    general_theorem_choice,
+    theorem_choice,
+)
 from sottovoce.published.bernstein.noise import KINDS, CopyNoise
 
 Array = NDArray[np.float64]
@@ -43,22 +51,22 @@ def people(n: int, d: int, seed: int) -> tuple[Array, Array]:
 
 
 class Judge:
-    """Excess risk over that of w = 0, on people of its own."""
+    """Excess risk over that of w = 0, on other people than those who reported, or on the given ones."""
 
-    def __init__(self, d: int) -> None:
-        X, y = people(TEST, d, 2**31)
+    def __init__(self, d: int, given: tuple[Array, Array] | None = None) -> None:
+        X, y = people(TEST, d, 2**31) if given is None else given
         self.Z = X * y[:, None]
         slope = self.Z
         ball = {"type": "ineq", "fun": lambda w: 1.0 - w @ w, "jac": lambda w: -2.0 * w}
         best = minimize(
             self.risk,
             slope.mean(axis=0) / np.linalg.norm(slope.mean(axis=0)),
-            jac=lambda w: -slope[slope @ w < 0.5].sum(axis=0) / TEST,
+            jac=lambda w: -slope[slope @ w < 0.5].sum(axis=0) / len(slope),
             constraints=[ball],
             method="SLSQP",
             options={"ftol": 1e-10, "maxiter": 500},
         )
-        self.best = float(best.fun)
+        self.best, self.weights = float(best.fun), np.asarray(best.x)
 
     def risk(self, w: Array) -> float:
         """Return the mean loss."""
@@ -94,66 +102,117 @@ def excess(judge: Judge, n: int, d: int, epsilon: float, degree: int, noise: str
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--seeds", type=int, default=10)
-    args = parser.parse_args()
-    seeds = 2 if args.quick else max(2, args.seeds)
-    warnings.simplefilter("ignore", SottovoceWarning)
+def both_risks(population: Judge, n: int, epsilon: float, seeds: int) -> dict[str, Any]:
+    """Return the relative excess on the people who reported and on others, d = 5, p = 1 (Remark 4.7 of the paper)."""
+    public, found = protocol(5, epsilon, 1, "tight"), []
+    for seed in range(seeds):
+        X, y = people(n, 5, seed)
+        server = BernsteinAggregator(public)
+        server.add(BernsteinRandomizer(public, random_bytes=np.random.default_rng([seed, n]).bytes).reports(X, y))
+        w = server.fit(random_state=seed).coef_
+        sample = Judge(5, (X, y))
+        found.append((sample(w), population(w), population(sample.weights)))
+    return {"n": n, "epsilon": epsilon, "risks": found}
 
-    def privacy_row(degree: int) -> tuple[str, ...]:
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def privacy_table() -> Table:
+    rows = []
+    for degree in (1, 2, 3, 5):
         cells = []
         for claim in EPSILONS:
             real = CopyNoise.calibrated("printed", claim, DELTA, degree).epsilon(DELTA)
             cells.append(f"{real:.3f}{'' if real <= claim else ' (broken)'}")
-        return (f"{degree}", *cells)
+        rows.append((f"{degree}", *cells))
+    return ("p", *(f"claimed {e:g}" for e in EPSILONS)), rows
 
-    privacy_head = ("p", *(f"claimed {e:g}" for e in EPSILONS))
-    privacy_rows = [privacy_row(degree) for degree in (1, 2, 3, 5)]
-    show("Printed noise: the epsilon that one report really costs", privacy_head, privacy_rows)
 
+def target_table(seeds: int) -> tuple[Table, list[dict[str, Any]]]:
     judge = Judge(5)
-    target = [excess(judge, 10_000, 5, e, 1, noise, seeds) for noise in ("printed", "tight") for e in EPSILONS]
-    target_head = ("noise", *(f"epsilon {e:g}" for e in EPSILONS))
-    target_rows = [
-        (noise, *(f"{r['excess']:.3f} +- {r['standard error']:.3f}" for r in target if r["noise"] == noise))
+    found = [excess(judge, 10_000, 5, e, 1, noise, seeds) for noise in ("printed", "tight") for e in EPSILONS]
+    rows = [
+        (noise, *(f"{r['excess']:.3f} +- {r['standard error']:.3f}" for r in found if r["noise"] == noise))
         for noise in ("printed", "tight")
     ]
-    show(f"Relative excess risk, d = 5, n = 10,000, p = 1, {seeds} seeds", target_head, target_rows, width=150)
+    return (("noise", *(f"epsilon {e:g}" for e in EPSILONS)), rows), found
 
-    sizes = ((10_000,) if args.quick else (10_000, 100_000), (5,) if args.quick else (5, 20))
-    judges = {d: judge if d == 5 else Judge(d) for d in sizes[1]}
-    grid, table_rows = [], []
+
+def grid_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    sizes = ((10_000,) if quick else (10_000, 100_000), (5,) if quick else (5, 20))
+    judges = {d: Judge(d) for d in sizes[1]}
+    grid, rows = [], []
     epsilons = (4.0, 8.0, 32.0)
     for n, d, degree, noise in product(*sizes, (1, 2), KINDS):
-        some = [excess(judges[d], n, d, e, degree, noise, min(seeds, 3)) for e in epsilons]
+        some = [excess(judges[d], n, d, e, degree, noise, seeds) for e in epsilons]
         grid += some
-        table_rows.append((f"{n:,}", f"{d}", f"{degree}", noise, *(f"{r['excess']:.3f}" for r in some)))
-    table_head = ("n", "d", "p", "noise", *(f"epsilon {e:g}" for e in epsilons))
-    show(f"Relative excess risk, {min(seeds, 3)} seeds", table_head, table_rows)
+        rows.append((f"{n:,}", f"{d}", f"{degree}", noise, *(f"{r['excess']:.3f}" for r in some)))
+    return (("n", "d", "p", "noise", *(f"epsilon {e:g}" for e in epsilons)), rows), grid
 
-    choice_head = ("alpha", "beta", "degree", "copies in a report", "log10 of the people, epsilon 1", "epsilon 8")
-    choice_rows = []
-    for alpha in (0.5, 0.25, 0.1):
-        one, eight = (theorem_choice(alpha, 5, e, DELTA) for e in (1.0, 8.0))
-        people_needed = [f"{choice.log10_reports:,.0f}" for choice in (one, eight)]
-        choice_rows.append((f"{alpha:g}", f"{one.beta:g}", f"{one.degree:,}", f"{one.n_copies:,}", *people_needed))
-    show("What Theorem 4.5 asks for, d = 5, tight noise", choice_head, choice_rows)
 
-    server = None if args.quick else excess(judges[20], 100_000, 20, 32.0, 2, "tight", 2)["server seconds"]
-    if server is not None:
-        print(f"server: {server:.2f} s for 100,000 reports, d = 20, p = 2 (parsing and fitting)")
-    keep("local_paper", {"target": target, "grid": grid, "server seconds": server})
+def risk_table(seeds: int, quick: bool) -> tuple[Table, list[dict[str, Any]]]:
+    judge = Judge(5)
+    cases = [(n, e) for e in (16.0, 32.0) for n in ((100, 1000) if quick else (100, 1000, 10_000))]
+    risks, rows = [both_risks(judge, n, e, seeds) for n, e in cases], []
+    for r in risks:
+        cells = np.array(r["risks"])
+        errors = cells.std(axis=0, ddof=1) / np.sqrt(len(cells))
+        shown = (f"{a:.3f} +- {b:.3f}" for a, b in zip(cells.mean(axis=0), errors, strict=True))
+        rows.append((f"{r['epsilon']:g}", f"{r['n']:,}", *shown))
+    head = ("epsilon", "n", "empirical: people who reported", "population: others", "not private, population")
+    return (head, rows), risks
+
+
+def theorem_table() -> Table:
+    theorems: tuple[tuple[str, str, Callable[[float, float], TheoremChoice]], ...] = (
+        ("4.5", "hinge at 1/2", lambda alpha, e: theorem_choice(alpha, 5, e, DELTA)),
+        ("4.12", "logistic", lambda alpha, e: general_theorem_choice(alpha, 5, e, DELTA, loss="logistic")),
+        ("4.12", "any", lambda alpha, e: general_theorem_choice(alpha, 5, e, DELTA)),
+    )
+    rows = []
+    for theorem, loss, choose in theorems:
+        for alpha in (0.5, 0.25, 0.1):
+            one, eight = (choose(alpha, e) for e in (1.0, 8.0))
+            needed = [f"{choice.log10_reports:,.0f}" for choice in (one, eight)]
+            facts = (f"{alpha:g}", f"{one.beta:.4g}", f"{one.degree:,}", f"{one.n_copies:,}")
+            rows.append((theorem, loss, *facts, *needed))
+    end = ("alpha", "beta", "degree", "copies in a report", "log10 of the people, epsilon 1", "epsilon 8")
+    return ("theorem", "loss", *end), rows
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", default="printed privacy,theorem,risks,target,grid", help="some of these tables")
+    args = parser.parse_args()
+    seeds = 2 if args.quick else max(2, args.seeds)
+    warnings.simplefilter("ignore", SottovoceWarning)
+
+    tables: dict[str, Table] = {}
+    found: dict[str, Any] = {}
+    for name in args.only.split(","):
+        if name == "printed privacy":
+            tables[name] = privacy_table()
+            show("Printed noise: the epsilon that one report really costs", *tables[name])
+        elif name == "theorem":
+            tables[name] = theorem_table()
+            show("What Theorems 4.5 and 4.12 ask for, d = 5, tight noise", *tables[name], width=150)
+        elif name == "risks":
+            tables[name], found[name] = risk_table(seeds, args.quick)
+            show(f"Empirical and population risk, d = 5, p = 1, {seeds} seeds", *tables[name], width=150)
+        elif name == "target":
+            tables[name], found[name] = target_table(seeds)
+            show(f"Relative excess risk, d = 5, n = 10,000, p = 1, {seeds} seeds", *tables[name], width=150)
+        else:
+            tables["grid"], found["grid"] = grid_table(min(seeds, 3), args.quick)
+            show(f"Relative excess risk, {min(seeds, 3)} seeds", *tables["grid"])
+    if "grid" in tables and not args.quick:
+        found["server seconds"] = excess(Judge(20), 100_000, 20, 32.0, 2, "tight", 2)["server seconds"]
+        print(f"server: {found['server seconds']:.2f} s for 100,000 reports, d = 20, p = 2 (parsing and fitting)")
+    keep("local_paper", found)
     if args.docs:
-        write_tables(
-            DOCS / "papers" / "noninteractive_ldp.md",
-            {
-                "printed privacy": (privacy_head, privacy_rows),
-                "target": (target_head, target_rows),
-                "grid": (table_head, table_rows),
-                "theorem": (choice_head, choice_rows),
-            },
-        )
+        write_tables(DOCS / "papers" / "noninteractive_ldp.md", tables)
 
 
 if __name__ == "__main__":

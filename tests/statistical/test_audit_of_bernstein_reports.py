@@ -51,6 +51,27 @@ def test_gradients_are_unbiased_with_the_stated_second_moment(loss, degree, y):
     assert moment <= public.oracle.gradient_std(public.copy_noise, 3) ** 2
 
 
+@pytest.mark.parametrize("degree", [1, 3])
+def test_gradients_of_a_residual_are_unbiased(degree):
+    """As above, for a numeric label: E G = Q'(<w, x> - y) x."""
+    public = BernsteinProtocol("huber residual", 3, 150.0, 1e-6, degree=degree)
+    x, w, y = np.array([0.5, -0.4, 0.2]), np.array([0.6, -0.3, -0.5]), 0.7
+    device = BernsteinRandomizer(public, random_bytes=np.random.default_rng(degree).bytes)
+    rows = numbers(device.reports(np.tile(x, (RUNS, 1)), np.full(RUNS, y)), public)
+    G = gradients(rows, public.tick, public.oracle, w, np.full(RUNS, 0.5))
+    r = np.array([w @ x - y])
+    wanted = public.oracle.derivative(r)[0] * x
+    errors = (G.mean(axis=0) - wanted) / (G.std(axis=0) / np.sqrt(RUNS))
+    assert np.abs(errors).max() < 4.0
+    assert (np.abs(wanted) * 0.2 > 4.0 * G.std(axis=0) / np.sqrt(RUNS)).any()
+    squares = (G**2).sum(axis=1)
+    norms = {"w_norm": float(np.linalg.norm(w)), "x_norm": float(np.linalg.norm(x))}
+    moment = public.oracle.second_moment(r, public.copy_noise, 3, **norms)[0]
+    assert abs(squares.mean() - moment) < 4.0 * squares.std() / np.sqrt(RUNS)
+    assert squares.std() / np.sqrt(RUNS) < 0.05 * moment
+    assert moment <= public.oracle.gradient_std(public.copy_noise, 3) ** 2
+
+
 def test_erratum_an_s_for_each_factor_is_biased():
     """The exact report, without noise, at degree 8: the estimates with one s a factor miss Q' by many errors."""
     oracle = Oracle(8, 0.05, GENERAL_LOSSES["logistic"])
@@ -77,7 +98,7 @@ def scores(public, x, y, sign, runs, seed):
     rows = numbers(device.reports(np.tile(sign * x, (runs, 1)), np.full(runs, sign * y)), public) * public.tick
     stds = np.full(public.n_copies, public.other_std)
     stds[0] = public.first_std
-    return np.einsum("nkj,k,j->n", rows, 2.0 / stds**2, np.append(x, y))
+    return np.einsum("nkj,k,j->n", rows, 2.0 / stds**2, np.append(x, np.clip(y, -1.0, 1.0)))
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
@@ -95,6 +116,20 @@ def test_audit_of_the_device(noise, degree, epsilon, factor, monkeypatch):
     receipt = guarantee(public, 1)
     bound = gaussian_lower_bound(first, second, delta=1e-6)
     print(f"{noise}, p = {degree}, noise x {factor}: epsilon >= {bound:.3f}, receipt {receipt.epsilon:.3f}")
+    assert bound > 0.8 * receipt.epsilon
+    assert (bound <= receipt.epsilon) == (factor == 1.0)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
+def test_audit_of_a_device_with_numeric_labels(factor, monkeypatch):
+    """Labels of 5 and -5 are moved to 1 and -1: as far apart as two labels can be, and no farther."""
+    public = BernsteinProtocol("huber residual", 2, 4.0, 1e-6, degree=3)
+    draw = randomizer.standard_normals
+    monkeypatch.setattr(randomizer, "standard_normals", lambda *given: factor * draw(*given))
+    x = np.array([0.6, 0.8])
+    first, second = (scores(public, x, 5.0, sign, 20_000, int(30 + sign)) for sign in (1.0, -1.0))
+    receipt = guarantee(public, 1)
+    bound = gaussian_lower_bound(first, second, delta=1e-6)
     assert bound > 0.8 * receipt.epsilon
     assert (bound <= receipt.epsilon) == (factor == 1.0)
 

@@ -253,9 +253,8 @@ def _bernstein(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     from sottovoce.published.bernstein.protocol import BernsteinProtocol
 
     names = ("loss", "n_features", "degree", "beta", "noise", "data_norm")
-    protocol = BernsteinProtocol(
-        epsilon=parameters["claimed epsilon"], delta=receipt.delta, **{name: parameters[name] for name in names}
-    )
+    given = {name: parameters[name] for name in names} | {"order": parameters.get("order", 1)}
+    protocol = BernsteinProtocol(epsilon=parameters["claimed epsilon"], delta=receipt.delta, **given)
     return guarantee(protocol, parameters["reports"])
 
 

@@ -22,7 +22,8 @@ from sottovoce.published.bernstein import (
     randomizer,
 )
 from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
-from sottovoce.published.bernstein.protocol import LOSSES
+from sottovoce.published.bernstein.protocol import LOSSES, RESIDUALS
+from sottovoce.published.bernstein.residual_loss import RESIDUAL_LOSSES, huber_residual
 from sottovoce.published.bernstein.sigm import gradients
 
 
@@ -159,6 +160,7 @@ def test_a_device_may_set_a_limit_of_its_own():
 
 def test_the_named_losses():
     assert sorted(LOSSES) == sorted(["hinge", *GENERAL_LOSSES])
+    assert sorted(RESIDUALS) == sorted(RESIDUAL_LOSSES)
 
 
 def test_system_randomness_by_default():
@@ -178,13 +180,14 @@ def test_protocol_is_read_as_it_was_written(noise):
         again = BernsteinProtocol.from_json(public.to_json())
     assert again == public
     assert again.id == public.id
+    assert "order" not in json.loads(public.to_json())  # a protocol from before there were orders is read, by its id
     assert json.loads(public.to_json())["mechanism"] == "bernstein"
 
 
 def test_every_parameter_changes_the_id():
     public = protocol()
     changes = {"loss": "logistic", "n_features": 4, "epsilon": 63.0, "delta": 1e-5, "degree": 2, "beta": 0.2,
-               "noise": "basic", "data_norm": 2.0}  # fmt: skip
+               "noise": "basic", "data_norm": 2.0, "order": 2}  # fmt: skip
     ids = [protocol(**{name: value}).id for name, value in changes.items()]
     assert len({public.id, *ids}) == 1 + len(changes)
 
@@ -217,6 +220,8 @@ def test_a_protocol_with_less_noise_than_it_promises_is_refused():
         (edited(version=2), ParameterError, "has version 2"),
         (edited(mechanism="cap"), ParameterError, "mechanism must be one of 'bernstein'; got 'cap'"),
         (edited(beta=None), ParameterError, r"lacks \['beta'\]"),
+        (edited(order=1), ParameterError, "not canonical"),
+        (edited(order=0), ParameterError, "order must be"),
         (edited(extra=1), ParameterError, r"unknown fields \['extra'\]"),
         (edited(tick=0.3), ParameterError, "tick must be a power of two"),
         (edited(tick=0.5), ParameterError, "tick must be a power of two in"),
@@ -235,7 +240,7 @@ def test_protocols_that_are_refused(text, error, match):
     ("name", "value"),
     [("loss", "hing"), ("n_features", 0), ("epsilon", math.inf), ("epsilon", 0.0), ("delta", 0.0), ("delta", math.nan),
      ("degree", 0), ("degree", 1.0), ("degree", 101), ("beta", 0.0), ("noise", "least"), ("data_norm", -1.0),
-     ("first_std", 1.0)],
+     ("order", 0), ("order", 21), ("first_std", 1.0)],
 )  # fmt: skip
 def test_bad_parameters(name, value):
     with pytest.raises(ParameterError, match="tick|other_std" if name == "first_std" else name):
@@ -339,6 +344,73 @@ def test_the_same_reports_serve_other_losses():
         server.fit(loss="huber")
 
 
+def test_a_protocol_of_a_higher_order():
+    public = protocol(degree=3, order=4, epsilon=200.0)
+    assert BernsteinProtocol.from_json(public.to_json()) == public
+    assert public.oracle.order == 4
+    X, y = people(3000)
+    server = BernsteinAggregator(public)
+    server.add(BernsteinRandomizer(public, random_bytes=seeded(2)).reports(X, y))
+    own = server.fit(random_state=0)
+    assert own.guarantee_.parameters["order"] == 4
+    np.testing.assert_array_equal(server.fit(order=4, random_state=0).coef_, own.coef_)
+    assert np.linalg.norm(server.fit(order=1, random_state=0).coef_ - own.coef_) > 0.01
+    with pytest.raises(ParameterError, match="order must be"):
+        server.fit(order=0)
+
+
+def numbers_of_people(n, seed=0):
+    """Labels near a line, one in eight of them at the upper end."""
+    rng = np.random.default_rng(seed)
+    X, _ = people(n, seed=seed)
+    y = 0.6 * X[:, 0] - 0.2 * X[:, 1] + 0.02 * rng.normal(size=n)
+    y[rng.random(n) < 0.125] = 1.0
+    return X, y
+
+
+def test_numeric_labels_within_their_bounds(monkeypatch):
+    monkeypatch.setattr(randomizer, "standard_normals", lambda size, random_bytes: np.zeros(size))
+    public = protocol(loss="huber residual")
+    device = BernsteinRandomizer(public)
+    labels = [decoded(device.report([0.1, 0.0, 0.0], y), public)[2][:, -1] for y in (0.3, -7.0, 1e300, -1.0 / 3.0)]
+    np.testing.assert_allclose([column[0] for column in labels], [0.3, -1.0, 1.0, -1.0 / 3.0], atol=public.tick)
+    assert np.abs(labels).max() <= 1.0
+    for y in (math.nan, math.inf):
+        with pytest.raises(DataError, match="a label is not finite"):
+            device.report([0.1, 0.0, 0.0], y)
+
+
+def test_outliers_move_huber_less_than_least_squares():
+    """A budget without noise to speak of, degree 7: with outliers at one end, the robust losses are nearer the line."""
+    X, y = numbers_of_people(5000)
+    public = protocol(loss="huber residual", epsilon=20_000.0, degree=7, beta=0.1)
+    server = BernsteinAggregator(public)
+    server.add(BernsteinRandomizer(public, random_bytes=seeded(4)).reports(X, y))
+    true = np.array([0.6, -0.2, 0.0])
+    errors = {}
+    for loss in (None, "absolute residual", huber_residual(2.0)):
+        model = server.fit(loss=loss, random_state=0)
+        errors[loss if isinstance(loss, str | None) else "squares"] = np.linalg.norm(model.coef_ - true)
+        assert model.regression_
+        assert np.abs(model.predict(4.0 * X)).max() == 1.0
+    assert errors[None] < 0.85 * errors["squares"]
+    assert errors["absolute residual"] < 0.85 * errors["squares"]
+
+
+def test_losses_that_do_not_go_with_the_labels():
+    X, y = people(20)
+    for public, loss, name in (
+        (protocol(), huber_residual(0.5), "the loss 'huber residual' does not go with"),
+        (protocol(loss="absolute residual"), GENERAL_LOSSES["logistic"], "the loss 'logistic' does not go with"),
+        (protocol(loss="absolute residual"), "hinge", "loss must be one of 'absolute residual', 'huber residual'"),
+        (protocol(), "huber residual", "loss must be one of 'hinge'"),
+    ):
+        server = BernsteinAggregator(public)
+        server.add(BernsteinRandomizer(public).reports(X, y))
+        with pytest.raises(ParameterError, match=name):
+            server.fit(loss=loss)
+
+
 def test_a_loss_that_asks_for_nothing_is_told_and_divides_by_nothing():
     public = protocol(epsilon=1.0)
     X, y = people(50)
@@ -410,4 +482,15 @@ def test_gradients_of_a_report_by_hand():
     c = public.oracle.coefficients
     v = [0.5 + 0.5 * 16.0 * y * (w @ x) for x, y in ((np.array([5.0, 2.0]), 4), (np.array([-1.0, 6.0]), 7))]
     wanted = (c[0] * (1.0 - v[0]) + c[1] * v[1]) * (-2 * 4.0) * (np.array([3.0, 1.0]) * 4.0)
+    np.testing.assert_allclose(gradients(rows, 4.0, public.oracle, w, np.array([0.5]))[0], wanted)
+
+
+def test_gradients_of_a_residual_by_hand():
+    public = protocol(n_features=2, loss="huber residual")
+    rows = np.array([[[3, 1, -2], [5, 2, 4], [-1, 6, 7]]], dtype=np.int32)
+    w = np.array([0.25, -0.5])
+    c = public.oracle.coefficients
+    assert c == pytest.approx([-1.0, 1.0])
+    v = [0.5 + 0.25 * 4.0 * (w @ x - y) for x, y in ((np.array([5.0, 2.0]), 4), (np.array([-1.0, 6.0]), 7))]
+    wanted = (c[0] * (1.0 - v[0]) + c[1] * v[1]) * np.array([3.0, 1.0]) * 4.0
     np.testing.assert_allclose(gradients(rows, 4.0, public.oracle, w, np.array([0.5]))[0], wanted)

@@ -53,6 +53,17 @@ class HowToTrain:
     alpha: str | None = ALPHA
     fit_intercept: bool = INTERCEPT
     solver: str | None = option("--solver", "With epsilon inf: lbfgs or admm. Default: auto.", TRAINING)
+    loss: str | None = option(
+        "--loss",
+        "With epsilon inf. svm: hinge, or sigmoid, which wrong labels cannot pull far. ridge: squared, or huber and "
+        "absolute, which far labels cannot. Default: hinge, squared.",
+        TRAINING,
+    )
+    threshold: float | None = option(
+        "--threshold",
+        "--loss huber: the residual beyond which it is a straight line, in units of the labels.",
+        TRAINING,
+    )
     max_iter: int | None = option("--max-iter", "With epsilon inf, or a mechanism in rounds: rounds at most.", TRAINING)
     tol: float | None = option("--tol", "With epsilon inf: when to stop.", TRAINING)
     random_state: int | None = RANDOM_STATE
@@ -76,6 +87,10 @@ def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) 
     else:
         why = f"is for --model lasso and sparse-logistic, not for {kind}"
         refuse_fields(why, training, "aggregation", "radius", "n_steps")
+    if kind not in (ModelKind.SVM, ModelKind.RIDGE):
+        refuse_fields(f"is for --model svm and ridge, not for {kind}", training, "loss")
+    if training.loss != "huber":
+        refuse_fields("is for --loss huber", training, "threshold")
     if epsilon == math.inf:
         why = "is for a private training, with a finite --epsilon"
         refuse_fields(f"{why}; without noise give --max-iter", training, "n_steps")

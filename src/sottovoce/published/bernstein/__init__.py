@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from sottovoce.published.bernstein.general_loss import GeneralLoss
     from sottovoce.published.bernstein.protocol import BernsteinProtocol
     from sottovoce.published.bernstein.randomizer import BernsteinRandomizer
-    from sottovoce.published.bernstein.sample_size import TheoremChoice, theorem_choice
+    from sottovoce.published.bernstein.residual_loss import ResidualLoss, huber_residual
+    from sottovoce.published.bernstein.sample_size import (
+        RiskBound,
+        TheoremChoice,
+        general_theorem_choice,
+        risk_bound,
+        theorem_choice,
+    )
 
 __all__ = [
     "BernsteinAggregator",
@@ -21,7 +28,12 @@ __all__ = [
     "BernsteinProtocol",
     "BernsteinRandomizer",
     "GeneralLoss",
+    "ResidualLoss",
+    "RiskBound",
     "TheoremChoice",
+    "general_theorem_choice",
+    "huber_residual",
+    "risk_bound",
     "theorem_choice",
 ]
 
@@ -33,7 +45,12 @@ __getattr__ = lazy_names(
         "BernsteinProtocol": "protocol",
         "BernsteinRandomizer": "randomizer",
         "GeneralLoss": "general_loss",
+        "ResidualLoss": "residual_loss",
+        "RiskBound": "sample_size",
         "TheoremChoice": "sample_size",
+        "general_theorem_choice": "sample_size",
+        "huber_residual": "residual_loss",
+        "risk_bound": "sample_size",
         "theorem_choice": "sample_size",
     },
 )

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce._plain_data import digest
-from sottovoce._validation import choice
+from sottovoce._validation import choice, whole_number
 from sottovoce.exceptions import DataError, ParameterError, SottovoceWarning
 from sottovoce.local.fits.receipts import device_receipt
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import warn_of_large_delta
 from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
 from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.protocol import LOSSES, BernsteinProtocol
+from sottovoce.published.bernstein.protocol import LOSSES, RESIDUALS, BernsteinProtocol
 from sottovoce.published.bernstein.randomizer import HEAD, MAGIC
+from sottovoce.published.bernstein.residual_loss import RESIDUAL_LOSSES, ResidualLoss
 from sottovoce.published.bernstein.sigm import expected_noise_error, sigm
 from sottovoce.published.bernstein.smoothing import hinge_half
 from sottovoce.randomness import Purpose, Streams
@@ -45,6 +46,8 @@ class BernsteinModel:
         sigma of SIGM's steps, from public parameters.
     noise_error_ : float
         The part of SIGM's bound on the expected excess risk that is due to noise.
+    regression_ : bool
+        Whether labels are numbers in [-1, 1].
     """
 
     coef_: NDArray[np.float64]
@@ -52,6 +55,7 @@ class BernsteinModel:
     n_reports_: int
     gradient_std_: float
     noise_error_: float
+    regression_: bool = False
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return <w, x> of each row."""
@@ -62,7 +66,9 @@ class BernsteinModel:
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return -1 or 1 for each row."""
+        """Return -1 or 1 for each row, or a number in [-1, 1] after a regression."""
+        if self.regression_:
+            return np.clip(self.decision_function(X), -1.0, 1.0)
         return np.where(self.decision_function(X) > 0.0, 1.0, -1.0)
 
 
@@ -147,13 +153,22 @@ class BernsteinAggregator:
         self.add(head + report.astype("<i4").tobytes() for part in other._reports for report in part)
         self.rejected.update(rejected)
 
-    def fit(self, *, loss: str | GeneralLoss | None = None, random_state: object = None) -> BernsteinModel:
+    def fit(
+        self,
+        *,
+        loss: str | GeneralLoss | ResidualLoss | None = None,
+        order: int | None = None,
+        random_state: object = None,
+    ) -> BernsteinModel:
         """Fit the model by one pass of SIGM over the reports in random order.
 
         Parameters
         ----------
-        loss : str or GeneralLoss, optional
-            Another loss than the protocol's: devices do not depend on it, so the reports serve for any.
+        loss : str, GeneralLoss or ResidualLoss, optional
+            Another loss than the protocol's: devices do not depend on it, so the reports serve for any of the same
+            kind of label.
+        order : int, optional
+            Another order of the iterated Bernstein operator than the protocol's.
         random_state : None, int or numpy generator
             For the order and Algorithm 2's s. Privacy does not rest on it: the reports are already private.
 
@@ -165,19 +180,21 @@ class BernsteinAggregator:
         protocol, n = self._protocol, self.n_reports
         if n == 0:
             raise DataError("there are no reports to fit a model to: add some.")
-        oracle = self._oracle(loss)
+        oracle = self._oracle(loss, protocol.order if order is None else order)
         std = oracle.gradient_std(protocol.copy_noise, protocol.n_features)
         noise_error = expected_noise_error(std, n)
         trivial = _most_to_gain(oracle)
         if not noise_error < trivial:
             warnings.warn(_swamped(n, noise_error, trivial), SottovoceWarning, stacklevel=2)
         random = Streams(random_state).generator(Purpose.SHUFFLING)
-        order = random.permutation(n).astype(np.int64)
+        turns = random.permutation(n).astype(np.int64)
         shares: NDArray[np.float64] = 2.0**-52 * (random.integers(2**52, size=n).astype(np.float64) + 0.5)
-        weights = sigm(self._joined(), protocol.tick, oracle, std, order, shares)
+        weights = sigm(self._joined(), protocol.tick, oracle, std, turns, shares)
         warn_of_large_delta(protocol.delta, n)  # too late to refuse: the devices have spent it
         coef = weights / protocol.data_norm
-        return BernsteinModel(coef, guarantee(protocol, n, digest(coef.tolist())), n, std, noise_error)
+        return BernsteinModel(
+            coef, guarantee(protocol, n, digest(coef.tolist())), n, std, noise_error, protocol.regression
+        )
 
     @property
     def _largest(self) -> NDArray[np.float64]:
@@ -188,13 +205,22 @@ class BernsteinAggregator:
             self._reports = [np.concatenate(self._reports)]
         return self._reports[0]
 
-    def _oracle(self, loss: str | GeneralLoss | None) -> Oracle:
+    def _oracle(self, loss: str | GeneralLoss | ResidualLoss | None, order: int) -> Oracle:
         protocol = self._protocol
+        order = whole_number("order", order, at_least=1)
+        if isinstance(loss, GeneralLoss | ResidualLoss):
+            if isinstance(loss, ResidualLoss) != protocol.regression:
+                raise ParameterError(
+                    f"the loss {loss.name!r} does not go with the labels of loss={protocol.loss!r}: a residual needs "
+                    "numbers in [-1, 1], a margin -1 or 1. Collect with a protocol of the same kind of loss."
+                )
+            return Oracle(protocol.degree, protocol.beta, loss, order)
         if loss is None:
-            return protocol.oracle
-        if not isinstance(loss, GeneralLoss):
-            loss = GENERAL_LOSSES.get(choice("loss", loss, LOSSES))
-        return Oracle(protocol.degree, protocol.beta, loss)
+            loss = protocol.loss
+        if protocol.regression:
+            chosen = RESIDUAL_LOSSES[choice("loss", loss, RESIDUALS)](protocol.beta)
+            return Oracle(protocol.degree, protocol.beta, chosen, order)
+        return Oracle(protocol.degree, protocol.beta, GENERAL_LOSSES.get(choice("loss", loss, LOSSES)), order)
 
 
 def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = None) -> Guarantee:
@@ -226,6 +252,7 @@ def guarantee(protocol: BernsteinProtocol, n_reports: int, model: str | None = N
             "n_features": protocol.n_features,
             "degree": protocol.degree,
             "beta": protocol.beta,
+            **({"order": protocol.order} if protocol.order > 1 else {}),
             "noise": protocol.noise,
             "claimed epsilon": protocol.epsilon,
             "data_norm": protocol.data_norm,
@@ -254,7 +281,8 @@ def _swamped(n: int, noise_error: float, trivial: float) -> str:
 
 
 def _most_to_gain(oracle: Oracle) -> float:
-    """Return the most by which any model can beat w = 0: f(0) - min f on [-1, 1]."""
+    """Return the most by which any model can beat w = 0: f(0), of a residual f(1) or f(-1), less min f on [-1, 1]."""
     u = np.linspace(-1.0, 1.0, 401)
     values = hinge_half(u) if oracle.loss is None else np.asarray(oracle.loss.value(u), dtype=np.float64)
-    return float(values[200] - values.min())
+    trivial = max(values[0], values[-1]) if oracle.residual else values[200]
+    return float(trivial - values.min())

@@ -8,6 +8,7 @@ the polynomial takes the p copies jp + 1, ..., jp + p:
 
 Algorithm 1 (hinge at 1/2): c_j = f_beta'(2j/p - 1), a = b = 1/2, D = 1, e = 0. Algorithm 2 (general loss): with one
 s of Lemma 4.8 for the whole report, c_j = h_beta'(2j/p - 1), a = 1/2 - s/4, b = 1/4, D = f'(1) - f'(-1), e = f'(-1).
+Losses of a residual, with v_k = a + b (<w, x_k> - y_k) and x_0 in place of y_0 x_0: `residual_loss`.
 
 All factors are independent and unbiased, and so is G for Q'(u) y x, where Q' = D P + e: the derivative of a *convex*
 function of u, because the Bernstein polynomial of a nondecreasing function is nondecreasing (its iterates need not be).
@@ -23,6 +24,7 @@ from sottovoce._validation import number, whole_number
 from sottovoce.published.bernstein.general_loss import GeneralLoss
 from sottovoce.published.bernstein.noise import CopyNoise
 from sottovoce.published.bernstein.polynomial import bernstein_at, bernstein_coefficients, binomials
+from sottovoce.published.bernstein.residual_loss import ResidualLoss
 from sottovoce.published.bernstein.smoothing import smoothed_hinge_derivative, smoothed_step
 
 __all__ = ["Oracle"]
@@ -41,15 +43,15 @@ class Oracle:
     degree : int, >= 1
     beta : float, > 0
         Width of the smoothing.
-    loss : GeneralLoss, optional
-        None is the hinge at 1/2 by Algorithm 1, any other goes by Algorithm 2.
+    loss : GeneralLoss or ResidualLoss, optional
+        None is the hinge at 1/2 by Algorithm 1, a `GeneralLoss` goes by Algorithm 2.
     order : int, default 1
-        Of the iterated Bernstein operator.
+        h of the iterated Bernstein operator. From 2 on the surrogate need not be convex.
     """
 
     degree: int
     beta: float
-    loss: GeneralLoss | None = None
+    loss: GeneralLoss | ResidualLoss | None = None
     order: int = 1
 
     def __post_init__(self) -> None:
@@ -60,8 +62,21 @@ class Oracle:
             self.loss.check()
 
     @property
+    def residual(self) -> bool:
+        """Whether the loss is one of a residual."""
+        return isinstance(self.loss, ResidualLoss)
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 a prediction, or a residual, can be."""
+        return 2.0 if self.residual else 1.0
+
+    @property
     def coefficients(self) -> Array:
         """c_0, ..., c_p."""
+        if isinstance(self.loss, ResidualLoss):
+            slopes = self.loss.derivative
+            return bernstein_coefficients(lambda t: slopes(2.0 * t), self.degree, order=self.order)
         function = smoothed_hinge_derivative if self.loss is None else smoothed_step
         return bernstein_coefficients(lambda u: function(u, self.beta), self.degree, order=self.order)
 
@@ -73,12 +88,12 @@ class Oracle:
     @property
     def scale(self) -> float:
         """The number D of the module."""
-        return 1.0 if self.loss is None else self.loss.ends[1] - self.loss.ends[0]
+        return self.loss.ends[1] - self.loss.ends[0] if isinstance(self.loss, GeneralLoss) else 1.0
 
     @property
     def offset(self) -> float:
         """The number e of the module: 0, or f'(-1)."""
-        return 0.0 if self.loss is None else self.loss.ends[0]
+        return self.loss.ends[0] if isinstance(self.loss, GeneralLoss) else 0.0
 
     @property
     def slope(self) -> float:
@@ -87,9 +102,9 @@ class Oracle:
 
     def shifts(self, shares: Array) -> Array:
         """Return a for each report, from one uniform number a report."""
-        if self.loss is None:
-            return np.full(shares.shape, 0.5)
-        return 0.5 - 0.25 * self.loss.thresholds(shares)
+        if isinstance(self.loss, GeneralLoss):
+            return 0.5 - 0.25 * self.loss.thresholds(shares)
+        return np.full(shares.shape, 0.5)
 
     @property
     def smoothness(self) -> float:
@@ -100,9 +115,9 @@ class Oracle:
         return float(self.scale * self.slope * self.degree * np.abs(np.diff(self.coefficients)).max())
 
     def derivative(self, u: Array) -> Array:
-        """Return Q'(u), the mean of the bracket in G at the exact prediction u (over s to 1/400)."""
+        """Return Q'(u), the mean of the bracket in G at the exact prediction or residual u (over s to 1/400)."""
         u = np.asarray(u, dtype=np.float64)
-        v = self.shifts(_SHARES if self.loss else _SHARES[:1]) + self.slope * u[..., None]
+        v = self.shifts(self._shares) + self.slope * u[..., None]
         mean: Array = bernstein_at(self.coefficients, v).mean(axis=-1)
         return self.scale * mean + self.offset
 
@@ -112,26 +127,35 @@ class Oracle:
         r"""Return E |G|^2 for a report on (x, y), y = -1 or 1, at exact prediction u = y <w, x>; s is averaged.
 
         A factor has E v = a + b u =: m and E v^2 = m^2 + b^2 t, t = (1 + s_1^2)(u^2 + s_1^2 |w|^2) - u^2. Terms are
-        independent of each other and of y_0 x_0, for which E |y_0 x_0|^2 = (1 + s_0^2)(|x|^2 + d s_0^2).
+        independent of each other and of y_0 x_0, for which E |y_0 x_0|^2 = (1 + s_0^2)(|x|^2 + d s_0^2). For a
+        residual u, t = s_1^2 (|w|^2 + 1), and E |x_0|^2 = |x|^2 + d s_0^2.
         """
         u = np.asarray(u, dtype=np.float64)[..., None]
-        ahead = self.shifts(_SHARES if self.loss else _SHARES[:1]) + self.slope * u
+        ahead = self.shifts(self._shares) + self.slope * u
         behind = 1.0 - ahead
         other = noise.other_std**2
-        spread = self.slope**2 * ((1.0 + other) * (u**2 + other * w_norm**2) - u**2)
+        if self.residual:
+            spread = np.full(u.shape, self.slope**2 * other * (w_norm**2 + 1.0))
+        else:
+            spread = self.slope**2 * ((1.0 + other) * (u**2 + other * w_norm**2) - u**2)
         j = np.arange(self.degree + 1)
         one, two = ahead[..., None], behind[..., None]
         first = one**j * two ** (self.degree - j)
         second = (one**2 + spread[..., None]) ** j * (two**2 + spread[..., None]) ** (self.degree - j)
         variance = (self.weighted**2 * (second - first**2)).sum(axis=-1)
         bracket = (self.scale * bernstein_at(self.coefficients, ahead) + self.offset) ** 2 + self.scale**2 * variance
-        direction = (1.0 + noise.first_std**2) * (x_norm**2 + n_features * noise.first_std**2)
+        label = 1.0 if self.residual else 1.0 + noise.first_std**2
+        direction = label * (x_norm**2 + n_features * noise.first_std**2)
         total: Array = direction * bracket.mean(axis=-1)
         return total
 
     def gradient_std(self, noise: CopyNoise, n_features: int) -> float:
-        """Return a bound on sqrt(E |G|^2) over all |w| <= 1, |x| <= 1, y = -1 or 1: what scales SIGM's steps.
+        """Return a bound on sqrt(E |G|^2) over all |w| <= 1, |x| <= 1 and labels: what scales SIGM's steps.
 
         It follows from public parameters alone. The largest is at norm 1, the prediction is searched on a grid.
         """
-        return float(np.sqrt(self.second_moment(np.linspace(-1.0, 1.0, 401), noise, n_features).max()))
+        return float(np.sqrt(self.second_moment(self.reach * np.linspace(-1.0, 1.0, 401), noise, n_features).max()))
+
+    @property
+    def _shares(self) -> Array:
+        return _SHARES if isinstance(self.loss, GeneralLoss) else _SHARES[:1]

@@ -13,14 +13,16 @@ from sottovoce.published.bernstein.noise import KINDS, CopyNoise, copies
 if TYPE_CHECKING:
     from sottovoce.published.bernstein.oracle import Oracle
 
-__all__ = ["LOSSES", "BernsteinProtocol"]
+__all__ = ["LOSSES", "RESIDUALS", "BernsteinProtocol"]
 
 LOSSES: Final = ("hinge", "logistic", "hinge by mixture", "absolute")
+RESIDUALS: Final = ("absolute residual", "huber residual")
 
 _MECHANISM: Final = "bernstein"
 _MOST_NOISE: Final = 2.0**20
 _FINEST: Final = 2.0**-29  # y = 1 must fit in 32 bits of ticks, noise included
 _MOST_NUMBERS: Final = 2**24  # in one report
+_MOST_ORDER: Final = 20
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class BernsteinProtocol(ProtocolText):
 
     Parameters
     ----------
-    loss : {"hinge", "logistic", "hinge by mixture", "absolute"}
-        Function f of u = y <w, x>. ``"hinge"`` is [1/2 - u]_+ by Algorithm 1; the others go by Algorithm 2:
-        log(1 + exp(-u)), the same hinge once more, and \|1/2 - u\|.
+    loss : {"hinge", "logistic", "hinge by mixture", "absolute", "absolute residual", "huber residual"}
+        Function f of u = y <w, x>. ``"hinge"`` is [1/2 - u]_+ by Algorithm 1; the next three go by Algorithm 2:
+        log(1 + exp(-u)), the same hinge once more, and \|1/2 - u\|. The last two are for a label y in [-1, 1] and
+        functions of <w, x> - y (Remark 4.14): its absolute value, and Huber's loss with a bend at 2 beta.
     n_features : int, >= 1
         d. Whoever wants an intercept adds a constant feature on the device, within ``data_norm``.
     epsilon, delta : float
@@ -49,6 +52,8 @@ class BernsteinProtocol(ProtocolText):
     first_std, other_std, tick : float, optional
         Noise of copy 0 and of the others in units of ``data_norm``, and the grid. Worked out from the rest; given only
         when a protocol is read, and checked then to keep the budget.
+    order : int, default 1
+        h of the iterated Bernstein operator, at most 20. Devices do not depend on it. At degree 1 it changes nothing.
 
     Attributes
     ----------
@@ -67,17 +72,19 @@ class BernsteinProtocol(ProtocolText):
     first_std: float = math.nan  # NaN in all three: to be worked out
     other_std: float = math.nan
     tick: float = math.nan
+    order: int = 1
 
     def __post_init__(self) -> None:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        keep("loss", choice("loss", self.loss, LOSSES))
+        keep("loss", choice("loss", self.loss, (*LOSSES, *RESIDUALS)))
         keep("n_features", whole_number("n_features", self.n_features, at_least=1))
         keep("epsilon", number("epsilon", self.epsilon, at_least=MIN_EPSILON, at_most=MAX_EPSILON))
         remedy = "Choose it well below 1 / people."
         keep("delta", number("delta", self.delta, at_least=MIN_DELTA, below=1.0, remedy=remedy))
         keep("degree", whole_number("degree", self.degree, at_least=1, at_most=100))
+        keep("order", whole_number("order", self.order, at_least=1, at_most=_MOST_ORDER))
         keep("beta", number("beta", self.beta, above=0.0, at_most=1.0))
         keep("noise", choice("noise", self.noise, KINDS))
         keep("data_norm", magnitude("data_norm", self.data_norm))
@@ -100,6 +107,11 @@ class BernsteinProtocol(ProtocolText):
                 PrivacyWarning,
                 stacklevel=3,
             )
+
+    @property
+    def regression(self) -> bool:
+        """Whether labels are numbers in [-1, 1], and the loss is one of the residual."""
+        return self.loss in RESIDUALS
 
     @property
     def n_copies(self) -> int:
@@ -126,15 +138,21 @@ class BernsteinProtocol(ProtocolText):
         """The polynomial surrogate of the loss."""
         from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES
         from sottovoce.published.bernstein.oracle import Oracle
+        from sottovoce.published.bernstein.residual_loss import RESIDUAL_LOSSES
 
-        return Oracle(self.degree, self.beta, GENERAL_LOSSES.get(self.loss))
+        if self.regression:
+            return Oracle(self.degree, self.beta, RESIDUAL_LOSSES[self.loss](self.beta), self.order)
+        return Oracle(self.degree, self.beta, GENERAL_LOSSES.get(self.loss), self.order)
 
     def _entries(self) -> dict[str, Any]:
-        return {"mechanism": _MECHANISM} | {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        if self.order == 1:  # as before there were others, so that a protocol of then keeps its id
+            del entries["order"]
+        return {"mechanism": _MECHANISM} | entries
 
     @classmethod
     def _arguments(cls, entries: dict[str, Any]) -> dict[str, Any]:
-        check_entries(entries, {"mechanism", *(entry.name for entry in fields(cls))})
+        check_entries(entries, {"mechanism", *(entry.name for entry in fields(cls))} - ({"order"} - set(entries)))
         choice("mechanism", entries["mechanism"], (_MECHANISM,))
         return {name: value for name, value in entries.items() if name != "mechanism"}
 

@@ -79,7 +79,8 @@ class BernsteinRandomizer:
         ----------
         x : array of shape (n_features,)
             Finite; in the unit of ``data_norm``, and shortened to it where it is longer.
-        y : {-1, 1}
+        y : {-1, 1}, or a number
+            For a loss of residuals a finite number; what is beyond [-1, 1] is moved to the end.
 
         Raises
         ------
@@ -115,7 +116,11 @@ class BernsteinRandomizer:
             )
         if not np.isfinite(X).all():
             raise DataError("a feature is not finite: fill missing values in on the device, from public knowledge.")
-        if not np.isin(y, (-1.0, 1.0)).all():
+        if protocol.regression:
+            if not np.isfinite(y).all():
+                raise DataError("a label is not finite: a device without a label has no record to report.")
+            y = np.clip(y, -1.0, 1.0)
+        elif not np.isin(y, (-1.0, 1.0)).all():
             raise DataError("a label must be -1 or 1.")
         unit = X / protocol.data_norm
         largest = np.maximum(np.abs(unit).max(axis=1, keepdims=True), 1.0)  # no overflow in the squares
@@ -125,7 +130,7 @@ class BernsteinRandomizer:
         ticks = np.trunc(unit * one).astype(np.int64)
         while (long := (ticks**2).sum(axis=1) > one**2).any():  # only where rounding left a norm above 1
             ticks[long] -= np.sign(ticks[long])
-        return np.column_stack([ticks, (y * one).astype(np.int64)])
+        return np.column_stack([ticks, np.trunc(y * one).astype(np.int64)])
 
 
 def standard_normals(size: int, random_bytes: Callable[[int], bytes]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
-r"""How many people Theorem 4.5 asks for, with explicit constants, for the hinge at 1/2 by Algorithm 1.
+r"""How many people Theorems 4.5 and 4.12 ask for, with explicit constants, and a bound for any number of them.
 
-For a target alpha of the expected excess risk over the unit ball:
+For a target alpha of the expected excess risk over the unit ball, Theorem 4.5 (the hinge at 1/2, Algorithm 1):
 
 * beta = alpha/2: smoothing raises the loss by at most beta/2 = alpha/4.
 * degree p: the smallest with sup |P - f_beta'| <= 0.2147 / (beta^2 p) <= alpha/8, so that the surrogate Q differs from
@@ -8,20 +8,33 @@ For a target alpha of the expected excess risk over the unit ball:
   sup |g''| / (8p) on [0, 1], with |f_beta'''| <= 0.4294 / beta^2.) So p = 6.87 / alpha^3.
 * n: 1.44 sigma / sqrt(n) <= alpha/4 and L / n <= alpha/4 in the bound of SIGM.
 
+Theorem 4.12 (any convex 1-Lipschitz f, Algorithm 2), with D = f'(1) - f'(-1), at most 2. The surrogate is
+Q(u) = f'(-1) u + 2 D E H((u - s)/2), H' the polynomial for h_beta':
+
+* beta = alpha/(4 D): smoothing raises the loss by at most 2 D beta/2 = alpha/4.
+* degree p: the smallest with sup |P - h_beta'| <= 0.2147 / (beta^2 p) <= alpha/(8 D): p = 27.5 D^3 / alpha^3.
+* n as before, with L <= D/(4 beta) and the sigma of Algorithm 2.
+
 sigma^2 grows linearly in d, and like (p^c / epsilon^4)^p: the numbers are astronomical for any alpha of use, and the
-table of `docs/papers/noninteractive_ldp.md` shows them. They are bounds; what the method does is measured there too.
+tables of `docs/papers/noninteractive_ldp.md` show them. They are bounds; what the method does is measured there too.
+
+`risk_bound` is the same argument for a given degree, beta and number of people. What the surrogate differs from the
+loss by is computed there, not bounded.
 """
 
 import math
 from dataclasses import dataclass
 
-from sottovoce._validation import number, whole_number
-from sottovoce.published.bernstein.noise import CopyNoise
-from sottovoce.published.bernstein.oracle import Oracle
-from sottovoce.published.bernstein.sigm import STEP_FACTOR
-from sottovoce.published.bernstein.smoothing import THIRD_DERIVATIVE
+import numpy as np
 
-__all__ = ["TheoremChoice", "theorem_choice"]
+from sottovoce._validation import choice, number, whole_number
+from sottovoce.published.bernstein.general_loss import GENERAL_LOSSES, GeneralLoss
+from sottovoce.published.bernstein.noise import CopyNoise, copies
+from sottovoce.published.bernstein.oracle import Oracle
+from sottovoce.published.bernstein.sigm import STEP_FACTOR, expected_noise_error
+from sottovoce.published.bernstein.smoothing import THIRD_DERIVATIVE, hinge_half
+
+__all__ = ["RiskBound", "TheoremChoice", "general_theorem_choice", "risk_bound", "theorem_choice"]
 
 _EXACT_UP_TO = 20  # beyond, the second moment leaves the doubles for small budgets; a bound in logarithms then
 
@@ -47,6 +60,31 @@ class TheoremChoice:
     log10_reports: float
 
 
+@dataclass(frozen=True)
+class RiskBound:
+    """A bound on the expected excess risk of one pass, by its parts.
+
+    Attributes
+    ----------
+    surrogate : float
+        What the minimiser of the surrogate can lose: the range of surrogate minus loss on the interval of predictions.
+        It stays, however many people report.
+    noise : float
+        1.44 sigma / sqrt(n).
+    smoothness : float
+        L / n.
+    """
+
+    surrogate: float
+    noise: float
+    smoothness: float
+
+    @property
+    def total(self) -> float:
+        """The bound."""
+        return self.surrogate + self.noise + self.smoothness
+
+
 def theorem_choice(
     alpha: float, n_features: int, epsilon: float, delta: float, *, noise: str = "tight"
 ) -> TheoremChoice:
@@ -59,22 +97,97 @@ def theorem_choice(
     epsilon, delta : float
     noise : {"tight", "basic", "printed"}
     """
-    alpha = number("alpha", alpha, above=0.0, at_most=0.5)
-    n_features = whole_number("n_features", n_features, at_least=1)
-    beta = 0.5 * alpha
-    degree = math.ceil(4.0 * THIRD_DERIVATIVE / (8.0 * beta**2 * (alpha / 8.0)))
+    alpha, n_features = _target(alpha, n_features)
+    return _choice(alpha, n_features, epsilon, delta, noise, beta=0.5 * alpha, share=alpha / 8.0, spread=None)
+
+
+def general_theorem_choice(
+    alpha: float,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    *,
+    loss: str | GeneralLoss | None = None,
+    noise: str = "tight",
+) -> TheoremChoice:
+    """Return what Theorem 4.12 asks for: `theorem_choice` for a convex 1-Lipschitz loss by Algorithm 2.
+
+    Parameters
+    ----------
+    alpha : float, in (0, 1/2]
+    n_features : int, >= 1
+    epsilon, delta : float
+    loss : str or GeneralLoss, optional
+        By default any: D = 2. A loss whose slope changes by less needs fewer people.
+    noise : {"tight", "basic", "printed"}
+    """
+    alpha, n_features = _target(alpha, n_features)
+    if isinstance(loss, str):
+        loss = GENERAL_LOSSES[choice("loss", loss, tuple(GENERAL_LOSSES))]
+    spread = 2.0
+    if loss is not None:
+        loss.check()
+        spread = number(f"change of slope of the loss {loss.name!r}", loss.ends[1] - loss.ends[0], above=0.0)
+    beta, share = min(1.0, alpha / (4.0 * spread)), alpha / (8.0 * spread)
+    return _choice(alpha, n_features, epsilon, delta, noise, beta=beta, share=share, spread=spread)
+
+
+def risk_bound(oracle: Oracle, noise: CopyNoise, n_features: int, n_reports: int) -> RiskBound:
+    """Return a bound on the expected excess risk over the unit ball after one pass over ``n_reports`` reports.
+
+    It holds for the population that people are drawn from, and needs a convex surrogate: order 1.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    noise : CopyNoise
+    n_features, n_reports : int, >= 1
+    """
+    n = whole_number("n_reports", n_reports, at_least=1)
+    whole_number("order", oracle.order, at_least=1, at_most=1, remedy="The bound needs a convex surrogate.")
+    u = oracle.reach * np.linspace(-1.0, 1.0, 4001)
+    slopes = oracle.derivative(u)
+    surrogate = np.concatenate([[0.0], np.cumsum(0.5 * (slopes[1:] + slopes[:-1]) * np.diff(u))])
+    value = hinge_half(u) if oracle.loss is None else np.asarray(oracle.loss.value(u), dtype=np.float64)
+    std = oracle.gradient_std(noise, whole_number("n_features", n_features, at_least=1))
+    return RiskBound(float(np.ptp(surrogate - value)), expected_noise_error(std, n), oracle.smoothness / n)
+
+
+def _target(alpha: float, n_features: int) -> tuple[float, int]:
+    return number("alpha", alpha, above=0.0, at_most=0.5), whole_number("n_features", n_features, at_least=1)
+
+
+def _choice(
+    alpha: float,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    noise: str,
+    *,
+    beta: float,
+    share: float,
+    spread: float | None,
+) -> TheoremChoice:
+    """Return the choice for a sup error ``share`` of the polynomial; ``spread`` is D, None for Algorithm 1."""
+    degree = math.ceil(4.0 * THIRD_DERIVATIVE / (8.0 * beta**2 * share))
     copy_noise = CopyNoise.calibrated(noise, epsilon, delta, degree)
-    log_std = _log10_gradient_std(degree, beta, copy_noise, n_features)
+    log_std = _log10_gradient_std(degree, beta, copy_noise, n_features, spread)
+    smoothness = 1.0 / (2.0 * beta) if spread is None else spread / (4.0 * beta)
     from_noise = 2.0 * (math.log10((0.5 * STEP_FACTOR + 1.0 / STEP_FACTOR) * 4.0 / alpha) + log_std)
-    from_smoothness = math.log10(4.0 / (alpha * 2.0 * beta))
-    return TheoremChoice(alpha, beta, degree, copy_noise.degree * (degree + 1) + 1, max(from_noise, from_smoothness))
+    from_smoothness = math.log10(4.0 / alpha * smoothness)
+    return TheoremChoice(alpha, beta, degree, copies(degree), max(from_noise, from_smoothness))
 
 
-def _log10_gradient_std(degree: int, beta: float, noise: CopyNoise, n_features: int) -> float:
-    if degree <= _EXACT_UP_TO:
+def _log10_gradient_std(
+    degree: int, beta: float, noise: CopyNoise, n_features: int, spread: float | None = None
+) -> float:
+    if spread is None and degree <= _EXACT_UP_TO:
         return math.log10(Oracle(degree, beta).gradient_std(noise, n_features))
-    # |c_j| <= 1, sum of C(p, j)^2 = C(2p, p), and E v^2 <= 1 + ((1 + s_1^2)^2 - 1) / 4 for every factor
+    # |Q'| <= 1; |c_j| <= 1, sum of C(p, j)^2 = C(2p, p); E v^2 <= 1 + b^2 ((1 + s_1^2)^2 - 1) for every factor
     terms = (math.lgamma(2 * degree + 1) - 2.0 * math.lgamma(degree + 1)) / math.log(10.0)
-    factor = math.log10(1.0 + ((1.0 + noise.other_std**2) ** 2 - 1.0) / 4.0)
+    part = 4.0 if spread is None else 16.0
+    factor = math.log10(1.0 + ((1.0 + noise.other_std**2) ** 2 - 1.0) / part)
+    variance = terms + degree * factor + (0.0 if spread is None else 2.0 * math.log10(spread))
+    bracket = variance + math.log1p(10.0**-variance) / math.log(10.0)  # of 1 + 10^variance
     direction = math.log10((1.0 + noise.first_std**2) * (1.0 + n_features * noise.first_std**2))
-    return 0.5 * (terms + degree * factor + direction)
+    return 0.5 * (bracket + direction)

@@ -95,10 +95,11 @@ class _Surrogate(NamedTuple):
     scale: float
     offset: float
     tick: float
+    residual: bool
 
     @classmethod
     def of(cls, oracle: Oracle, tick: float) -> "_Surrogate":
-        return cls(oracle.weighted, oracle.slope, oracle.scale, oracle.offset, tick)
+        return cls(oracle.weighted, oracle.slope, oracle.scale, oracle.offset, tick, oracle.residual)
 
 
 @njit(cache=True)
@@ -113,11 +114,17 @@ def _gradient(report: Any, q: _Surrogate, shift: float, w: Any, out: Any) -> Non
             product = 0.0
             for i in range(d):
                 product += w[i] * report[row, i]
-            v = shift + q.slope * (product * q.tick) * (report[row, d] * q.tick)
+            if q.residual:
+                v = shift + q.slope * ((product - report[row, d]) * q.tick)
+            else:
+                v = shift + q.slope * (product * q.tick) * (report[row, d] * q.tick)
             term *= v if k < j else 1.0 - v
             row += 1
         total += term
-    factor = (q.scale * total + q.offset) * (report[0, d] * q.tick) * q.tick
+    if q.residual:
+        factor = (q.scale * total + q.offset) * q.tick
+    else:
+        factor = (q.scale * total + q.offset) * (report[0, d] * q.tick) * q.tick
     for i in range(d):
         out[i] = factor * report[0, i]
 
