@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
+from benchmarks.papers_data import gisette
+
 
 class Parties(NamedTuple):
     """Dense features and labels -1, 1 of both parts; party m holds the columns cuts[m]:cuts[m + 1]."""
@@ -30,9 +32,13 @@ def a9a_parties(folder: Path) -> Parties:
 def wide_set(folder: Path, seed: int = 0) -> Parties:
     """Return 6,000 and 1,000 rows with 5,000 columns in [-1, 1]: 2,000 at party 1, 2,000 at party 2, 1,000 at party 3.
 
-    GISETTE's recipe on MNIST digits 4 and 9, as that set itself could not be had: 300 pixels, 2,200 products of two
-    pixels, and as many probes, which are these columns with their rows permuted. Not the GISETTE file.
+    GISETTE itself where the folder has its files, which is said. Else its recipe on MNIST digits 4 and 9: 300 pixels,
+    2,200 products of two pixels, and as many probes, which are these columns with their rows permuted. Not the GISETTE
+    file.
     """
+    if (true := gisette(folder)) is not None:
+        print("wide set: GISETTE itself")
+        return Parties(*true, (0, 2000, 4000, 5000))
     rng = np.random.default_rng(seed)
     X, y = _read(folder, "mnist_4v9", 784)
     X_test, y_test = _read(folder, "mnist_4v9.t", 784)

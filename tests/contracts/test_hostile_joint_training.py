@@ -10,8 +10,7 @@ import pytest
 
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLogisticRegression
-from sottovoce.vertical.frames import new_session
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Prepare
+from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.secure import party as handlers
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import (
@@ -19,7 +18,6 @@ from sottovoce.vertical.protocols.secure.messages import (
     AskEngines,
     Card,
     Connect,
-    Connected,
     Invite,
     Join,
     KeepJoint,
@@ -27,11 +25,11 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done
+from support.joint_table import NOTHING, Table, block, refused
 from support.party import Line, worker_of
 
 N = 40
-NOTHING = np.zeros(0)
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, 5))
 Y = np.where(X.sum(axis=1) > 0.0, 1.0, -1.0)
 PREPARE = Prepare(1.0, 0.0, -np.inf, np.inf, 0)
@@ -53,76 +51,17 @@ def plan_of(**changed):
     return dataclasses.replace(model.plan(make()).joint, **changed)
 
 
-def block(plan, place, **changed):
-    blocks = list(plan.blocks)
-    blocks[place] = dataclasses.replace(blocks[place], **changed)
-    return dataclasses.replace(plan, blocks=tuple(blocks))
-
-
 PLAN = plan_of()
 EVENT = PLAN.event
 
 
-class Table:
-    """A coordinator with one session at all parties, whose requests are what it likes."""
-
-    def __init__(self, parties, plan=PLAN):
-        self.parties, self.plan = parties, plan
-        self.lines = [Line(party) for party in parties]
-        name = new_session()
-        for line in self.lines:
-            line.name = name
-
-    def all(self, *messages):
-        requests = messages if len(messages) > 1 else messages * len(self.lines)
-        return [line.ask(message) for line, message in zip(self.lines, requests, strict=True)]
-
-    def invite(self):
-        cards = self.all(Invite(self.plan.text()))
-        assert all(isinstance(each, Card) for each in cards)
-        self.cards = json.dumps([each.card for each in cards])
-        return self
-
-    def connect(self):
-        self.invite()
-        assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
-        self.until(AskConnected())
-        return self
-
-    def until(self, question):
-        for _ in range(50):
-            replies = self.all(question)
-            assert all(isinstance(each, (Connected, Opened)) for each in replies), [
-                getattr(each, "reason", "") for each in replies
-            ]
-            if all(each.ready for each in replies):
-                return replies
-        raise AssertionError("it never ends")
-
-    def join(self):
-        self.connect()
-        assert all(isinstance(each, Done) for each in self.all(Join(Y), Join(NOTHING), Join(NOTHING)))
-        self.until(TakeOpened(0))
-        return self
-
-    def step(self, step):
-        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
-        return self.until(TakeOpened(step))
-
-    def end(self):
-        self.all(Close())
+def table_of(parties, plan=PLAN):
+    return Table(parties, plan, Y)
 
 
 @pytest.fixture
 def parties():
     return make()
-
-
-def refused(reply, *words):
-    assert isinstance(reply, Refused), reply
-    for word in words:
-        assert word in reply.reason
-    return True
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -183,14 +122,14 @@ def test_nothing_comes_before_the_invitation(parties, message):
 
 @pytest.mark.parametrize("message", LATER[1:], ids=lambda message: type(message).__name__)
 def test_nothing_comes_before_the_meeting(message):
-    table = Table(make(budget=(9.0, 1e-3))).invite()
+    table = table_of(make(budget=(9.0, 1e-3))).invite()
     refused(table.lines[1].ask(message), "out of its turn")
     assert table.parties[1].spent == NothingReleased()
     table.end()
 
 
 def test_the_start_is_charged_once_and_comes_once():
-    table = Table(make(budget=(9.0, 1e-3))).join()
+    table = table_of(make(budget=(9.0, 1e-3))).join()
     assert table.parties[1].spent == EVENT
     for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
         refused(table.lines[1].ask(message))
@@ -200,7 +139,7 @@ def test_the_start_is_charged_once_and_comes_once():
 
 
 def test_passes_come_in_their_order_and_no_more_than_were_charged():
-    table = Table(make(budget=(9.0, 1e-3))).join()
+    table = table_of(make(budget=(9.0, 1e-3))).join()
     line, begun = table.lines[1], table.until(TakeOpened(0))
     refused(line.ask(StepJointly(2)), "pass 2 came where pass 1 is next")
     refused(line.ask(StepJointly(0)), "pass 0 came where pass 1 is next")
@@ -225,14 +164,14 @@ def test_passes_come_in_their_order_and_no_more_than_were_charged():
 
 
 def test_taking_the_opened_sums_again_gives_the_same_and_draws_nothing():
-    table = Table(make(budget=(9.0, 1e-3))).join()
+    table = table_of(make(budget=(9.0, 1e-3))).join()
     first, again = (table.lines[0].ask(TakeOpened(0)).values for _ in range(2))
     assert np.array_equal(first, again)
     table.end()
 
 
 def test_labels_are_for_the_label_holder_alone_and_one_a_row():
-    table = Table(make(budget=(9.0, 1e-3))).connect()
+    table = table_of(make(budget=(9.0, 1e-3))).connect()
     refused(table.lines[1].ask(Join(Y)), "for the label holder alone")
     refused(table.lines[0].ask(Join(Y[:3])), "3 numbers for 40 rows")
     refused(table.lines[0].ask(Join(NOTHING)), "0 numbers for 40 rows")
@@ -241,7 +180,7 @@ def test_labels_are_for_the_label_holder_alone_and_one_a_row():
 
 
 def test_what_the_budget_does_not_cover_shares_nothing():
-    table = Table(make(budget=(0.01, 1e-6))).connect()
+    table = table_of(make(budget=(0.01, 1e-6))).connect()
     refused(table.lines[1].ask(Join(NOTHING)), "budget")
     refused(table.lines[1].ask(TakeOpened(0)), "out of its turn")
     table.end()
@@ -250,7 +189,7 @@ def test_what_the_budget_does_not_cover_shares_nothing():
 def test_every_training_is_charged_for_itself():
     given = make(budget=(9.0, 1e-3))
     for _ in range(2):
-        table = Table(given).join()
+        table = table_of(given).join()
         table.end()
     assert given[1].spent == compose(EVENT, EVENT)
 
@@ -260,7 +199,7 @@ def test_every_training_is_charged_for_itself():
 
 @pytest.mark.parametrize("cards", ["", "{}", "[1]", "[]", '["{}", "{}", "{}"]', "[" * 30_000])
 def test_cards_that_are_none_end_the_invitation(cards):
-    table = Table(make(budget=(9.0, 1e-3))).invite()
+    table = table_of(make(budget=(9.0, 1e-3))).invite()
     refused(table.lines[1].ask(Connect(cards)))
     refused(table.lines[1].ask(Join(NOTHING)))
     assert table.parties[1].spent == NothingReleased()
@@ -268,8 +207,8 @@ def test_cards_that_are_none_end_the_invitation(cards):
 
 
 def test_cards_of_another_plan_or_session_are_refused():
-    one = Table(make()).invite()
-    other = Table(make(), dataclasses.replace(PLAN, epsilon=1.0)).invite()
+    one = table_of(make()).invite()
+    other = table_of(make(), dataclasses.replace(PLAN, epsilon=1.0)).invite()
     mixed = json.dumps([*json.loads(one.cards)[:2], json.loads(other.cards)[2]])
     refused(one.lines[1].ask(Connect(mixed)))
     one.end()
@@ -277,7 +216,7 @@ def test_cards_of_another_plan_or_session_are_refused():
 
 
 def test_partners_in_another_order_are_refused():
-    table = Table(make()).invite()
+    table = table_of(make()).invite()
     refused(table.lines[1].ask(Connect(json.dumps(json.loads(table.cards)[::-1]))))
     table.end()
 
@@ -286,16 +225,16 @@ def test_partners_in_another_order_are_refused():
 
 
 def test_so_many_joint_trainings_at_a_time(parties):
-    tables = [Table(parties).invite() for _ in range(handlers.MOST_JOINT)]
+    tables = [table_of(parties).invite() for _ in range(handlers.MOST_JOINT)]
     refused(Line(parties[1]).ask(Invite(PLAN.text())), "in at most 2 at a time")
     tables[0].end()
-    tables.append(Table(parties).invite())
+    tables.append(table_of(parties).invite())
     for table in tables[1:]:
         table.end()
 
 
 def test_a_session_that_turns_to_something_else_ends_its_joint_training(parties):
-    table = Table(parties).invite()
+    table = table_of(parties).invite()
     worker = worker_of(parties[1])
     assert isinstance(table.lines[1].ask(PREPARE), Done)
     assert not worker.is_open
@@ -319,7 +258,7 @@ def test_no_joint_training_within_the_walls(parties):
 
 
 def test_a_joint_training_does_not_go_on_at_home_uncharged():
-    table = Table(make(budget=(9.0, 1e-3))).connect()
+    table = table_of(make(budget=(9.0, 1e-3))).connect()
     with table.parties[1].at_home():
         refused(table.lines[1].ask(Join(NOTHING)), "never an organisation's own")
     refused(table.lines[1].ask(Join(NOTHING)), "the organisation's own")
@@ -335,7 +274,7 @@ def test_a_joint_training_does_not_go_on_at_home_uncharged():
 def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
     rng = random.Random(seed)
     given = make(budget=(30.0, 1e-2))
-    tables = [Table(given), Table(given)]
+    tables = [table_of(given), table_of(given)]
     cards = {}
 
     def message(table):
@@ -372,7 +311,7 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
 
 
 def test_many_starts_at_once_are_one():
-    table = Table(make(budget=(30.0, 1e-2))).connect()
+    table = table_of(make(budget=(30.0, 1e-2))).connect()
     line = table.lines[1]
     frames = [line.frame(Join(NOTHING)) for _ in range(8)]
     answers = []

@@ -9,13 +9,11 @@ import pytest
 
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import Helper, Party, VerticalLasso
-from sottovoce.vertical.frames import new_session
-from sottovoce.vertical.protocols.general.messages import Close, Describe
+from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import party as handlers
 from sottovoce.vertical.protocols.secure.column_plan import Columns
 from sottovoce.vertical.protocols.secure.messages import (
     AskConnected,
-    Card,
     Connect,
     Invite,
     Join,
@@ -24,11 +22,11 @@ from sottovoce.vertical.protocols.secure.messages import (
     StepJointly,
     TakeOpened,
 )
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done
+from support.joint_table import NOTHING, Table, block, refused
 from support.party import Line
 
 N = 40
-NOTHING = np.zeros(0)
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, 5))
 Y = X.sum(axis=1) / 5.0
 
@@ -52,69 +50,17 @@ PLAN = plan_of()
 EVENT = PLAN.event
 
 
-class Table:
-    """A coordinator with one session at all parties, whose requests are what it likes."""
-
-    def __init__(self, parties, plan=PLAN):
-        self.parties, self.plan, self.cards = parties, plan, "[]"
-        self.lines = [Line(party) for party in parties]
-        name = new_session()
-        for line in self.lines:
-            line.name = name
-
-    def all(self, *messages):
-        requests = messages if len(messages) > 1 else messages * len(self.lines)
-        return [line.ask(message) for line, message in zip(self.lines, requests, strict=True)]
-
-    def connect(self):
-        cards = self.all(Invite(self.plan.text()))
-        assert all(isinstance(each, Card) for each in cards)
-        self.cards = json.dumps([each.card for each in cards])
-        assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
-        self.until(AskConnected())
-        return self
-
-    def until(self, question):
-        for _ in range(50):
-            replies = self.all(question)
-            assert not any(isinstance(each, Refused) for each in replies), replies
-            if all(each.ready for each in replies):
-                return replies
-        raise AssertionError("it never ends")
-
-    def join(self):
-        self.connect()
-        assert all(isinstance(each, Done) for each in self.all(Join(Y), Join(NOTHING), Join(NOTHING)))
-        self.until(TakeOpened(0))
-        return self
-
-    def step(self, step):
-        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
-        return self.until(TakeOpened(step))
-
-    def end(self):
-        self.all(Close())
-
-
-def refused(reply, *words):
-    assert isinstance(reply, Refused), reply
-    for word in words:
-        assert word in reply.reason
-
-
-def block(place, **changed):
-    blocks = list(PLAN.blocks)
-    blocks[place] = dataclasses.replace(blocks[place], **changed)
-    return dataclasses.replace(PLAN, blocks=tuple(blocks))
+def table_of(parties, plan=PLAN):
+    return Table(parties, plan, Y)
 
 
 @pytest.mark.parametrize(
     ("plan", "word"),
     [
         (plan_of(n_samples=N + 1), "the plan says"),
-        (block(1, data_bound=0.5), "the plan says"),
-        (block(1, n_features=3), "the plan says"),
-        (block(1, name="shop"), "this is 'clinic'"),
+        (block(PLAN, 1, data_bound=0.5), "the plan says"),
+        (block(PLAN, 1, n_features=3), "the plan says"),
+        (block(PLAN, 1, name="shop"), "this is 'clinic'"),
         (plan_of(engine="spu"), "it does not compute with the engine 'spu'"),
         (plan_of(blocks=(PLAN.blocks[0], Columns("notary", 2, 1.0)), helpers=("clinic",)), "for a helper"),
     ],
@@ -136,7 +82,7 @@ def test_what_is_no_plan_is_refused(text):
 
 
 def test_the_start_is_charged_once_and_choices_come_in_their_order():
-    table = Table(make(budget=(9.0, 1e-3))).join()
+    table = table_of(make(budget=(9.0, 1e-3))).join()
     line = table.lines[1]
     assert table.parties[1].spent == EVENT
     for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text()), AskConnected()):
@@ -165,14 +111,14 @@ def test_margins_stay_within_what_the_plan_says(size):
 
 
 def test_what_the_budget_does_not_cover_shares_nothing():
-    table = Table(make(budget=(0.01, 1e-6))).connect()
+    table = table_of(make(budget=(0.01, 1e-6))).connect()
     refused(table.lines[1].ask(Join(NOTHING)), "budget")
     refused(table.lines[1].ask(TakeOpened(0)), "out of its turn")
     table.end()
 
 
 def test_labels_are_for_the_label_holder_alone_and_one_a_row():
-    table = Table(make(budget=(9.0, 1e-3))).connect()
+    table = table_of(make(budget=(9.0, 1e-3))).connect()
     refused(table.lines[1].ask(Join(Y)), "for the label holder alone")
     refused(table.lines[0].ask(Join(Y[:3])), "3 numbers for 40 rows")
     assert [party.spent for party in table.parties[:2]] == [NothingReleased()] * 2
@@ -180,8 +126,8 @@ def test_labels_are_for_the_label_holder_alone_and_one_a_row():
 
 
 def test_a_card_of_another_plan_is_refused():
-    one = Table(make())
-    other = Table(make(), dataclasses.replace(PLAN, radius=2.0))
+    one = table_of(make())
+    other = table_of(make(), dataclasses.replace(PLAN, radius=2.0))
     cards = [each.card for each in one.all(Invite(one.plan.text()))]
     mixed = [each.card for each in other.all(Invite(other.plan.text()))]
     refused(one.lines[1].ask(Connect(json.dumps([*cards[:2], mixed[2]]))))
@@ -193,7 +139,7 @@ def test_a_card_of_another_plan_is_refused():
 def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed, monkeypatch):
     monkeypatch.setattr(handlers, "_WAIT", 0.02)
     rng = random.Random(seed)
-    table = Table(make(budget=(30.0, 1e-2)))
+    table = table_of(make(budget=(30.0, 1e-2)))
     cards = table.all(Invite(PLAN.text()))
     held = json.dumps([each.card for each in cards])
     kinds = [

@@ -43,7 +43,7 @@ class Case:
 
     def prepare(self, penalty, intercept):
         self.penalty, self.intercept = penalty, intercept
-        requests = {name: Prepare(*penalty, int(intercept and name == "p0")) for name in self.parties.names}
+        requests = {name: Prepare(*penalty[:4], int(intercept and name == "p0")) for name in self.parties.names}
         self.parties.exchange(requests, Done)
 
     def lbfgs(self, loss, l2, *, intercept=True, **options):

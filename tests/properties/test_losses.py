@@ -18,7 +18,18 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, TiltedLogistic, dual_step, slope
+from sottovoce.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    SmoothedHinge,
+    Squared,
+    TiltedLogistic,
+    dual_step,
+    slope,
+)
 
 LOSSES = {
     "squared": Squared(),
@@ -31,6 +42,9 @@ LOSSES = {
     "tilted 0": TiltedLogistic(0.0),
     "tilted .58": TiltedLogistic(0.58),
     "tilted 10": TiltedLogistic(10.0),
+    "Huber 1": Huber(),
+    "Huber 9": Huber(9.0),
+    "absolute": Absolute(),
 }
 each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
 classifiers = pytest.mark.parametrize(
@@ -43,13 +57,18 @@ SCORES = st.one_of(st.floats(-20.0, 20.0), st.floats(-1e6, 1e6))
 
 def kinks(loss, y):
     """Predictions where the derivative jumps or bends."""
-    if isinstance(loss, Hinge):
+    if isinstance(loss, (Hinge, Absolute)):
         return [y]
+    if isinstance(loss, Huber):
+        return [y - loss.threshold, y + loss.threshold]
     return [y, y * (1.0 - loss.smoothing)] if isinstance(loss, SmoothedHinge) else []
 
 
 def domain(loss):
-    """The ends of a y in the domain of a classification loss's conjugate."""
+    """The ends of the domain of the conjugate: of a y for a classification loss, else of a."""
+    if not loss.is_classification:
+        reach = loss.lipschitz
+        return -reach, reach
     tilt = loss.tilt if isinstance(loss, TiltedLogistic) else 0.0
     return tilt, 1.0 + tilt
 
@@ -139,6 +158,9 @@ def test_values_at_known_points():
     assert Squared().value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
     assert Hinge().value(y, m) == pytest.approx([1.0, 1.0, 0.0, 1.5])
     assert Hinge().derivative(y, m) == pytest.approx([-1.0, 1.0, 0.0, 1.0])
+    assert Huber(2.0).value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
+    assert Huber(0.5).value(y, m) == pytest.approx([0.375, 0.375, 0.875, 0.625])
+    assert Absolute().value(y, m) == pytest.approx([1.0, 1.0, 2.0, 1.5])
     assert Logistic().value(y, m) == pytest.approx(
         [math.log(2), math.log(2), math.log1p(math.exp(-3)), 0.9740769841801067]
     )
@@ -164,6 +186,20 @@ def test_the_tilted_loss_without_a_tilt_is_the_logistic_loss():
         assert np.array_equal(getattr(TiltedLogistic(0.0), name)(y, m), getattr(Logistic(), name)(y, m))
     for a in (-0.5, 0.0, 0.3, 1.0):
         assert dual_step(TiltedLogistic(0.0), a, 1.0, 2.0, 0.7) == dual_step(Logistic(), a, 1.0, 2.0, 0.7)
+
+
+@given(number=NUMBERS, m=st.floats(-1e6, 1e6))
+def test_huber_lies_between_squared_and_absolute(number, m):
+    assert scalar(Huber(1e7).value(number, m)) == pytest.approx(scalar(Squared().value(number, m)), rel=1e-12)
+    gap = scalar(Absolute().value(number, m)) - scalar(Huber(1e-6).value(number, m)) / 1e-6
+    assert -1e-9 * abs(number - m) <= gap <= 0.5e-6 * (1 + 1e-9) + 1e-9 * abs(number - m)
+
+
+@pytest.mark.parametrize("loss", [Huber(2.0), Absolute()], ids=lambda loss: loss.name)
+def test_far_labels_pull_with_a_bounded_force(loss):
+    y, m = np.array([1e300, -1e300, 0.0]), np.zeros(3)
+    assert np.all(np.isfinite(loss.value(y, m)))
+    assert np.array_equal(loss.derivative(y, m), loss.lipschitz * np.array([-1.0, 1.0, 0.0]))
 
 
 @given(sign=SIGNS, m=st.floats(-1e6, 1e6), smoothing=st.floats(1e-6, 10.0))
@@ -208,9 +244,10 @@ def test_slope_is_the_derivative(loss):
 
 def inside(loss, sign, number, share):
     """A label and a dual variable of the domain."""
-    if not loss.is_classification:
-        return number, 40.0 * share - 20.0
     low, high = domain(loss)
+    if not loss.is_classification:
+        low, high = max(low, -20.0), min(high, 20.0)
+        return number, min(low + (high - low) * share, high)
     return sign, sign * min(low + share, high)
 
 
@@ -260,7 +297,8 @@ def test_nearest_feasible(loss, sign, number, a):
     if math.isfinite(scalar(loss.conjugate(y, a))):
         assert kept == a
     else:
-        assert kept == min((y * end for end in domain(loss)), key=lambda end: abs(end - a))
+        unit = y if loss.is_classification else 1.0
+        assert kept == min((unit * end for end in domain(loss)), key=lambda end: abs(end - a))
 
 
 @each_loss
@@ -288,10 +326,9 @@ def compiled_steps(loss, a, y, m, r, out):
 def objective(loss, a, y, m, r, zeta):
     """l*(-(a + zeta)) + m zeta + r zeta^2 / 2, with the domain's ends forgiven a rounding error."""
     moved = a + zeta
-    if loss.is_classification:
-        share, (low, high) = y * moved, domain(loss)
-        assert low - 1e-9 <= share <= high + 1e-9, "outside the domain"
-        moved = y * min(max(share, low), high)
+    unit, (low, high) = y if loss.is_classification else 1.0, domain(loss)
+    assert low - 1e-9 <= unit * moved <= high + 1e-9, "outside the domain"
+    moved = unit * min(max(unit * moved, low), high)
     return scalar(loss.conjugate(y, moved)) + m * zeta + 0.5 * r * zeta**2
 
 
@@ -303,8 +340,9 @@ def test_dual_step_minimises_its_objective(loss, sign, number, centre, m, r):
     y = label(loss, sign, number)
     a = sign * centre
     zeta = dual_step(loss, a, y, m, r)
-    if loss.is_classification:
-        ends = sorted(y * end - a for end in domain(loss))
+    if math.isfinite(loss.lipschitz):
+        unit = y if loss.is_classification else 1.0
+        ends = sorted(unit * end - a for end in domain(loss))
     else:
         reach = (abs(y) + abs(a) + abs(m)) + 1.0
         ends = [-reach, reach]
@@ -321,7 +359,10 @@ def exact_step(loss, a, y, m, r):
     with mpmath.workdps(60):
         a, y, m, r = (mpmath.mpf(value) for value in (a, y, m, r))
         if not loss.is_classification:
-            return (y - a - m) / (1 + r)
+            bend = 0 if isinstance(loss, Absolute) else 1
+            moved = a + (y - bend * a - m) / (bend + r)
+            low, high = domain(loss)
+            return min(max(moved, mpmath.mpf(low)), mpmath.mpf(high)) - a
         logistic = isinstance(loss, (Logistic, TiltedLogistic))
         if isinstance(loss, TiltedLogistic):  # (l*)'(b) is logit(b - tilt)
             a -= mpmath.mpf(loss.tilt) * y
@@ -487,13 +528,20 @@ def test_losses_keep_the_interface(loss):
 def test_names_tell_losses_apart():
     assert len({loss.name for loss in LOSSES.values()}) == len(LOSSES)
     assert Squared().is_classification is False
-    assert all(LOSSES[name].is_classification for name in LOSSES if name != "squared")
+    numeric = {name for name, loss in LOSSES.items() if not loss.is_classification}
+    assert numeric == {"squared", "Huber 1", "Huber 9", "absolute"}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, -0.5, math.nan, math.inf, None, "1", True])
 def test_bad_smoothing_is_refused_by_its_bound(smoothing):
     with pytest.raises(ParameterError, match="smoothing"):
         _ = SmoothedHinge(smoothing).smoothness
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.5, math.nan, math.inf, None, "1", True])
+def test_bad_threshold_is_refused_by_its_bound(threshold):
+    with pytest.raises(ParameterError, match="threshold"):
+        _ = Huber(threshold).lipschitz
 
 
 @pytest.mark.parametrize("tilt", [-1e-9, math.nan, math.inf, None, "1", True])

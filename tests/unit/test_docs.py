@@ -71,6 +71,13 @@ def test_schemas_guide(capsys, tmp_path, monkeypatch):
     assert "sex=F" in names["encoder"].get_feature_names_out()
 
 
+def test_boosting_on_the_page_of_admm_sharing(capsys):
+    text = (ROOT / "docs/papers/admm_sharing.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(code, "admm_sharing.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out == printed
+
+
 def test_persons_guide(capsys):
     text = (ROOT / "docs/guide/persons.md").read_text(encoding="utf-8")
     code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
@@ -93,6 +100,13 @@ def test_vertical_sparse_guide(capsys):
     assert columns == re.search(r"# (\[ .*\])", block)[1]
     assert statement.startswith("(1, 1e-06)-differential privacy for one person")
     assert int(uplink.split()[0]) < 200
+
+
+def test_vertical_solvers_guide_on_losses(capsys):
+    text = (ROOT / "docs/guide/vertical_solvers.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(import numpy.*?)```\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(code, "vertical_solvers.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 def test_readme_python_of_one_report_from_each_device(capsys):

@@ -1,7 +1,9 @@
 """Losses: one file each; a loss knows no solver."""
 
+from sottovoce.losses.absolute import Absolute
 from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
+from sottovoce.losses.huber import Huber
 from sottovoce.losses.logistic import Logistic
 from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
@@ -10,7 +12,9 @@ from sottovoce.losses.squared import Squared
 from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
+    "Absolute",
     "Hinge",
+    "Huber",
     "Logistic",
     "Loss",
     "Multinomial",

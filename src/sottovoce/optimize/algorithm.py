@@ -65,9 +65,10 @@ def block_frank_wolfe(
         As many blocks as the domain, each of positive probability.
     x0 : array-like or None
         A point of the domain; None takes the centre of each block.
-    step : {"universal", "line-search"} or callable
-        2 / (p_min t + 2); the best step of [0, 1] along the direction; or a function of t with values in [0, 1].
-        Theorem 1 holds for the first two.
+    step : {"universal", "line-search", "balanced"} or callable
+        2 / (p_min t + 2); the best step of [0, 1] along the direction; 2 / (p_min t + 2) times p_min / p_i for block i,
+        so that all blocks move alike in the mean; or a function of t with values in [0, 1]. Theorem 1 holds for the
+        first two, its form for unequal blocks for the second and third.
     max_iter : int, >= 0
         Most steps.
     tol : float, >= 0
@@ -109,9 +110,9 @@ def block_frank_wolfe(
     (array([1. , 0.8]), 'gap')
     """
     run = _Run(objective, domain, sampling, x0, inexact_gradient, inexact_oracle)
-    searched = isinstance(step, str) and choice("step", step, ("universal", "line-search")) == "line-search"
-    if not isinstance(step, str) and not callable(step):
-        raise ParameterError(f"step must be 'universal', 'line-search' or a function of t; got {step!r}.")
+    rule = choice("step", step, ("universal", "line-search", "balanced")) if isinstance(step, str) else "own"
+    if rule == "own" and not callable(step):
+        raise ParameterError(f"step must be 'universal', 'line-search', 'balanced' or a function of t; got {step!r}.")
     own_steps = step if callable(step) else None
     most = whole_number("max_iter", max_iter, at_least=0)
     tolerance = number("tol", tol, at_least=0.0)
@@ -128,7 +129,7 @@ def block_frank_wolfe(
     estimate, in_window = 0.0, 0
     while t < most:
         blocks = sampling.draw(rng)
-        found = run.move(blocks, universal_step(t, sampling.p_min), own_steps(t) if own_steps else None, searched)
+        found = run.move(blocks, universal_step(t, sampling.p_min), own_steps(t) if own_steps else None, rule)
         t, updates = t + 1, updates + len(blocks)
         estimate, in_window = estimate + found, in_window + 1
         if callback is not None and callback(t, run.position):
@@ -199,7 +200,7 @@ class _Run:
         self.record.append((t, self.position.value(), gap))
         return gap
 
-    def move(self, blocks: Indices, universal: float, own: float | None, searched: bool) -> float:
+    def move(self, blocks: Indices, universal: float, own: float | None, rule: str) -> float:
         """Make one step; return the unbiased estimate of the gap before it."""
         if len(blocks) == 0:
             return 0.0
@@ -218,12 +219,15 @@ class _Run:
             if not domain.contains(target, blocks):
                 raise ParameterError("inexact_oracle must return points of the blocks; one is outside.")
         direction = target - here
+        falls = -domain.sum_by_block(direction * gradient, blocks) / self.sampling.probabilities[blocks]
+        if rule == "balanced":
+            shares = self.sampling.p_min / self.sampling.probabilities[blocks]
+            direction = direction * np.repeat(shares, domain.sizes[blocks])
         line = self.position.line(coordinates, direction)
-        if searched:
+        if rule == "line-search":
             step = line.best_step()
         else:
             step = universal if own is None else number("step(t)", own, at_least=0.0, at_most=1.0)
-        falls = -domain.sum_by_block(direction * gradient, blocks) / self.sampling.probabilities[blocks]
         self.position.move(line, step)
         return float(falls.sum())
 

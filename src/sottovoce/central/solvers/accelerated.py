@@ -198,6 +198,11 @@ class AcceleratedPlan(SteppedPlan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
+    def momentum_for(self, step: int) -> float:
+        """Return the momentum of a pass, counted from 0."""
+        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
+        return min(step / (step + 3.0), most)
+
     def sums_for(self, scales: Scales) -> ClippedSum:
         """Return how a pass is released: a person's steps are cut together, so a person is one term like a row."""
         return persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
@@ -258,9 +263,8 @@ class AcceleratedPlan(SteppedPlan):
                 sums.ticks_per_unit, self.loss, lo, hi, total,
             )  # fmt: skip
 
-        most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         for step in range(self.steps_for(scales)):
-            momentum = min(step / (step + 3.0), most)
+            momentum = self.momentum_for(step)
             v, v_before = v + momentum * (v - v_before), v
             v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
             yield v

@@ -4,6 +4,7 @@ from sottovoce.optimize.samplings.base import Sampling
 from sottovoce.optimize.samplings.distributed import DistributedSampling
 from sottovoce.optimize.samplings.elementary import ElementarySampling
 from sottovoce.optimize.samplings.explicit import ExplicitSampling
+from sottovoce.optimize.samplings.importance import ImportanceSampling
 from sottovoce.optimize.samplings.independent import IndependentSampling
 from sottovoce.optimize.samplings.nice import NiceSampling, UniformSerialSampling
 
@@ -11,6 +12,7 @@ __all__ = [
     "DistributedSampling",
     "ElementarySampling",
     "ExplicitSampling",
+    "ImportanceSampling",
     "IndependentSampling",
     "NiceSampling",
     "Sampling",

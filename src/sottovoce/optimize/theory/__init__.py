@@ -5,7 +5,7 @@ Statement and proofs: ``docs/guide/block_frank_wolfe.md``.
 
 from sottovoce.optimize.algorithm import universal_step
 from sottovoce.optimize.theory.adversarial import AdversarialGradient, AdversarialOracle
-from sottovoce.optimize.theory.convergence import gap_bound, inexactness, sharp_bound, theorem_1_bound
+from sottovoce.optimize.theory.convergence import gap_bound, inexactness, serial_bound, sharp_bound, theorem_1_bound
 from sottovoce.optimize.theory.curvature import (
     block_curvatures,
     expected_curvature,
@@ -37,6 +37,7 @@ __all__ = [
     "proposition_1_bound",
     "proposition_3_bound",
     "proposition_4_bound",
+    "serial_bound",
     "sharp_bound",
     "spectral_bound",
     "theorem_1_bound",

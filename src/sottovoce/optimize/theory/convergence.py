@@ -4,11 +4,12 @@ import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import ParameterError
+from sottovoce.optimize._arrays import vector
 from sottovoce.optimize.algorithm import universal_step
 from sottovoce.optimize.domains import ProductDomain
 from sottovoce.optimize.samplings import Sampling
 
-__all__ = ["gap_bound", "inexactness", "sharp_bound", "theorem_1_bound"]
+__all__ = ["gap_bound", "inexactness", "serial_bound", "sharp_bound", "theorem_1_bound"]
 
 
 def inexactness(
@@ -65,6 +66,37 @@ def sharp_bound(t: int, *, start: float, curvature: float, p_min: float, inexact
     if t == 0:
         return h0
     return universal_step(t, p) * max(c / p, (1.0 + 0.5 * p) * ((1.0 - p) * h0 + 0.5 * c))
+
+
+def serial_bound(t: int, *, start: float, curvatures: object, probabilities: object) -> float:
+    r"""Return a bound on E f(x_t) - min f where one block moves a step, by balanced steps or by line search.
+
+    :math:`2 \max(\sum_i C_i / p_i, h_0 / p_{\min}) / (t + 2 / p_{\min})`. For large t it is least at p_i in proportion
+    to the square root of C_i (`ImportanceSampling.from_curvatures`); uniform sampling has Theorem 1's sharp form.
+
+    Parameters
+    ----------
+    t : int, >= 0
+        Steps made.
+    start : float, >= 0
+        f(x_0) - min f, or an upper bound.
+    curvatures : array-like of shape (n_blocks,), >= 0
+        Of each block, see `block_curvatures`, or upper bounds.
+    probabilities : array-like of shape (n_blocks,), > 0, of sum 1
+        Of each block.
+    """
+    whole_number("t", t, at_least=0)
+    h0, C, p = (
+        number("start", start, at_least=0.0),
+        vector("curvatures", curvatures),
+        vector("probabilities", probabilities),
+    )
+    if len(C) != len(p) or not (C >= 0.0).all() or not (p > 0.0).all():
+        raise ParameterError(
+            f"curvatures must be >= 0 and probabilities > 0, one of each for a block; got {len(C)} and {len(p)}."
+        )
+    least = float(p.min())
+    return 2.0 * max(float((C / p).sum()), h0 / least) / (t + 2.0 / least)
 
 
 def gap_bound(t: int, *, start: float, curvature: float, p_min: float, inexactness: float = 0.0) -> float:

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Final
 
 from sottovoce._files import write_whole
-from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
+from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError, StorageError
 from sottovoce.vertical.coordinator.run import Run
 from sottovoce.vertical.frames import SESSION_BYTES, Frame
 from sottovoce.vertical.kept import PrivateFolder, RecordFile
@@ -26,6 +26,7 @@ __all__ = ["Checkpoint"]
 _ANSWERS: Final = 1  # of the parties that are elsewhere, one behind the other
 _EXCHANGE: Final = 2  # what was asked, how long the answers are, and where they are
 _SYNC_EVERY: Final = 1.0  # seconds
+_AWAY: Final = b""  # in the place of an answer, where none came: every message has bytes
 
 _Place = tuple[str, int, str]
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
@@ -70,11 +71,13 @@ class Checkpoint:
             self._asked: dict[tuple[str, bytes, int], bytes] = {}  # digests, by party, session and step
             for kind, at in self._exchanges.places():
                 if kind == _EXCHANGE:
-                    self._know(at, self._read(at)["asked"])
+                    exchange = self._read(at)
+                    self._know(at, exchange["asked"], exchange.get("times", ""))
         except BaseException:
             self._folder.close()
             raise
-        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes]]] = {}  # by session; not kept yet
+        self._latest: dict[bytes, tuple[dict[str, _Place], dict[str, bytes], str]] = {}  # by session; not kept yet
+        self._sent: dict[tuple[str, bytes, int], int] = {}  # how often in this execution, where parties may be away
         self.n_taken = 0
         self._n_sessions = self._n_runs = 0
         self._synced = 0.0
@@ -122,6 +125,15 @@ class Checkpoint:
         DataError
             If the run asks something else than it did before.
         """
+        return self._answered(requests, carry, here, "")
+
+    def _answered(
+        self,
+        requests: Mapping[str, bytes],
+        carry: Callable[[Mapping[str, bytes]], dict[str, bytes]],
+        here: Collection[str],
+        times: str,
+    ) -> dict[str, bytes]:
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
         frames = {name: Frame.read(raw) for name, raw in requests.items()}
@@ -130,7 +142,7 @@ class Checkpoint:
             if session in self._latest:
                 self._keep(*self._latest.pop(session))
             self._check_same(frames)
-            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()]))
+            at = self._places.get(_digest([(name, *_place(frame)) for name, frame in frames.items()], times))
             kept = None if at is None else self._kept(at)
         if kept is not None:
             self.n_taken += 1
@@ -138,13 +150,58 @@ class Checkpoint:
             fresh = carry(own) if own else {}
             return {name: kept[name] if name in kept else fresh[name] for name in requests}
         answers = carry(requests)
-        if all(isinstance(answers.get(name), bytes) and not _is_refusal(answers[name]) for name in requests):
+        if all(
+            isinstance(answers.get(name), bytes) and (times or not _is_refusal(answers[name])) for name in requests
+        ):  # where parties may be away the run goes on after a refusal
             with self._lock:
                 self._latest[session] = (
                     {name: _place(frame) for name, frame in frames.items()},
                     {name: answers[name] for name in requests if name not in here},
+                    times,
                 )
         return answers
+
+    def answered_by_some(
+        self,
+        requests: Mapping[str, bytes],
+        carry: Callable[[Mapping[str, bytes]], dict[str, bytes | PartyError]],
+        here: Collection[str] = (),
+    ) -> dict[str, bytes | PartyError]:
+        """Do as `answered` does where parties may be away: that one did not answer is kept too.
+
+        The same request may then be sent more than once, and what came of it is kept for each time. ``carry`` returns
+        an answer or how it failed, for each party.
+        """
+        times = [
+            (name, frame.session.hex(), frame.step, self._count(name, frame))
+            for name, frame in ((name, Frame.read(raw)) for name, raw in requests.items())
+        ]
+        label = json.dumps(sorted(times))
+        failed: dict[str, PartyError] = {}
+
+        def carried(some: Mapping[str, bytes]) -> dict[str, bytes]:
+            answers: dict[str, bytes] = {}
+            for name, answer in carry(some).items():
+                if isinstance(answer, PartyError):
+                    failed[name], answers[name] = answer, _AWAY
+                else:
+                    answers[name] = answer
+            return answers
+
+        answers = self._answered(requests, carried, here, label)
+        return {
+            name: failed.get(name, PartyError(f"party {name!r} gave no answer before the run was resumed."))
+            if answer == _AWAY
+            else answer
+            for name, answer in answers.items()
+        }
+
+    def _count(self, name: str, frame: Frame) -> int:
+        """Return how often this request has been sent in this execution."""
+        with self._lock:
+            key = name, frame.session, frame.step
+            self._sent[key] = self._sent.get(key, 0) + 1
+            return self._sent[key]
 
     def close(self) -> None:
         """Let another process go on with the run; what is kept stays."""
@@ -188,20 +245,21 @@ class Checkpoint:
                     f"its parameters, its tables or labels, or the software's version are others now. {_REMEDY}"
                 )
 
-    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes]) -> None:
+    def _keep(self, asked: "Mapping[str, _Place]", answers: Mapping[str, bytes], times: str) -> None:
         exchange = {
             "asked": asked,
             "answers": {name: len(answer) for name, answer in answers.items()},
             "at": self._exchanges.append(_ANSWERS, list(answers.values())),
+            **({"times": times} if times else {}),
         }
         at = self._exchanges.append(_EXCHANGE, [json.dumps(exchange).encode()])
-        self._know(at, asked)
+        self._know(at, asked, times)
         if time.monotonic() - self._synced >= _SYNC_EVERY:  # a power cut costs a second of the run's memory
             self._exchanges.sync()
             self._synced = time.monotonic()
 
-    def _know(self, at: int, asked: Any) -> None:
-        self._places[_digest([(name, *place) for name, place in asked.items()])] = at
+    def _know(self, at: int, asked: Any, times: str) -> None:
+        self._places[_digest([(name, *place) for name, place in asked.items()], times)] = at
         for name, (session, step, digest) in asked.items():
             self._asked[name, bytes.fromhex(session), step] = bytes.fromhex(digest)
 
@@ -224,9 +282,9 @@ def _place(frame: Frame) -> _Place:
     return frame.session.hex(), frame.step, frame.digest.hex()
 
 
-def _digest(asked: list[tuple[str, str, int, str]]) -> bytes:
-    """Return a digest of all requests of an exchange."""
-    return hashlib.sha256(json.dumps(sorted(asked)).encode()).digest()
+def _digest(asked: list[tuple[str, str, int, str]], times: str) -> bytes:
+    """Return a digest of all requests of an exchange, and of how often each had been sent where that matters."""
+    return hashlib.sha256((json.dumps(sorted(asked)) + times).encode()).digest()
 
 
 def _is_refusal(answer: bytes) -> bool:

@@ -15,9 +15,10 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.exceptions import DataError, PartyError
-from sottovoce.losses import Loss
+from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.attendance import Absences
 from sottovoce.vertical.coordinator.history import History
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.replies import checked
@@ -186,6 +187,8 @@ class VerticalSolution:
         Public numbers that the training chose, for the receipt.
     weights : dict or None
         Coefficients and intercept by party, of a model that is made of released values only.
+    absences : Absences or None
+        Who did not answer, where that does not end a training.
     """
 
     scorer: Scorer
@@ -195,6 +198,7 @@ class VerticalSolution:
     history: History | None = None
     chosen: Mapping[str, object] = field(default_factory=dict)
     weights: Mapping[str, tuple[Vector, float]] | None = None
+    absences: Absences | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +208,8 @@ class VerticalPlan(ABC):
     Attributes
     ----------
     facts : PublicFacts
-    loss : Loss
+    loss : SmoothLoss
+        Convex (`sottovoce.losses.Loss`) for every private mechanism.
     alpha : float
         Penalty strength: (1/n) sum of losses + alpha * penalty.
     fit_intercept : bool
@@ -225,7 +230,7 @@ class VerticalPlan(ABC):
     """Page with statement and proof."""
 
     facts: PublicFacts
-    loss: Loss
+    loss: SmoothLoss
     alpha: float
     fit_intercept: bool
     epsilon: float

@@ -15,7 +15,7 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.ledger.charging import charging, is_charged
 from sottovoce.ledger.ledger import Charge
-from sottovoce.losses import Loss
+from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.large_delta import refuse_large_delta, warn_of_large_delta
@@ -92,7 +92,7 @@ class VerticalEstimator(Predicting, WithReceipts, Budgeted):
     charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
 
     @abstractmethod
-    def _make_loss(self) -> Loss: ...
+    def _make_loss(self) -> SmoothLoss: ...
 
     def _label_bounds(self) -> tuple[float, float] | None:
         return None

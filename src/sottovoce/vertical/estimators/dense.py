@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Loss, SmoothedHinge
+from sottovoce.losses import Absolute, Hinge, Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -18,6 +20,7 @@ from sottovoce.vertical.estimators.choosing import choose_mechanism
 from sottovoce.vertical.estimators.computing import CHOICES, ask_engines, choose_engine, engine_for
 from sottovoce.vertical.estimators.options import given_options, known_options
 from sottovoce.vertical.estimators.prediction import Vector
+from sottovoce.vertical.estimators.structure import balls_by_party, groups_by_party
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.mechanisms import MECHANISMS
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
@@ -26,6 +29,8 @@ from sottovoce.vertical.protocols.secure.plan import SecurePlan
 __all__ = ["VerticalLinearSVC", "VerticalLogisticRegression", "VerticalRidge"]
 
 _AUTO: Final = "auto"
+_MARGIN_LOSSES: Final = ("hinge", "sigmoid")
+_RESIDUAL_LOSSES: Final = ("squared", "huber", "absolute")
 
 
 def _mechanism_text() -> str:
@@ -73,6 +78,19 @@ class _PenalisedEstimator(VerticalEstimator):
     coef_bounds: tuple[float, float] | None = parameter(
         "(low, high) or None", default=None, text="Without noise: bounds of every coefficient, low <= 0 <= high."
     )
+    groups: Any = parameter(
+        '"party", dict or None',
+        default=None,
+        text="""Without noise: columns whose coefficients are 0 all or none of them (group LASSO). ``"party"``: the
+        columns of each party are one group. Or sizes of runs of columns by party, ``{"bank": [3, 1, 4]}``; they add up
+        to the party's columns. The L1 part of R is then the sum over the groups of l1_ratio sqrt(size) |w_g|_2.""",
+    )
+    coef_set: Any = parameter(
+        '("l1" or "l2", radius), dict or None',
+        default=None,
+        text="""Without noise: a ball around 0 in which the coefficients of each party stay, or one by party,
+        ``{"bank": ("l1", 2.0)}``.""",
+    )
     solver: str = parameter(
         '{"auto", "lbfgs", "admm"}',
         default="auto",
@@ -109,6 +127,11 @@ class _PenalisedEstimator(VerticalEstimator):
             raise ParameterError(
                 "l1_ratio, coef_bounds and solver_options are for a training without noise (epsilon=inf); the private "
                 "mechanisms have an L2 penalty."
+            )
+        if self.groups is not None or self.coef_set is not None:
+            raise ParameterError(
+                "groups and coef_set are for a training without noise (epsilon=inf); the private mechanisms have an L2 "
+                "penalty. VerticalLasso and VerticalSparseLogisticRegression train in an l1 ball."
             )
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
         kind, place = MECHANISMS[mechanism], f" for mechanism={self.mechanism!r}"
@@ -157,14 +180,19 @@ class _PenalisedEstimator(VerticalEstimator):
     def _exact_plan(self, facts: dict[str, Any]) -> ExactPlan:
         solver = choice("solver", self.solver, ("auto", "lbfgs", "admm"))
         options = known_options("solver_options", self.solver_options, ExactPlan.options)
+        groups = groups_by_party(self.groups, facts["facts"].descriptions)
+        balls = balls_by_party(self.coef_set, facts["facts"].names)
         if solver == "auto":
-            smooth = self.l1_ratio == 0.0 and self.coef_bounds is None and math.isfinite(facts["loss"].smoothness)
+            plain = self.coef_bounds is None and not groups and not balls
+            smooth = self.l1_ratio == 0.0 and plain and math.isfinite(facts["loss"].smoothness)
             solver = "lbfgs" if smooth else "admm"
         return ExactPlan(
             **facts,
             solver=solver,
             l1_ratio=float(self.l1_ratio),
             coef_bounds=(-math.inf, math.inf) if self.coef_bounds is None else self.coef_bounds,
+            groups=groups,
+            balls=balls,
             max_iter=self.max_iter,
             tol=self.tol,
             **options,
@@ -206,6 +234,10 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     corner rounded over a width of ``smoothing``. With ``mechanism="local-models"`` the other parties fit the labels
     by least squares, whose scores are on the same scale as margins.
 
+    ``loss="sigmoid"`` has 1 / (1 + exp(y s)) for the score s instead, a smooth count of errors: a record that is far on
+    the wrong side weighs no more than one that is just wrong, so that wrong labels and outliers cannot pull the model.
+    It is not convex: what is found is a stationary point, the same in every run, from coefficients 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -218,14 +250,22 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     True
     """
 
+    loss: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in _MARGIN_LOSSES) + "}",
+        default="hinge",
+        text="""``"sigmoid"`` is for a training without noise.""",
+    )
     smoothing: float = parameter(
         "float, >= 0",
         default=0.5,
-        text="""Width of the rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"`` trains one of
-        at least 1.""",
+        text="""Width of the hinge's rounded corner; 0 is the plain hinge loss (ADMM only). ``mechanism="secure"``
+        trains one of at least 1.""",
     )
 
-    def _make_loss(self) -> Loss:
+    def _make_loss(self) -> SmoothLoss:
+        if choice("loss", self.loss, _MARGIN_LOSSES) == "sigmoid":
+            _refuse_private(self.loss, self.epsilon, "hinge")
+            return SigmoidLoss()
         smoothing = number("smoothing", self.smoothing, at_least=0.0)
         if smoothing == 0.0 and math.isfinite(self.epsilon or math.inf):
             raise ParameterError(
@@ -234,6 +274,8 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
         return SmoothedHinge(smoothing) if smoothing > 0.0 else Hinge()
 
     def _margin_loss(self, margins: Vector) -> dict[str, float]:
+        if self.loss == "sigmoid":
+            return {"sigmoid loss": float(expit(-margins).mean())}
         return {"hinge loss": float(np.maximum(0.0, 1.0 - margins).mean())}
 
 
@@ -242,6 +284,10 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     r"""Ridge regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \alpha R(w)`.
+
+    ``loss="huber"`` has a straight line in place of the square for residuals of more than ``threshold`` (the model of
+    scikit-learn's ``HuberRegressor``, with a scale that is given and not fitted), ``loss="absolute"`` for all of them:
+    labels that are far off then pull with a bounded force.
 
     Examples
     --------
@@ -253,3 +299,35 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     >>> VerticalRidge(epsilon=np.inf).fit(parties, X.sum(axis=1)).score(parties, X.sum(axis=1)) > 0.99
     True
     """
+
+    loss: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in _RESIDUAL_LOSSES) + "}",
+        default="squared",
+        text="""All but ``"squared"`` are for a training without noise; ``"absolute"`` is trained by ADMM.""",
+    )
+    threshold: float = parameter(
+        "float, > 0",
+        default=1.0,
+        text="Of the Huber loss: the residual, in units of the labels, beyond which it is a straight line.",
+    )
+
+    def _make_loss(self) -> SmoothLoss:
+        if choice("loss", self.loss, _RESIDUAL_LOSSES) == "squared":
+            return Squared()
+        _refuse_private(self.loss, self.epsilon, "squared")
+        return Absolute() if self.loss == "absolute" else Huber(number("threshold", self.threshold, above=0.0))
+
+    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
+        measures = super()._measures(y, scores)
+        if self.loss == "squared":
+            return measures
+        return {"mean absolute error": float(np.mean(np.abs(np.asarray(y, dtype=np.float64) - scores))), **measures}
+
+
+def _refuse_private(loss: str, epsilon: float | None, instead: str) -> None:
+    """Refuse a loss that no private mechanism has."""
+    if epsilon is not None and math.isfinite(epsilon):
+        raise ParameterError(
+            f"loss={loss!r} is for a training without noise (epsilon=inf); the private mechanisms have no proof for "
+            f"it. Use loss={instead!r}."
+        )

@@ -10,8 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, magnitude
-from sottovoce.exceptions import ParameterError
+from sottovoce._warnings import warn_caller
+from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.published.vertical_frank_wolfe.plan import PublishedBallPlan
+from sottovoce.vertical.coordinator.attendance import ABSENT, Absences
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -78,6 +80,26 @@ class _BallEstimator(VerticalEstimator):
         ``sketch`` ("sparse-sign" or "gaussian": compress shared columns by a public map, for squared loss),
         ``sketch_rows``, ``sketch_seed``.""",
     )
+    parties_per_round: int | None = parameter(
+        "int or None",
+        default=None,
+        text="""For ``"product"``: how many parties are asked in a round; None asks all. With noise every party still
+        takes ``n_steps`` steps, in rounds of small groups that hear each other's columns in between. Without noise they
+        are drawn in every round.""",
+    )
+    parties_seed: int = parameter(
+        "int",
+        default=0,
+        text="Public: the parties of a round are drawn from it. No privacy is claimed for that.",
+    )
+    absent: str = parameter(
+        '{"stop", "skip"}',
+        default="stop",
+        text="""What becomes of the training where a party does not answer. ``"stop"``: it ends. ``"skip"``: the party
+        misses the round and is asked again; one that stays away keeps the weights of the steps that it took,
+        `absences_` says who was away when, and what was planned is charged. The label holder's own party must
+        answer.""",
+    )
     mechanism: str = parameter(
         '{"frank-wolfe", "paper"}',
         default="frank-wolfe",
@@ -106,6 +128,7 @@ class _BallEstimator(VerticalEstimator):
     coef_: Vector = attribute("ndarray", "Of all parties' columns, in the order of the parties.")
     intercept_: float = attribute("float")
     n_nonzero_: int = attribute("int", "Coefficients that are not zero.")
+    absences_: Absences | None = attribute("Absences or None", 'Who was away when, for ``absent="skip"``.')
 
     def _residual_bound(self) -> float | None:
         return None
@@ -119,6 +142,13 @@ class _BallEstimator(VerticalEstimator):
                 "it out."
             )
         choice("mechanism", self.mechanism, MECHANISMS)
+        choice("absent", self.absent, ABSENT)
+        everybody = self.mechanism == "paper" or self.aggregation == SecureBallPlan.name
+        if everybody and (self.absent != ABSENT[0] or self.parties_per_round is not None):
+            raise ParameterError(
+                "absent and parties_per_round are for mechanism='frank-wolfe' with aggregation='local', 'product' or "
+                "'global': in the others all parties must answer. Leave them out."
+            )
         super()._check_parameters()
         self._radius()
         self._published()
@@ -139,6 +169,7 @@ class _BallEstimator(VerticalEstimator):
         if math.isinf(facts["epsilon"]):
             # without noise there is nothing to hide: the joint problem is that of "global"
             aggregation = "global" if is_secure else self.aggregation
+            facts |= self._attendance()
             return ExactBallPlan(**facts, aggregation=aggregation, max_iter=self.max_iter, tol=self.tol)
         facts |= {"n_steps_given": self.n_steps, "residual_bound": self._residual_bound()}
         if is_secure:
@@ -146,9 +177,15 @@ class _BallEstimator(VerticalEstimator):
         facts["label_share"] = self.label_share
         if self.mechanism == "paper":
             return PublishedBallPlan(**facts, **self._published())
+        facts |= self._attendance()
         if self.aggregation == "local":
             return LocalBallPlan(**facts)
         return JointBallPlan(**facts, aggregation=self.aggregation, **self._sharing())
+
+    def _attendance(self) -> dict[str, Any]:
+        return {
+            "parties_per_round": self.parties_per_round, "parties_seed": self.parties_seed, "absent": self.absent,
+        }  # fmt: skip
 
     def _engines(self, parties: Parties, epsilon: float) -> dict[str, dict[str, str]]:
         if math.isinf(epsilon) or self.aggregation != SecureBallPlan.name:
@@ -187,6 +224,9 @@ class _BallEstimator(VerticalEstimator):
         self.coef_ = np.concatenate([coefficients for coefficients, _ in parts])
         self.intercept_ = plan.middle + math.fsum(intercept for _, intercept in parts)
         self.n_nonzero_ = int(np.count_nonzero(self.coef_))
+        self.absences_ = solution.absences
+        if self.absences_ is not None and self.absences_.warning():
+            warn_caller(f"parties were away in this training: {self.absences_.warning()}.", SottovoceWarning)
 
     def local_decision_function(self, parties: Any) -> Vector:
         """Not offered: this training makes no exact model of the label holder's own columns.

@@ -16,7 +16,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.losses import Logistic, Loss, Squared
+from sottovoce.losses import Logistic, Loss, SmoothLoss, Squared
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.prediction import Vector
 
@@ -120,7 +120,7 @@ class VerticalLogisticModel(VerticalClassifier):
 
 @estimator
 class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc]
-    """Numeric labels within public bounds; squared loss."""
+    """Numeric labels within public bounds; squared loss, unless a subclass has others."""
 
     label_bounds: tuple[float, float] | None = parameter(
         "(low, high) or None",
@@ -128,7 +128,7 @@ class VerticalRegressor(RegressorMixin, VerticalEstimator):  # type: ignore[misc
         text="""Public bounds of the labels; required for a private training. Labels beyond are moved to them.""",
     )
 
-    def _make_loss(self) -> Loss:
+    def _make_loss(self) -> SmoothLoss:
         return Squared()
 
     def _label_bounds(self) -> tuple[float, float] | None:

@@ -10,7 +10,15 @@ import numpy as np
 from sottovoce._compiling import JIT, njit
 from sottovoce.losses.base import dual_step
 
-__all__ = ["back_single", "descend_columns", "descend_gram", "proximal_points", "times_single"]
+__all__ = [
+    "back_single",
+    "descend_columns",
+    "descend_gram",
+    "descend_groups",
+    "descend_groups_by_column",
+    "proximal_points",
+    "times_single",
+]
 
 _SUMS: dict[str, Any] = {**JIT, "fastmath": {"reassoc", "contract"}}  # sums in any order, on the vector units
 
@@ -104,5 +112,109 @@ def descend_columns(D, squares, b, x, d, rho, l2, l1, low, high, tolerance, swee
                 x[j] = t
                 scores += change * D[:, j]
             moved, largest = max(moved, abs(change)), max(largest, abs(t))
+        if moved <= tolerance * largest:
+            break
+
+
+@njit(**JIT)
+def _shrink_group(c, s, rho, l2, weight):  # type: ignore[no-untyped-def]
+    """Replace c by argmin_u rho/2 sum s u^2 + l2/2 |u|^2 + weight |u| - c'u, for s > 0.
+
+    With t = |u| the minimiser is c t / ((rho s + l2) t + weight), and t solves |c / ((rho s + l2) t + weight)| = 1. One
+    over that norm is concave in t, so Newton steps from below never pass the solution.
+    """
+    norm = np.sqrt((c * c).sum())
+    if norm <= weight:
+        c[:] = 0.0
+        return
+    a = rho * s + l2
+    if weight == 0.0:
+        c /= a
+        return
+    t = (norm - weight) / a.max()
+    for _ in range(100):
+        below = a * t + weight
+        squares = (c / below) ** 2
+        total = squares.sum()
+        step = (1.0 - 1.0 / np.sqrt(total)) * total * np.sqrt(total) / (squares * a / below).sum()
+        t += step
+        if abs(step) <= 1e-15 * t:
+            break
+    c *= t / (a * t + weight)
+
+
+@njit(**JIT)
+def _group_step(V, s, x, gradient, rho, l2, weight):  # type: ignore[no-untyped-def]
+    """Return the new coefficients of a group: V diag(s) V' is its part of G, ``gradient`` that of |Dx|^2 / 2 - b'x."""
+    k = len(s)
+    c = np.zeros(k)
+    for i in range(k):
+        place, pull = 0.0, 0.0
+        for j in range(len(x)):
+            place += V[j, i] * x[j]
+            pull += V[j, i] * gradient[j]
+        c[i] = rho * (s[i] * place - pull)
+    _shrink_group(c, s, rho, l2, weight)
+    moved = np.zeros(len(x))
+    for j in range(len(x)):
+        for i in range(k):
+            moved[j] += V[j, i] * c[i]
+    return moved
+
+
+@njit(**JIT)
+def descend_groups(G, sizes, ranks, V, s, b, x, rho, l2, weights, tolerance, sweeps):  # type: ignore[no-untyped-def]
+    """Descend on l2/2 |x|^2 + sum_g weights_g |x_g| + rho/2 x'Gx - rho b'x, in place, group by group, each exactly.
+
+    ``V`` and ``s`` hold the eigenvectors and the positive eigenvalues of each group's part of G, one group behind the
+    other; b has nothing outside the vectors of a group.
+    """
+    gradient = G @ x - b
+    for _ in range(sweeps):
+        moved, largest = 0.0, 0.0
+        low, at, place = 0, 0, 0
+        for g in range(len(sizes)):
+            p, k = sizes[g], ranks[g]
+            vectors = V[at : at + p * k].reshape((p, k))
+            new = _group_step(
+                vectors, s[place : place + k], x[low : low + p], gradient[low : low + p], rho, l2, weights[g]
+            )
+            for j in range(p):
+                change = new[j] - x[low + j]
+                if change != 0.0:
+                    x[low + j] = new[j]
+                    gradient += change * G[low + j]
+                moved, largest = max(moved, abs(change)), max(largest, abs(new[j]))
+            low, at, place = low + p, at + p * k, place + k
+        if moved <= tolerance * largest:
+            break
+
+
+@njit(**JIT)
+def descend_groups_by_column(  # type: ignore[no-untyped-def]
+    D, sizes, ranks, V, s, b, x, rho, l2, weights, tolerance, sweeps
+):
+    """Do the same for G = D'D from the columns of D themselves."""
+    scores = np.zeros(D.shape[0])
+    for j in range(len(x)):
+        if x[j] != 0.0:
+            scores += x[j] * D[:, j]
+    for _ in range(sweeps):
+        moved, largest = 0.0, 0.0
+        low, at, place = 0, 0, 0
+        for g in range(len(sizes)):
+            p, k = sizes[g], ranks[g]
+            vectors = V[at : at + p * k].reshape((p, k))
+            gradient = np.zeros(p)
+            for j in range(p):
+                gradient[j] = np.dot(D[:, low + j], scores) - b[low + j]
+            new = _group_step(vectors, s[place : place + k], x[low : low + p], gradient, rho, l2, weights[g])
+            for j in range(p):
+                change = new[j] - x[low + j]
+                if change != 0.0:
+                    x[low + j] = new[j]
+                    scores += change * D[:, low + j]
+                moved, largest = max(moved, abs(change)), max(largest, abs(new[j]))
+            low, at, place = low + p, at + p * k, place + k
         if moved <= tolerance * largest:
             break

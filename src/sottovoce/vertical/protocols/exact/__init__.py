@@ -10,6 +10,7 @@ from sottovoce.vertical.protocols.exact.party import (
     LbfgsMoveHandler,
     LbfgsStartHandler,
     SpectrumHandler,
+    StructureHandler,
 )
 from sottovoce.vertical.protocols.general.party import KeepHandler, PrepareHandler
 
@@ -19,6 +20,7 @@ PROTOCOL = Protocol(
     EXACT,
     handlers=(
         PrepareHandler,
+        StructureHandler,
         AdmmStartHandler,
         AdmmStepHandler,
         LbfgsStartHandler,

@@ -145,7 +145,7 @@ def theorem_1_conditions(
     if intercept is not None and intercept not in parties.names:
         raise ParameterError(f"intercept must name a party ({', '.join(map(repr, parties.names))}); got {intercept!r}.")
     facts = read_public_facts(parties)
-    requests = {name: Prepare(*penalty, int(name == intercept)) for name in parties.names}
+    requests = {name: Prepare(*penalty[:4], int(name == intercept)) for name in parties.names}
     parties.exchange(requests, Done)
     by_party = {
         name: _party(reply, facts[name].n_features + (name == intercept), 0.0 if name == intercept else penalty.l2, rho)

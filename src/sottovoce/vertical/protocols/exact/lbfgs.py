@@ -12,6 +12,10 @@ costs no message: the coordinator knows z, the change of z and the penalty along
 
 Per round each party sends one number a record and some products, and receives one number a record.
 
+A smooth loss that is not convex (`sottovoce.losses.SigmoidLoss`) is taken too. Its first metric has \|l''\| in place of
+l'', pairs along which it bends down are left out of the loops, and so the direction descends; the line search then only
+accepts a step that lowers the objective enough (Armijo). What is reached is a stationary point, from coefficients 0.
+
 References
 ----------
 .. [1] Chen, Wang, Zhou (2014). Large-scale L-BFGS using MapReduce. NIPS 27.
@@ -39,11 +43,12 @@ from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.wire import Done
 
-__all__ = ["LbfgsWorker", "ProductTable", "lbfgs"]
+__all__ = ["LbfgsWorker", "ProductTable", "lbfgs", "line_search"]
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
 _ROUNDING: Final = 1e-14
+_ARMIJO: Final = 1e-4  # of the fall that the slope promises
 _DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made again
 
 
@@ -209,7 +214,7 @@ def lbfgs(
     parties : Parties
         Prepared with quadratic penalties.
     problem : ScoreProblem
-        Smooth, convex loss and labels.
+        Smooth loss and labels.
     l2 : float, > 0
         The parties' penalty, for the sum of losses.
     intercept : bool
@@ -223,7 +228,8 @@ def lbfgs(
     tol : float
         Stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
         objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it,
-        g_0 = sum_i l'(z_i), and the sum is an estimate, not a bound.
+        g_0 = sum_i l'(z_i), and the sum is an estimate, not a bound. Of a loss that is not convex (there with |l''|) it
+        only says how flat the objective is.
     after : callable
         Called with the number of rounds after each of them.
 
@@ -239,6 +245,8 @@ def lbfgs(
     metric = np.zeros(n)  # the second derivatives behind the preconditioner
     for n_rounds in range(1, max_iter + 1):
         now = problem.loss.curvature(y, z)
+        if not problem.convex:
+            now = np.abs(now)
         bent = float(now.sum())
         if bent == 0.0:  # every record on a straight piece of the loss, as at the start of a smoothed hinge
             now = np.full(n, problem.loss.smoothness)
@@ -259,7 +267,7 @@ def lbfgs(
         change = total({name: reply.scores for name, reply in replies.items()}, n)
         terms = {name: np.array([reply.slope, reply.square, reply.penalty]) for name, reply in replies.items()}
         slope, square, penalty = map(float, total(terms, 3))
-        step = _line_search(problem, z, change, slope, square)
+        step = line_search(problem, z, change, slope, square)
         z = z + step * change
         history.add(parties, problem.value(z) + penalty + step * slope + 0.5 * step * step * square, distance)
         after(n_rounds)
@@ -277,7 +285,7 @@ def _newton_decrement(first: float, second: float) -> float:
     return first * first / (2.0 * second) if second > 0.0 else math.inf
 
 
-def _line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float) -> float:
+def line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float) -> float:
     """Return the step that minimises loss and penalty along the line: Newton, bisection where it leaves the bracket."""
     loss, y = problem.loss, problem.y
     low, high, step = 0.0, math.inf, 1.0
@@ -295,4 +303,16 @@ def _line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float,
         step = moved
         if close:
             break
-    return step
+    return step if problem.convex else _shortened(problem, z, change, slope, square, step)
+
+
+def _shortened(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float, step: float) -> float:
+    """Halve the step until the objective falls by enough: a loss that is not convex may have risen up to it."""
+    start = problem.value(z)
+    falling = float(problem.loss.derivative(problem.y, z) @ change) + slope
+    for _ in range(_LINE_SEARCH):
+        rise = problem.value(z + step * change) - start + step * slope + 0.5 * step * step * square
+        if rise <= _ARMIJO * step * falling:
+            return step
+        step *= 0.5
+    return 0.0  # it falls by less than rounding errors

@@ -14,6 +14,7 @@ __all__ = [
     "LbfgsStart",
     "Spectrum",
     "SpectrumReply",
+    "Structure",
 ]
 
 
@@ -26,6 +27,18 @@ class SpectrumReply(Message, code=10):
 
     smallest: float
     largest: float
+
+
+class Structure(Message, code=23, unbounded=("radius",)):
+    """Tie coefficients of the training that was opened: sizes of groups of columns, and a ball that they stay in.
+
+    With groups the L1 penalty is one on the norms of the groups, each times the root of its size; empty for none. The
+    ball's norm is ``"l1"``, ``"l2"`` or empty for none, its radius then infinite.
+    """
+
+    groups: Vector
+    ball: str
+    radius: float
 
 
 class AdmmStart(Message, code=20):

@@ -7,6 +7,8 @@ With an L2 penalty it is one linear system, (R + rho D'D) x = rho b. It is facto
   ones), :math:`(\lambda I + \rho F'F)^{-1} = (I - \rho F'(\lambda I + \rho K)^{-1} F) / \lambda`; the unpenalised
   intercept is bordered around it.
 
+With groups of columns or a ball it is that of `sottovoce.vertical.protocols.exact.structured`.
+
 With an L1 penalty or bounds it is solved by cyclic coordinate descent, warm-started from the last solution: on the Gram
 matrix, or on the columns themselves where there are more of them than rows.
 """
@@ -15,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sottovoce._numerics import Vector
+from sottovoce.vertical.protocols.exact.structured import StructuredProblem
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.kernels import descend_columns, descend_gram
 from sottovoce.vertical.table.penalty import Penalty
@@ -46,6 +49,7 @@ class Subproblem:
         self._rho: float | Vector = 0.0
         self._factor: _Cholesky | _Woodbury | None = None
         self._by_column: tuple[Vector, Vector] | None = None
+        self._structured: StructuredProblem | None = None
 
     @property
     def gram(self) -> Vector:
@@ -70,9 +74,13 @@ class Subproblem:
         return x - moved
 
     def solve(self, b: Vector, rho: float, start: Vector) -> Vector:
-        """Return argmin R(x) + rho/2 |Dx|^2 - rho b'x; ``start`` is near it."""
+        """Return argmin R(x) + rho/2 |Dx|^2 - rho b'x, b = D'v; ``start`` is near it."""
         if self.penalty.is_quadratic:
             return self.inverse_times(rho * b, rho)
+        if self.penalty.is_structured:
+            if self._structured is None:
+                self._structured = StructuredProblem(self.columns, self.penalty)
+            return self._structured.solve(b, rho, start)
         x = start.copy()
         d, p = self.columns.n_features, self.penalty
         if self.wide:

@@ -17,6 +17,7 @@ Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
@@ -34,14 +35,8 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import PrivateBallPlan, kept_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
-    BallChoice,
-    BallSelect,
-    BallStart,
-    BallStep,
-    ShareColumn,
-    SharedColumn,
-)
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallStart, SharedColumn
+from sottovoce.vertical.protocols.frank_wolfe.rounds import JointRounds
 from sottovoce.vertical.protocols.frank_wolfe.sketch import KINDS, Sketch
 from sottovoce.vertical.wire import Done
 
@@ -80,6 +75,7 @@ class JointBallPlan(PrivateBallPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice("aggregation", self.aggregation, tuple(_MOST))
+        self.check_attendance(self.aggregation)
         number("sharing_share", self.sharing_share, above=0.0, below=1.0)
         if self.sketch is not None:
             choice("sketch", self.sketch, KINDS)
@@ -114,7 +110,8 @@ class JointBallPlan(PrivateBallPlan):
         return _MOST[self.aggregation]
 
     @property
-    def _is_global(self) -> bool:
+    def is_global(self) -> bool:
+        """Whether there is one ball, and one party steps in a round."""
         return self.aggregation == "global"
 
     @property
@@ -125,13 +122,13 @@ class JointBallPlan(PrivateBallPlan):
     @property
     def n_shared(self) -> int:
         """Columns that all parties together may share."""
-        return (self.n_steps - 1) * (1 if self._is_global else len(self.facts.names))
+        return (self.n_steps - 1) * (1 if self.is_global else len(self.facts.names))
 
     @property
     def _shares(self) -> tuple[float, float, float]:
         """Shares of the squared budget for choices, scores and columns."""
         columns = self.sharing_share if self.n_shared else 0.0
-        scores = _SCORES * (1.0 - columns) if self._is_global else 0.0
+        scores = _SCORES * (1.0 - columns) if self.is_global else 0.0
         return 1.0 - columns - scores, scores, columns
 
     def _noise(self, scale: float) -> tuple[float, float, float]:
@@ -172,7 +169,7 @@ class JointBallPlan(PrivateBallPlan):
 
     def ball(self, name: str) -> float:
         """Return the size of a vertex that the party steps to."""
-        return self.vertex(name) * (1.0 if self._is_global else self.shares[name])
+        return self.vertex(name) * (1.0 if self.is_global else self.shares[name])
 
     def slope_bound(self, name: str) -> float:
         """Return the bound on a record's slope: wider where the predictions of the others are noisy."""
@@ -181,7 +178,7 @@ class JointBallPlan(PrivateBallPlan):
             return exact
         steps = [self.ball(other) / self.n_steps for other in self.facts.names]
         length = (
-            max(steps) * math.sqrt(self.n_steps) if self._is_global else math.hypot(*steps) * math.sqrt(self.n_steps)
+            max(steps) * math.sqrt(self.n_steps) if self.is_global else math.hypot(*steps) * math.sqrt(self.n_steps)
         )
         sketch, noise = self.public_sketch, self.column.mechanism.noise_std
         if sketch is not None:  # J'J mixes other people's entries in, about n / m of them in variance
@@ -193,33 +190,21 @@ class JointBallPlan(PrivateBallPlan):
         names = self.facts.names
         planned = dict.fromkeys(names, compose(*self._steps(self._scale, self.n_steps, self.n_steps - 1)))
         check_affordable(parties, planned)
-        parties.exchange(self._starts(self.soft_labels(y, streams)), Done)
-        taken: dict[tuple[str, int], int] = {}
-        columns: dict[tuple[str, int], Vector] = {}
-        told = {name: np.zeros(self.facts.n_samples) for name in names}  # by released columns of each party
-        for step in range(self.n_steps):
-            everybody = np.sum(list(told.values()), axis=0)
-            choices = parties.exchange({name: BallSelect(everybody - told[name]) for name in names}, BallChoice)
-            winners = {name: self.checked_place(name, choices[name].place) for name in self._winners(choices)}
-            if winners:
-                parties.exchange({name: BallStep(choices[name].place) for name in winners}, Done)
-            for name, (column, sign) in winners.items():
-                key = name, column
-                taken[key] = taken.get(key, 0) + sign
-                if step + 1 == self.n_steps:
-                    continue
-                if key not in columns:
-                    columns[key] = self._ask_column(parties, name, column)
-                told[name] += sign * self.ball(name) / self.n_steps * columns[key]
-        weights = {name: self._weights(name, taken) for name in names}
-        parties.exchange({name: kept_weights(model, *weights[name]) for name in names}, Done)
-        return VerticalSolution(
-            scorer=self.scorer(),
-            event=self.event,
+        attendance = self.attendance(parties)
+        rounds = JointRounds(self, attendance)
+        rounds.run(self._starts(self.soft_labels(y, streams)))
+        weights = {name: self._weights(name, rounds.taken) for name in names}
+        n_rounds = attendance.round
+        keeping = {name: kept_weights(model, *weights[name]) for name in rounds.can_be_asked()}
+        kept = attendance.ask(keeping, Done)
+        return self.solution_over(
+            attendance,
+            weights,
+            set(names) - set(kept),
+            rounds.lacking(),
             party_events=self.with_labels(planned),
-            n_rounds=self.n_steps,
-            chosen={"columns shared": len(columns)},
-            weights=weights,
+            n_rounds=n_rounds,
+            chosen={"columns shared": len(rounds.columns)},
         )
 
     def _starts(self, labels: dict[str, Vector]) -> dict[str, BallStart]:
@@ -244,22 +229,24 @@ class JointBallPlan(PrivateBallPlan):
             for name in self.facts.names
         }
 
-    def _winners(self, choices: dict[str, BallChoice]) -> tuple[str, ...]:
-        """Return who steps: everybody, or the party along whose vertex the loss seems to fall fastest, if it does fall.
+    def winners(self, choices: Mapping[str, BallChoice]) -> tuple[str, ...]:
+        """Return who steps: all who chose, or the one along whose vertex the loss seems to fall fastest, if it falls.
 
         A step of length s along a column changes the loss by at most -s score + n b s^2 / 2, b its smoothness.
         """
-        if not self._is_global:
-            return self.facts.names
-        best = max(self.facts.names, key=lambda name: self.ball(name) * choices[name].score)
+        present = tuple(name for name in self.facts.names if name in choices)
+        if not self.is_global:
+            return present
+        best = max(present, key=lambda name: self.ball(name) * choices[name].score)
         least = 0.5 * self.loss.smoothness * self.facts.n_samples * self.ball(best) / self.n_steps
         return (best,) if choices[best].score > least else ()
 
-    def _ask_column(self, parties: Parties, name: str, column: int) -> Vector:
+    def is_intercept(self, name: str, column: int) -> bool:
+        """Tell whether a party's column is that of an intercept, which everybody knows."""
+        return column == self.facts.descriptions[name].n_features
+
+    def read_column(self, name: str, reply: SharedColumn) -> Vector:
         """Return a released column, or where it is compressed what stands for it, one number a person."""
-        if column == self.facts.descriptions[name].n_features:
-            return np.ones(self.facts.n_samples)  # of an intercept: public
-        reply = parties.ask(name, ShareColumn(column), SharedColumn)
         if reply.noise_multiplier != self.column.noise_multiplier:
             raise PartyError(
                 f"party {name!r} says that its column has noise {reply.noise_multiplier!r}; planned was "
@@ -286,7 +273,7 @@ class JointBallPlan(PrivateBallPlan):
     @property
     def mechanism(self) -> str:
         """The algorithm in one sentence, for the receipt."""
-        ball = "the l1 ball" if self._is_global else "a product of l1 balls"
+        ball = "the l1 ball" if self.is_global else "a product of l1 balls"
         return (
             f"Frank-Wolfe on {ball}: exponential mechanisms over each party's signed columns, and every column that is "
             "stepped along shared once with Gaussian noise on a grid"
@@ -295,7 +282,7 @@ class JointBallPlan(PrivateBallPlan):
     @property
     def releases(self) -> tuple[str, ...]:
         """What leaves whom for whom, for the receipt."""
-        scores = ", and its score with noise" if self._is_global else ""
+        scores = ", and its score with noise" if self.is_global else ""
         column = "its entries" if self.sketch is None else "a public sketch of it"
         return (
             *self.label_release,
@@ -315,4 +302,4 @@ class JointBallPlan(PrivateBallPlan):
         if self.public_sketch is not None:
             sketch = self.public_sketch
             details |= {"sketch": sketch.kind, "sketch rows": sketch.n_rows, "sketch seed": sketch.seed}
-        return details if self._is_global else {**details, "radius shares": self.shares}
+        return details if self.is_global else {**details, "radius shares": self.shares}

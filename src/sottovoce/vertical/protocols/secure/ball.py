@@ -14,20 +14,19 @@ from typing import ClassVar
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.charges import check_affordable
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, meet, rests_on, view_of_engine
+from sottovoce.vertical.protocols.secure.conduct import engine_in_words
+from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
 __all__ = ["SecureBallPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecureBallPlan(BallPlan):
+class SecureBallPlan(TrainedTogether, BallPlan):
     """Plan of one joint training.
 
     Attributes
@@ -43,7 +42,6 @@ class SecureBallPlan(BallPlan):
 
     name: ClassVar[str] = "secure"
     proof: ClassVar[str] = "docs/privacy/secure_frank_wolfe.md"
-    uses_helpers: ClassVar[bool] = True
 
     n_steps_given: int | None = None
     residual_bound: float | None = None
@@ -81,34 +79,11 @@ class SecureBallPlan(BallPlan):
             n_steps_given=self.n_steps_given,
         )
 
-    @property
-    def event(self) -> Event:
-        """All choices, from the view of all parties but one together."""
-        return self.joint.event
-
-    def meet(self, parties: Parties) -> None:
-        """Invite all parties, and let their engines meet and test the session; no data are shared."""
-        check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
-        meet(parties, self.joint, self.patience)
-
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Choose column after column; the parties have met. See `VerticalPlan.solve`."""
-        joined = conduct(parties, self.joint, y, model, self.patience)
-        return VerticalSolution(
-            scorer=self.scorer(),
-            event=self.event,
-            party_events=dict.fromkeys(self.facts.names, self.event),
-            n_rounds=joined.n_rounds,
-            chosen=joined.chosen,
-            weights=joined.weights,
-        )
+        return self.trained(parties, y, model, self.scorer())
 
     # ------------------------------------------------------------------ receipts
-
-    @property
-    def unit(self) -> str:
-        """What one neighbouring change is about; labels are secret here even where they need not be."""
-        return "one person: their rows at all parties are replaced together, the label included"
 
     @property
     def given_away_by_holder(self) -> str:
@@ -134,24 +109,27 @@ class SecureBallPlan(BallPlan):
         )
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, and what the claim rests on, for the receipt."""
-        rows = tuple(
+    def row_bounds(self) -> tuple[str, ...]:
+        """What each party declares of its rows, for the receipt."""
+        return tuple(
             f"{name}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
             for name in self.facts.names
         )
+
+    @property
+    def view(self) -> str:
+        """Whom the noise holds against, for the receipt."""
         K = len(self.joint.ranks)
-        view = (
+        return (
             f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
             f"other {K - 1} together, who follow the protocol"
         )
-        return (*rows, view, *rests_on(self.joint, self.facts))
 
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the statement leaves open, for the receipt."""
         return (
-            view_of_engine(self.joint),
+            *super().not_covered,
             "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
             "the people who are scored through the parties, those of the training included: each party sends one exact "
             "number for each (whoever computes scores from coef_ needs nothing from them)",
@@ -159,8 +137,4 @@ class SecureBallPlan(BallPlan):
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
-        return {
-            **self.joint.details(),
-            "fit_intercept": self.fit_intercept,
-            "digest of the joint plan": self.joint.digest,
-        }
+        return {**self.joint.details(), "fit_intercept": self.fit_intercept, **super().details()}

@@ -17,15 +17,15 @@ from typing import ClassVar, Final
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.losses import SmoothedHinge
-from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.charges import check_affordable, require_row_bounds
+from sottovoce.vertical.coordinator.charges import require_row_bounds
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.secure.conduct import conduct, engine_in_words, meet, rests_on, view_of_engine
+from sottovoce.vertical.protocols.secure.conduct import engine_in_words
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.together import TrainedTogether
 
 __all__ = ["IN_PROCESS", "SecurePlan"]
 
@@ -33,7 +33,7 @@ IN_PROCESS: Final = "in-process"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecurePlan(VerticalPlan):
+class SecurePlan(TrainedTogether, VerticalPlan):
     """Plan of one joint training.
 
     Attributes
@@ -59,7 +59,6 @@ class SecurePlan(VerticalPlan):
     )
     proof: ClassVar[str] = "docs/privacy/vertical_secure.md"
     options: ClassVar[tuple[str, ...]] = ("colluding", "n_passes", "patience")
-    uses_helpers: ClassVar[bool] = True
 
     engine: str = IN_PROCESS
     colluding: int = 1
@@ -111,39 +110,19 @@ class SecurePlan(VerticalPlan):
         """All parties that compute: those with columns, then helpers."""
         return (*self.facts.names, *self.facts.helpers)
 
-    @property
-    def event(self) -> Event:
-        """The whole training, from the view of the parties that may collude."""
-        return self.joint.event
-
-    # ------------------------------------------------------------------ training
-
     def meet(self, parties: Parties) -> None:
         """Invite all parties, and let their engines meet and test the session; no data are shared."""
         with parties.inside(self.facts.label_holder):
             pass  # its own model is trained last, which must not fail for want of a place
-        check_affordable(parties, dict.fromkeys(self.facts.names, self.event))
-        meet(parties, self.joint, self.patience)
+        super().meet(parties)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        """Begin, take what is opened, and keep the model; the parties have met. See `VerticalPlan.solve`."""
-        joined = conduct(parties, self.joint, y, model, self.patience)
+        """Train jointly, and the label holder's own model beside; see `VerticalPlan.solve`."""
+        solution = self.trained(parties, y, model, SumOfScores({name: Term() for name in self.facts.names}))
         train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
-        return VerticalSolution(
-            scorer=SumOfScores({name: Term() for name in self.facts.names}),
-            event=self.event,
-            party_events=dict.fromkeys(self.facts.names, self.event),
-            n_rounds=joined.n_rounds,
-            chosen=joined.chosen,
-            weights=joined.weights,
-        )
+        return solution
 
     # ------------------------------------------------------------------ receipts
-
-    @property
-    def unit(self) -> str:
-        """What one neighbouring change is about."""
-        return "one person: their rows at all parties are replaced together, the label included"
 
     @property
     def given_away_by_holder(self) -> str:
@@ -170,26 +149,29 @@ class SecurePlan(VerticalPlan):
         return (*opened, "the model, which follows from them: each party keeps its own weights")
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public, and what the claim rests on, for the receipt."""
-        rows = tuple(
+    def row_bounds(self) -> tuple[str, ...]:
+        """What each party declares of its rows, for the receipt."""
+        return tuple(
             f"{name}: rows of norm at most {facts.data_norm:g} (longer ones were shortened)"
             + (", entries non-negative" if facts.nonnegative else "")
             for name, facts in self.facts.descriptions.items()
         )
+
+    @property
+    def view(self) -> str:
+        """Whom the noise holds against, for the receipt."""
         K, t = len(self.computing), self.colluding
-        view = (
+        return (
             f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
             f"{1 / (K - t):.3g} of the stated variance, so the sums carry {self.noise_factor:.3g} times the stated "
             "standard deviation"
         )
-        return (*rows, view, *rests_on(self.joint, self.facts))
 
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the statement of this mechanism leaves open, for the receipt."""
         return (
-            view_of_engine(self.joint),
+            *super().not_covered,
             "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise out",
             "the people who are scored, those of the training included: each party sends one exact score for each",
             f"{self.facts.label_holder}'s own model on its own columns, which is exact and stays there",
@@ -203,8 +185,5 @@ class SecurePlan(VerticalPlan):
 
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
-        return {
-            **self.joint.details(),
-            "total noise over the stated noise": self.noise_factor,
-            "digest of the joint plan": self.joint.digest,
-        }
+        own = {"total noise over the stated noise": self.noise_factor}
+        return {**self.joint.details(), **own, **super().details()}

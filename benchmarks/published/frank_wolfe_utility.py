@@ -1,0 +1,543 @@
+"""Theorem 3 of Lou and Cheung (AAAI 2018) against runs of their Algorithm 2: excess risk by people, by tau, by parties.
+
+    python -m benchmarks.published.frank_wolfe_utility [--quick] [--parts people,causes] [--seeds 5]
+    python -m benchmarks.published.frank_wolfe_utility --docs     # tables and picture, from the figures kept
+
+The table of ``benchmarks.vertical.frank_wolfe`` with 200 columns: entries -1 and 1, ten columns of weight +-0.08,
+decoys of correlation 0.6, labels within [-1, 1]; ball of radius 1, four parties, epsilon = 1, delta = 1e-5. Excess risk
+is half the mean squared residual less the least one on the ball. Medians over seeds of the noise.
+
+"As printed" is simulated, exactly in law but for the singular value of J, which is taken as sqrt(n / m) + 1: q, J a and
+the gradients of Algorithm 2 depend on the records by A'A and A'y only, and J A is drawn with independent rows
+N(0, A'A / m). So a million people cost what a thousand do; beyond a million, A'A / n and A'y / n are those of a
+million. "mechanism='paper'" is the product's own form, which clips slopes to G as its privacy statement needs and works
+on records; its largest n is run as the same loop without messages.
+
+people: as printed against n, with Theorem 3. records: the product's form and the sound forms. causes: parts of the
+algorithm taken out one by one. tau: sampled columns, with the floor that is proved. parties: K. binding: a ball that
+binds, radius 0.4.
+"""
+
+import json
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
+from benchmarks.vertical.frank_wolfe import NAMES, table
+from sottovoce import DPLasso
+from sottovoce.exceptions import PrivacyWarning
+from sottovoce.optimize import DistributedSampling, ProductDomain, Quadratic
+from sottovoce.optimize.theory import proposition_4_bound
+from sottovoce.published.vertical_frank_wolfe.noise import (
+    published_column_std,
+    published_rows,
+    published_selection_scale,
+    published_steps,
+)
+from sottovoce.published.vertical_frank_wolfe.utility import theorem_3, weight_cap
+from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
+
+PAGE = DOCS / "papers" / "vertical_frank_wolfe.md"
+FIGURES = DOCS / "figures"
+NAME = "lou_cheung_utility"
+COLUMNS, PARTIES, EPSILON, DELTA, IOTA = 200, 4, 1.0, 1e-5, 0.3
+PEOPLE = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
+MOST_DRAWN = 1_000_000  # a larger table has the A'A / n and A'y / n of this one
+MOST_WITHOUT_SKETCH = 10_000_000
+FEWER_SEEDS = {100_000_000: 3, 1_000_000_000: 1}
+SEEDS_OF_THE_PRODUCT = {100: 5, 300: 5, 1_000: 5, 3_000: 5, 10_000: 3, 30_000: 1, 100_000: 1}
+LARGEST_WITH_MESSAGES = 30_000
+SOUND = {"local": 100_000, "product": 100_000, "global": 100_000, "central": 100_000}  # largest n that is run
+CLAIM = {"epsilon": EPSILON, "delta": DELTA}
+EXPONENT = -2.0 / 3.0
+
+Array = NDArray[np.float64]
+
+
+class Problem:
+    """What least squares knows of a table, and the least risks."""
+
+    def __init__(self, n: int) -> None:
+        drawn = min(n, MOST_DRAWN)
+        entries, y = table(drawn, COLUMNS)
+        gram, moment = np.zeros((COLUMNS, COLUMNS)), np.zeros(COLUMNS)
+        for low in range(0, drawn, 2**16):
+            piece = entries[low : low + 2**16]
+            gram += piece.T @ piece
+            moment += piece.T @ y[low : low + 2**16]
+        self.n, self.gram, self.moment = n, gram / drawn, moment / drawn
+        self.constant = 0.5 * float(np.mean(y**2))
+        values, vectors = np.linalg.eigh(self.gram)
+        self.root = (vectors * np.sqrt(np.maximum(values, 0.0))).T  # root' root = gram
+
+    def risk(self, x: Array) -> float:
+        """Return half the mean squared residual."""
+        return 0.5 * float(x @ self.gram @ x) - float(self.moment @ x) + self.constant
+
+    def least(self, radius: float, n_balls: int = 1) -> float:
+        """Return the least risk on the l1 ball, or on the product of one such ball for each party."""
+        step = 1.0 / float(np.linalg.eigvalsh(self.gram)[-1])
+        x = ahead = np.zeros(COLUMNS)
+        pace = 1.0
+        for _ in range(2000):
+            moved = ahead - step * (self.gram @ ahead - self.moment)
+            following = np.concatenate([on_ball(part, radius) for part in np.split(moved, n_balls)])
+            faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
+            ahead = following + (pace - 1.0) / faster * (following - x)
+            x, pace = following, faster
+        return self.risk(x)
+
+    def least_within(self, cap: float) -> float:
+        """Return the least risk of models whose weights are all within +-cap."""
+        found = minimize(
+            self.risk,
+            np.zeros(COLUMNS),
+            jac=lambda x: self.gram @ x - self.moment,
+            method="L-BFGS-B",
+            bounds=[(-cap, cap)] * COLUMNS,
+            options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
+        )
+        return float(found.fun)
+
+
+def on_ball(x: Array, radius: float) -> Array:
+    sizes = np.abs(x)
+    if sizes.sum() <= radius:
+        return x
+    ordered = np.sort(sizes)[::-1]
+    over = np.cumsum(ordered) - radius
+    last = int(np.flatnonzero(ordered > over / np.arange(1, len(x) + 1))[-1])
+    return np.sign(x) * np.maximum(sizes - over[last] / (last + 1), 0.0)
+
+
+def printed(
+    problem: Problem,
+    seed: int,
+    *,
+    n_parties: int = PARTIES,
+    tau: int | None = None,
+    radius: float = 1.0,
+    slope_bound: float = 1.0,
+    choices: bool = True,
+    columns: bool = True,
+    sketch: bool = True,
+    steps: float = 1.0,
+    iota: float = IOTA,
+    one_vertex: bool = False,
+) -> Array:
+    """Return the model of Algorithm 2 as printed; parts can be taken out.
+
+    Parameters
+    ----------
+    choices, columns, sketch : bool
+        Whether there is noise on the choices, noise on the columns, and a sketch.
+    steps : float
+        Multiplies T.
+    iota : float
+        Of the sketch.
+    one_vertex : bool
+        Move to the best of the parties' vertices alone, so that the model stays in the ball.
+    """
+    rng, n, width = np.random.default_rng(seed), problem.n, COLUMNS // n_parties
+    T = max(1, round(steps * published_steps(n, EPSILON)))
+    claim = {"n_people": n, "n_steps": T, **CLAIM}
+    A = problem.root  # of norms as columns of the table over sqrt(n)
+    leading = 1.0
+    if sketch:
+        m = published_rows(T, DELTA, iota)
+        A = rng.normal(size=(m, COLUMNS)) / math.sqrt(m) @ problem.root
+        leading = math.sqrt(n / m) + 1.0
+    std = published_column_std(leading, n_parties=n_parties, **claim) / math.sqrt(n) if columns else 0.0
+    scale = published_selection_scale(slope_bound, radius, **claim) if choices else 0.0
+    drawn_each = width if tau is None else tau
+    p = drawn_each / width
+    firsts = width * np.arange(n_parties)[:, None]
+    x, q = np.zeros(COLUMNS), np.zeros(len(A))
+    for t in range(T):
+        size = 2.0 / (p * t + 2.0)
+        gradient = (A.T @ q - problem.moment).reshape(n_parties, width)
+        if drawn_each < width:
+            drawn = np.argpartition(rng.random((n_parties, width)), drawn_each, axis=1)[:, :drawn_each]
+        else:
+            drawn = np.broadcast_to(np.arange(width), (n_parties, width))
+        slopes = np.take_along_axis(gradient, drawn, axis=1)
+        noisy = np.concatenate([slopes, -slopes], axis=1)
+        if scale:
+            noisy += rng.laplace(0.0, scale, noisy.shape)
+        best = noisy.argmax(axis=1)
+        places = (firsts[:, 0] + drawn[np.arange(n_parties), best % drawn_each])[:, None]
+        signs = np.where(best < drawn_each, -1.0, 1.0)
+        if one_vertex:
+            winner = int(noisy.max(axis=1).argmax())
+            places, signs = places[winner : winner + 1], signs[winner : winner + 1]
+        shared = A[:, places[:, 0]]
+        if std:
+            shared = shared + rng.normal(0.0, std, shared.shape)
+        x *= 1.0 - size
+        x[places[:, 0]] += size * radius * signs
+        q = (1.0 - size) * q + size * radius * (shared @ signs)
+    return x
+
+
+def clipped(
+    entries: Any, y: Any, seed: int, *, epsilon: float = EPSILON, n_steps: int | None = None, n_parties: int = PARTIES
+) -> Array:
+    """Return the model of ``mechanism="paper"`` on records, as one loop in one place (its G is 1)."""
+    rng, (n, d) = np.random.default_rng(seed), entries.shape
+    T = published_steps(n, epsilon) if n_steps is None else n_steps
+    claim = {"n_people": n, "n_steps": T, "epsilon": epsilon, "delta": DELTA}
+    sketch = Sketch("gaussian", n, published_rows(T, DELTA, IOTA), 0)
+    J = np.empty((sketch.n_rows, n), np.float32)
+    for place, piece in sketch._drawn_pieces():
+        J[:, place] = piece
+    std = published_column_std(sketch.leading_singular_value, n_parties=n_parties, **claim)
+    scale = published_selection_scale(1.0, 1.0, **claim)
+    A, labels, width = np.asarray(entries, np.float32), np.asarray(y, np.float32), d // n_parties
+    x, q = np.zeros(d), np.zeros(sketch.n_rows)
+    for t in range(T):
+        size = 2.0 / (t + 2.0)
+        slopes = np.clip(q.astype(np.float32) @ J - labels, -1.0, 1.0)
+        gradient = ((slopes @ A) / n).reshape(n_parties, width)
+        noisy = np.concatenate([gradient, -gradient], axis=1)
+        best = (noisy + rng.laplace(0.0, scale, noisy.shape)).argmax(axis=1)
+        places, signs = width * np.arange(n_parties) + best % width, np.where(best < width, -1.0, 1.0)
+        shared = J @ A[:, places] + rng.normal(0.0, std, (len(J), n_parties))
+        x *= 1.0 - size
+        x[places] += size * signs
+        q = (1.0 - size) * q + size * (shared @ signs)
+    return x
+
+
+def summary(problem: Problem, best: float, seeds: int, **changes: Any) -> dict[str, float]:
+    models = [printed(problem, seed, **changes) for seed in range(seeds)]
+    return {
+        "excess": float(np.median([problem.risk(x) - best for x in models])),
+        "norm": float(np.median([np.abs(x).sum() for x in models])),
+    }
+
+
+def promised(problem: Problem, tau: int | None = None, n_parties: int = PARTIES) -> dict[str, float]:
+    """Return Theorem 3 with its constants filled in; the curvature is that of Proposition 4."""
+    tau = COLUMNS // n_parties if tau is None else tau
+    domain = ProductDomain.intervals(-1.0, 1.0, n_blocks=COLUMNS)
+    curvature = proposition_4_bound(
+        Quadratic(problem.gram), domain, DistributedSampling.even(COLUMNS, n_parties, tau)
+    )  # fmt: skip
+    rows = published_rows(published_steps(problem.n, EPSILON), DELTA, IOTA)
+    bound = theorem_3(
+        n_people=problem.n, n_columns=COLUMNS, n_parties=n_parties, sampled_columns=tau, radius=1.0,
+        curvature=curvature, sketch_rows=rows, **CLAIM,
+    )  # fmt: skip
+    return {"risk": bound.risk, "curvature": curvature, "steps": bound.n_steps}
+
+
+def by_people(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for n in people:
+        problem = Problem(n)
+        best = problem.least(1.0)
+        own: dict[str, Any] = {
+            "n": n, "T": published_steps(n, EPSILON), "model 0": problem.constant - best,
+            "bound": promised(problem), **summary(problem, best, min(seeds, FEWER_SEEDS.get(n, seeds))),
+        }  # fmt: skip
+        if n <= MOST_WITHOUT_SKETCH:
+            own["no sketch"] = summary(problem, best, seeds, sketch=False)
+        found.append(own)
+        print(own, flush=True)
+    return found
+
+
+def by_records(people: dict[int, int], sound: dict[str, int], seeds: int) -> list[dict[str, Any]]:
+    """Run the product: its form of Algorithm 2, and the sound ones."""
+    found: list[dict[str, Any]] = []
+    common = {**CLAIM, "radius": 1.0, "label_bounds": (-1.0, 1.0)}
+    joint = {**common, "labels_public": True, "fit_intercept": False}
+    for n in sorted({n for n in PEOPLE if n <= max((*sound.values(), *people), default=0)}):
+        entries, y = table(n, COLUMNS)
+        problem = Problem(n)
+        best = problem.least(1.0)
+        parties = InProcessParties(
+            [
+                Party(part, name=name, data_bound=1.0)
+                for name, part in zip(NAMES, np.split(entries, PARTIES, axis=1), strict=True)
+            ]
+        )
+        own: dict[str, Any] = {"n": n}
+        kinds = [("paper", people.get(n, 0)), *((kind, seeds if n <= most else 0) for kind, most in sound.items())]
+        for kind, runs in kinds:
+            models = []
+            for seed in range(runs):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PrivacyWarning)
+                    if kind == "paper" and n > LARGEST_WITH_MESSAGES:
+                        models.append(clipped(entries, y, seed))
+                        continue
+                    if kind == "paper":
+                        model: Any = VerticalLasso(**joint, mechanism="paper", random_state=seed).fit(parties, y)
+                    elif kind == "central":
+                        model = DPLasso(
+                            **common, data_bound=1.0, adjacency="replace-one", fit_intercept=False, random_state=seed
+                        ).fit(entries, y)
+                    else:
+                        model = VerticalLasso(**joint, aggregation=kind, random_state=seed).fit(parties, y)
+                models.append(np.asarray(model.coef_, np.float64).ravel())
+            if models:
+                own[kind] = {
+                    "excess": float(np.median([problem.risk(x) - best for x in models])),
+                    "norm": float(np.median([np.abs(x).sum() for x in models])),
+                    "seeds": runs,
+                }
+        found.append(own)
+        print(own, flush=True)
+    return found
+
+
+CAUSES: dict[str, dict[str, Any]] = {
+    "as printed": {},
+    "no noise on choices": {"choices": False},
+    "no noise on columns": {"columns": False},
+    "no sketch": {"sketch": False},
+    "iota = 0.1 in place of 0.3": {"iota": 0.1},
+    "no noise at all": {"choices": False, "columns": False},
+    "no sketch and no noise on choices": {"sketch": False, "choices": False},
+    "no sketch, no noise": {"sketch": False, "choices": False, "columns": False},
+    "G = 0.1 in place of 1": {"slope_bound": 0.1},
+    "a quarter of the steps": {"steps": 0.25},
+    "four times the steps": {"steps": 4.0},
+    "one vertex a step, not four": {"one_vertex": True},
+}
+
+
+def by_cause(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for n in people:
+        problem = Problem(n)
+        best = problem.least(1.0)
+        for cause, changes in CAUSES.items():
+            found.append({"n": n, "cause": cause, **summary(problem, best, seeds, **changes)})
+            print(found[-1], flush=True)
+    return found
+
+
+def by_tau(people: tuple[int, ...], taus: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for n in people:
+        problem = Problem(n)
+        best = problem.least(1.0)
+        for tau in taus:
+            cap = weight_cap(1.0, sampled_columns=tau, n_columns_of_party=COLUMNS // PARTIES)
+            own = {"n": n, "tau": tau, "p": tau * PARTIES / COLUMNS, "cap": cap}
+            own |= {"floor": max(0.0, problem.least_within(cap) - best), "bound": promised(problem, tau)["risk"]}
+            for name, changes in (
+                ("printed", {}),
+                ("noiseless", {"choices": False, "columns": False, "sketch": False}),
+            ):
+                own[name] = summary(problem, best, seeds, tau=tau, **changes)
+            found.append(own)
+            print(own, flush=True)
+    return found
+
+
+def by_parties(people: tuple[int, ...], counts: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for n in people:
+        problem = Problem(n)
+        best = problem.least(1.0)
+        for count in counts:
+            found.append({"n": n, "parties": count, **summary(problem, best, seeds, n_parties=count)})
+            found[-1]["bound"] = promised(problem, n_parties=count)["risk"]
+            print(found[-1], flush=True)
+    return found
+
+
+def binding(people: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    """Take a ball that binds: the sum of four vertices leaves it, and the risk falls below the least one on it."""
+    found = []
+    for n in people:
+        problem = Problem(n)
+        best, product = problem.least(0.4), problem.least(0.4, PARTIES)
+        own = {"n": n, "product": product - best}
+        own |= summary(problem, best, seeds, radius=0.4)
+        own["noiseless"] = summary(problem, best, 1, radius=0.4, choices=False, columns=False, sketch=False)
+        found.append(own)
+        print(own, flush=True)
+    return found
+
+
+def slope(found: list[dict[str, Any]], low: int, high: int, what: Any) -> float:
+    """Return the exponent of a line through the points between two n, on log scales."""
+    chosen = [row for row in found if low <= row["n"] <= high]
+    return float(np.polyfit(np.log([row["n"] for row in chosen]), np.log([what(row) for row in chosen]), 1)[0])
+
+
+def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    records = {row["n"]: row for row in kept["records"]}
+
+    def cell(n: int, kind: str) -> str:
+        found = records.get(n, {}).get(kind)
+        return "" if found is None else f"{found['excess']:.4f}"
+
+    out = {}
+    out["people"] = (
+        (
+            "n", "T", "model 0", "as printed", "its l1 norm", "without the sketch", "`mechanism=\"paper\"`",
+            "(n eps)^(-2/3)", "Theorem 3, constants filled in", '"local"', '"product"', '"global"',
+            "`DPLasso`, one table",
+        ),
+        [
+            (
+                f"{row['n']:,}", f"{row['T']:,}", f"{row['model 0']:.4f}", f"{row['excess']:.4f}", f"{row['norm']:.2f}",
+                f"{row['no sketch']['excess']:.4f}" if "no sketch" in row else "",
+                cell(row["n"], "paper"), f"{(row['n'] * EPSILON) ** EXPONENT:.4f}", f"{row['bound']['risk']:.3g}",
+                *(cell(row["n"], kind) for kind in SOUND),
+            )
+            for row in kept["people"]
+        ],
+    )  # fmt: skip
+    people = sorted({row["n"] for row in kept["causes"]})
+    out["causes"] = (
+        ("", *(f"n = {n:,}: {what}" for n in people for what in ("excess", "l1 norm"))),
+        [
+            (
+                cause,
+                *(
+                    f"{row[what]:{form}}"
+                    for n in people
+                    for row in kept["causes"]
+                    if (row["n"], row["cause"]) == (n, cause)
+                    for what, form in (("excess", ".4f"), ("norm", ".2f"))
+                ),
+            )
+            for cause in CAUSES
+        ],
+    )
+    out["tau"] = (
+        ("n", "tau", "p", "weight cap", "floor, proved", "no noise, no sketch", "as printed", "times that of tau = 50",
+         "1/p^2", "Theorem 3"),
+        [
+            (
+                f"{row['n']:,}", str(row["tau"]), f"{row['p']:g}", f"{row['cap']:g}", f"{row['floor']:.4f}",
+                f"{row['noiseless']['excess']:.4f}", f"{row['printed']['excess']:.4f}",
+                f"{row['printed']['excess'] / whole['printed']['excess']:.1f}", f"{row['p'] ** -2:,.0f}",
+                f"{row['bound']:.3g}",
+            )
+            for row in kept["tau"]
+            for whole in kept["tau"]
+            if whole["n"] == row["n"] and whole["p"] == 1.0
+        ],
+    )  # fmt: skip
+    out["parties"] = (
+        ("n", "parties", "as printed", "its l1 norm", "Theorem 3"),
+        [
+            (f"{row['n']:,}", str(row["parties"]), f"{row['excess']:.4f}", f"{row['norm']:.2f}", f"{row['bound']:.3g}")
+            for row in kept["parties"]
+        ],
+    )
+    out["binding"] = (
+        ("n", "as printed", "its l1 norm", "no noise, no sketch", "its l1 norm", "least on the product of four balls"),
+        [
+            (
+                f"{row['n']:,}", f"{row['excess']:.4f}", f"{row['norm']:.2f}", f"{row['noiseless']['excess']:.4f}",
+                f"{row['noiseless']['norm']:.2f}", f"{row['product']:.4f}",
+            )
+            for row in kept["binding"]
+        ],
+    )  # fmt: skip
+    return out
+
+
+def picture(kept: dict[str, Any]) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6))
+    rows = kept["people"]
+    n = np.array([row["n"] for row in rows], float)
+    left.plot(n, [row["excess"] for row in rows], "o-", color="#d62728", label="Algorithm 2 as printed")
+    bare = [(row["n"], row["no sketch"]["excess"]) for row in rows if "no sketch" in row]
+    left.plot(
+        *zip(*bare, strict=True), "s-", color="#d62728", lw=1, ms=4, alpha=0.5, label="the same without its sketch"
+    )
+    left.plot(n, (n * EPSILON) ** EXPONENT, "--", color="black", lw=1, label="(n eps)^(-2/3), constant 1")
+    left.plot(n, [row["bound"]["risk"] for row in rows], ":", color="black", label="Theorem 3, constants filled in")
+    left.plot(n, [row["model 0"] for row in rows], color="#999999", lw=1, label="the model 0")
+    kinds = (("paper", '"paper", slopes clipped', "#ff7f0e"), ("local", '"local"', "#1f77b4"),
+             ("product", '"product"', "#2ca02c"), ("global", '"global"', "#9467bd"),
+             ("central", "DPLasso, one table", "#17becf"))  # fmt: skip
+    for kind, label, colour in kinds:
+        points = [(row["n"], row[kind]["excess"]) for row in kept["records"] if kind in row]
+        left.plot(*zip(*points, strict=True), ".-", color=colour, lw=1, label=label)
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="people n",
+        ylabel="excess risk",
+        title="all columns, four parties",
+        ylim=(1e-5, 1e3),
+    )
+    most = max(row["n"] for row in kept["tau"])
+    taus = [row for row in kept["tau"] if row["n"] == most]
+    p = [row["p"] for row in taus]
+    right.plot(p, [row["printed"]["excess"] for row in taus], "o-", color="#d62728", label="Algorithm 2 as printed")
+    right.plot(p, [row["noiseless"]["excess"] for row in taus], "s-", color="#1f77b4", label="no noise, no sketch")
+    floors = [(row["p"], row["floor"]) for row in taus if row["floor"] > 1e-6]
+    right.plot(*zip(*floors, strict=True), "v-", color="black", label="floor, proved for every n")
+    whole = next(row for row in taus if row["p"] == 1.0)["printed"]["excess"]
+    right.plot(p, [whole / q**2 for q in p], "--", color="black", lw=1, label="1/p^2 of Remark 1")
+    right.set(xscale="log", yscale="log", xlabel="p = share of the columns that are drawn", ylabel="excess risk",
+              title=f"n = {most:,}", ylim=(None, 1.0))  # fmt: skip
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7.5, loc="upper right" if axis is left else "upper left")
+    figure.tight_layout()
+    keep_picture(figure, FIGURES / f"{NAME}.png")
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--parts", default="people,causes,tau,parties,binding,records")
+    parser.add_argument("--seeds", type=int, default=5)
+    chosen = parser.parse_args()
+    kept_at = FIGURES / f"{NAME}.json"
+    kept: dict[str, Any] = json.loads(kept_at.read_text(encoding="utf-8")) if kept_at.exists() else {}
+    if not chosen.docs:
+        parts, quick = chosen.parts.split(","), chosen.quick
+        seeds, few = (1, (300, 1_000)) if quick else (chosen.seeds, (3_000, 30_000, 1_000_000))
+        measures = {
+            "people": lambda: by_people(few if quick else PEOPLE, seeds),
+            "causes": lambda: by_cause(few, seeds),
+            "tau": lambda: by_tau(few, (50, 5) if quick else (50, 25, 10, 5, 2, 1), seeds),
+            "parties": lambda: by_parties(few, (2, 4) if quick else (2, 4, 8, 20), seeds),
+            "binding": lambda: binding(few, seeds),
+            "records": lambda: (
+                by_records({300: 1}, dict.fromkeys(SOUND, 300), 1)
+                if quick
+                else by_records(SEEDS_OF_THE_PRODUCT, SOUND, min(3, seeds))
+            ),
+        }
+        kept = {} if quick else kept
+        for part in parts:
+            kept[part] = measures[part]()
+            keep(NAME, kept)
+            if not quick:
+                keep(NAME, kept, FIGURES)
+    if all(part in kept for part in ("people", "causes", "tau", "parties", "binding", "records")):
+        for name, (head, rows) in tables(kept).items():
+            show(name, head, rows, width=170)
+        if not chosen.quick:
+            bare = next(row["noiseless"] for row in kept["tau"] if row["p"] == 1.0)
+            print("without noise and sketch:", bare)
+            print(
+                "exponent of n, as printed, last decade:", slope(kept["people"], 100_000, 10**9, lambda r: r["excess"])
+            )
+    if chosen.docs:
+        write_tables(PAGE, tables(kept))
+        picture(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+r"""A bound on the excess risk of DP-SCD with secret dual variables, from public facts alone.
+
+With rows \|x_i\| <= 1 and damped steps that no clip shortens, a pass over all rows is a step of (accelerated) gradient
+descent on
+
+.. math:: F(w) = \frac1n \sum_i l(y_i, x_i^\top w) + \frac\alpha2 \|w\|^2
+
+of length 1 / (alpha + L lambda), with L >= l'', whose gradient is off by -N / n, N the noise that has come together so
+far, and whose end is moved by the noise of the pass. For losses whose slopes have one sign for each label (logistic,
+smoothed hinge) the clip C = d Lambda never binds: d = alpha / (alpha + L lambda) is the damping and Lambda the
+Lipschitz constant. The potential functions of the two methods then give recursions for the expected excess risk, which
+`excess_risk_bound` follows pass by pass.
+
+Statements and proofs: ``docs/papers/dp_scd_utility.md``. They are about real arithmetic: the grid of the noise is
+left out.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import magnitude, number, whole_number
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, Loss, SmoothedHinge
+from sottovoce.privacy.adjacency import Adjacency
+
+__all__ = ["UtilityBound", "accumulated_noise", "excess_risk_bound"]
+
+_TRIED: Final = 60  # numbers of passes, when none is given
+_LONGEST: Final = 60.0  # of them, in units of the passes that divide the excess risk by e
+_ONE_SIGN: Final = (Logistic, SmoothedHinge)
+
+
+@dataclass(frozen=True)
+class UtilityBound:
+    """A bound on the expected excess risk, and the public numbers of the run that it is proved for.
+
+    Attributes
+    ----------
+    excess_risk : float
+        E F(w) - min F is at most this much.
+    passes : int
+    momentum : float
+        The same in every pass; 0 for the plain method.
+    damping, clip : float
+        d and C.
+    noise_multiplier : float
+        Standard deviation of each entry of a pass's noise over its sensitivity.
+    start : float
+        Bound on F(0) - min F.
+    price : float
+        d_w (f Lambda)^2 / (2 alpha mu^2 n^2), with d_w weights, and f = 2 for replaced rows, else 1: what the linear
+        term of objective perturbation costs at the same mu. The unit in which the price of iterating is told.
+    alpha : float
+    """
+
+    excess_risk: float
+    passes: int
+    momentum: float
+    damping: float
+    clip: float
+    noise_multiplier: float
+    start: float
+    price: float
+    alpha: float
+
+    def without_penalty(self, norm: float) -> float:
+        """Return a bound on E R(w) - R(u) for the risk R without penalty, and every u at most ``norm`` long."""
+        return self.excess_risk + 0.5 * self.alpha * number("norm", norm, at_least=0.0) ** 2
+
+
+def excess_risk_bound(
+    loss: Loss,
+    *,
+    n_samples: int,
+    n_weights: int,
+    alpha: float,
+    mu: float,
+    passes: int | None = None,
+    accelerated: bool = True,
+    eigenvalue: float = 1.0,
+    averaged: float = 0.0,
+    adjacency: Adjacency = Adjacency.ZERO_OUT,
+) -> UtilityBound:
+    """Return the bound of Theorem 2 (accelerated) or Theorem 1 (plain).
+
+    Parameters
+    ----------
+    loss : Logistic or SmoothedHinge
+    n_samples : int
+        Rows, each at most 1 long with the intercept's column.
+    n_weights : int
+        Columns, the intercept's included.
+    alpha : float, > 0
+        Penalty, for rows of this unit.
+    mu : float, > 0
+        Gaussian-DP parameter of all passes together; `sottovoce.privacy.calibration.gaussian_mu` turns (epsilon,
+        delta) into it.
+    passes : int or None
+        None takes the number for which the bound is least.
+    accelerated : bool
+        Whether passes have the momentum (1 - sqrt d) / (1 + sqrt d), or none.
+    eigenvalue : float, 0 < eigenvalue <= 1
+        Known bound on the largest eigenvalue of X'X / n; the damping follows from it.
+    averaged : float, 0 <= averaged <= 1
+        Share of the passes, the last ones, whose weights the model is the mean of; 0 for the last weights alone.
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ParameterError
+        If a number is out of its range, or a loss may have slopes of both signs for a label.
+    """
+    if not isinstance(loss, _ONE_SIGN):
+        raise ParameterError(
+            f"loss must be Logistic or SmoothedHinge; got {loss!r}. The bound needs a smooth loss whose slopes have "
+            "one sign for each label."
+        )
+    whole_number("n_samples", n_samples, at_least=1)
+    whole_number("n_weights", n_weights, at_least=1)
+    magnitude("alpha", alpha)
+    magnitude("mu", mu)
+    number("eigenvalue", eigenvalue, above=0.0, at_most=1.0)
+    number("averaged", averaged, at_least=0.0, at_most=1.0)
+    problem = _Problem(loss, n_samples, n_weights, alpha, mu, eigenvalue, adjacency)
+    follow = problem.accelerated if accelerated else problem.plain
+    if passes is None:
+        unit = problem.condition ** (0.5 if accelerated else 1.0)
+        tried = sorted({math.ceil(unit * each) for each in np.geomspace(1.0 / unit, _LONGEST, _TRIED)})
+    else:
+        tried = [whole_number("passes", passes, at_least=1)]
+    bounds = {count: _mean_of_last(follow(count), averaged) for count in tried}
+    taken = min(bounds, key=lambda count: bounds[count])
+    return UtilityBound(
+        excess_risk=bounds[taken],
+        passes=taken,
+        momentum=problem.momentum if accelerated else 0.0,
+        damping=problem.damping,
+        clip=problem.clip,
+        noise_multiplier=math.sqrt(taken) / mu,
+        start=problem.start,
+        price=problem.price,
+        alpha=alpha,
+    )
+
+
+def accumulated_noise(passes: int, momentum: float) -> Vector:
+    """Return the variance of each entry of N in the gradient of pass 0, 1, ..., in units of a pass's noise (Lemma 2).
+
+    Parameters
+    ----------
+    passes : int
+    momentum : float
+        The same in every pass, at least 0 and less than 1.
+
+    Returns
+    -------
+    ndarray of shape (passes,)
+    """
+    ages = np.arange(1.0, passes)
+    weights = (1.0 - momentum ** (ages + 1.0)) / (1.0 - momentum)
+    return np.concatenate([[0.0], np.cumsum(weights**2)])
+
+
+def _mean_of_last(bounds: list[float], share: float) -> float:
+    """Return the mean of the last bounds: by convexity one for the mean of the weights."""
+    return float(np.mean(bounds[-max(1, round(share * len(bounds))) :]))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    loss: Logistic | SmoothedHinge
+    n: int
+    width: int
+    alpha: float
+    mu: float
+    eigenvalue: float
+    adjacency: Adjacency
+
+    @property
+    def bent(self) -> float:
+        """L lambda: the largest curvature of the mean loss."""
+        return self.loss.smoothness * self.eigenvalue
+
+    @property
+    def condition(self) -> float:
+        return 1.0 + self.bent / self.alpha
+
+    @property
+    def damping(self) -> float:
+        return 1.0 / self.condition
+
+    @property
+    def momentum(self) -> float:
+        root = math.sqrt(self.damping)
+        return (1.0 - root) / (1.0 + root)
+
+    @property
+    def clip(self) -> float:
+        return self.damping * self.loss.lipschitz
+
+    @property
+    def start(self) -> float:
+        """F(0) - min F: no loss is negative, and F is alpha strongly convex."""
+        zero, one = np.zeros(1), np.ones(1)
+        value, slope = float(self.loss.value(one, zero)[0]), float(self.loss.derivative(one, zero)[0])
+        return min(value, slope**2 / (2.0 * self.alpha))
+
+    @property
+    def price(self) -> float:
+        term = self.adjacency.sum_factor * self.loss.lipschitz / (self.mu * self.n)
+        return self.width * term**2 / (2.0 * self.alpha)
+
+    def noise(self, passes: int) -> float:
+        """Variance of each entry of the noise of a pass, over (alpha n)^2: that of a weight."""
+        std = math.sqrt(passes) / self.mu * self.adjacency.sum_factor * self.clip
+        return (std / (self.alpha * self.n)) ** 2
+
+    @property
+    def trace(self) -> float:
+        """Bound on the trace of the second derivative of F."""
+        return self.alpha * self.width + self.loss.smoothness * min(1.0, self.width * self.eigenvalue)
+
+    def plain(self, passes: int) -> list[float]:
+        """Theorem 1: the bound after each pass."""
+        noise, bounds, excess = self.noise(passes), [], self.start
+        fresh = 0.5 * noise * self.trace
+        for variance in accumulated_noise(passes, 0.0) * noise:
+            accumulated = 0.5 * self.alpha * self.width * float(variance)
+            excess = (1.0 - self.damping) * excess + self.damping * accumulated + fresh
+            bounds.append(excess)
+        return bounds
+
+    def accelerated(self, passes: int) -> list[float]:
+        """Theorem 2: the bound after each pass."""
+        root, noise, bounds = math.sqrt(self.damping), self.noise(passes), []
+        fresh = 0.5 * noise * (self.trace + (self.alpha + self.bent) * self.width)
+        potential = 2.0 * self.start
+        for variance in accumulated_noise(passes, self.momentum) * noise:
+            pull = root * math.sqrt(0.5 * self.alpha * self.width * float(variance))
+            potential = (pull + math.sqrt(pull**2 + (1.0 - root) * potential)) ** 2 + fresh
+            bounds.append(potential)
+        return bounds

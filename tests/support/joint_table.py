@@ -1,0 +1,97 @@
+"""A coordinator of a joint training whose requests are what it likes, with one session at all parties."""
+
+import dataclasses
+import json
+
+import numpy as np
+
+from sottovoce.vertical.frames import new_session
+from sottovoce.vertical.protocols.general.messages import Close
+from sottovoce.vertical.protocols.secure.messages import (
+    AskConnected,
+    Card,
+    Connect,
+    Connected,
+    Invite,
+    Join,
+    Opened,
+    StepJointly,
+    TakeOpened,
+)
+from sottovoce.vertical.wire import Done, Refused
+from support.party import Line
+
+NOTHING = np.zeros(0)
+
+
+class Table:
+    """The parties around one table; the first has the labels.
+
+    Parameters
+    ----------
+    parties : sequence of Party and Helper
+    plan : AgreedPlan
+    labels : ndarray
+        What an honest coordinator would send to the first party.
+    """
+
+    def __init__(self, parties, plan, labels):
+        self.parties, self.plan, self.labels, self.cards = parties, plan, labels, "[]"
+        self.lines = [Line(party) for party in parties]
+        name = new_session()
+        for line in self.lines:
+            line.name = name
+
+    def all(self, *messages):
+        requests = messages if len(messages) > 1 else messages * len(self.lines)
+        return [line.ask(message) for line, message in zip(self.lines, requests, strict=True)]
+
+    def invite(self):
+        cards = self.all(Invite(self.plan.text()))
+        assert all(isinstance(each, Card) for each in cards)
+        self.cards = json.dumps([each.card for each in cards])
+        return self
+
+    def connect(self):
+        self.invite()
+        assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
+        self.until(AskConnected())
+        return self
+
+    def until(self, question):
+        for _ in range(50):
+            replies = self.all(question)
+            assert all(isinstance(each, (Connected, Opened)) for each in replies), [
+                getattr(each, "reason", "") for each in replies
+            ]
+            if all(each.ready for each in replies):
+                return replies
+        raise AssertionError("it never ends")
+
+    def join(self):
+        self.connect()
+        starts = self.all(Join(self.labels), *[Join(NOTHING)] * (len(self.lines) - 1))
+        assert all(isinstance(each, Done) for each in starts)
+        self.until(TakeOpened(0))
+        return self
+
+    def step(self, step):
+        assert all(isinstance(each, Done) for each in self.all(StepJointly(step)))
+        return self.until(TakeOpened(step))
+
+    def end(self):
+        self.all(Close())
+
+
+def block(plan, place, **changed):
+    """Return the plan with another description of one party."""
+    blocks = list(plan.blocks)
+    blocks[place] = dataclasses.replace(blocks[place], **changed)
+    return dataclasses.replace(plan, blocks=tuple(blocks))
+
+
+def refused(reply, *words):
+    """Check that a reply is a refusal in these words."""
+    assert isinstance(reply, Refused), reply
+    for word in words:
+        assert word in reply.reason

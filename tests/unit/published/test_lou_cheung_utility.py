@@ -1,0 +1,129 @@
+"""Theorem 3 of Lou and Cheung: its formula, the floor that sampling leaves, and the loop that measures it."""
+
+import math
+import warnings
+from copy import copy
+
+import numpy as np
+import pytest
+
+from benchmarks.published import frank_wolfe_utility as measured
+from benchmarks.vertical.frank_wolfe import NAMES, table
+from sottovoce import optimize as bfw
+from sottovoce.exceptions import ParameterError, PrivacyWarning
+from sottovoce.published.vertical_frank_wolfe.noise import published_column_std, published_selection_scale
+from sottovoce.published.vertical_frank_wolfe.utility import theorem_3, weight_cap
+from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+
+FACTS = {
+    "n_columns": 200, "n_parties": 4, "sampled_columns": 10, "epsilon": 0.5, "delta": 1e-6, "radius": 2.0,
+    "curvature": 30.0, "slope_bound": 0.7,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return measured.Problem(300)
+
+
+def test_formula_as_printed():
+    bound = theorem_3(n_people=5000, most_nonzeros=400, sketch_rows=100, **FACTS)
+    both = bound.gradient_constant + bound.oracle_constant
+    assert bound.sampling_rate == pytest.approx(0.2)
+    assert bound.n_steps == pytest.approx((30.0 * 5000 * 0.5 / both) ** (2 / 3))
+    logarithm = math.log(2 * 0.7 * 2.0 * 4 * 10 * 5000)
+    assert bound.risk == pytest.approx(
+        both ** (2 / 3) * 30.0 ** (1 / 3) * logarithm / (0.2**2 * (5000 * 0.5) ** (2 / 3))
+    )
+
+
+def test_constants_are_the_printed_noise():
+    """C sqrt(T) / (n epsilon) is the noise on a choice, and on a gradient through a column."""
+    n, T = 5000, 77
+    bound = theorem_3(n_people=n, most_nonzeros=400, sketch_rows=100, **FACTS)
+    unit = math.sqrt(T) / (n * 0.5)
+    claim = {"n_people": n, "n_steps": T, "epsilon": 0.5, "delta": 1e-6}
+    assert bound.oracle_constant * unit == pytest.approx(published_selection_scale(0.7, 2.0, **claim))
+    std = published_column_std(math.sqrt(n / 100) + 1.0, n_parties=4, **claim)
+    # a column of norm 20, four of them with weight 2 in all, independent noise
+    assert bound.gradient_constant * unit == pytest.approx(20.0 * 2.0 * math.sqrt(4) * std / n)
+
+
+def test_a_sketch_needs_more_noise_not_less():
+    """The paper says the contrary; a column without a sketch has the error 1 / sqrt(n), with one 1 / sqrt(m)."""
+    for n in (10_000, 1_000_000):
+        raw = theorem_3(n_people=n, **FACTS)
+        sketched = theorem_3(n_people=n, sketch_rows=230, **FACTS)
+        assert sketched.gradient_constant / raw.gradient_constant == pytest.approx(math.sqrt(n / 230) + 1.0)
+
+
+def test_the_loop_without_noise_and_sketch_is_frank_wolfe_over_a_product_of_balls(problem):
+    x = measured.printed(problem, 0, choices=False, columns=False, sketch=False)
+    result = bfw.block_frank_wolfe(
+        bfw.Quadratic(problem.gram, -problem.moment), bfw.ProductDomain.power(bfw.L1Ball(50, 1.0), 4),
+        bfw.ElementarySampling(4), max_iter=45, tol=0.0, gap_every=45,
+    )  # fmt: skip
+    assert x == pytest.approx(result.x, abs=1e-9)
+
+
+def test_the_loop_on_records_is_the_product():
+    """With noise far below anything, both give one model."""
+    entries, y = table(400, 40)
+    parties = InProcessParties(
+        [Party(part, name=k, data_bound=1.0) for k, part in zip(NAMES, np.split(entries, 4, axis=1), strict=True)]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model = VerticalLasso(
+            epsilon=1e6, delta=1e-5, radius=1.0, label_bounds=(-1.0, 1.0), labels_public=True, fit_intercept=False,
+            mechanism="paper", n_steps=20, random_state=0,
+        ).fit(parties, y)  # fmt: skip
+    loop = measured.clipped(entries, y, 0, epsilon=1e6, n_steps=20)
+    assert loop == pytest.approx(np.ravel(model.coef_), abs=1e-4)
+
+
+@pytest.mark.parametrize("choices", [True, False])
+def test_weights_have_a_mean_within_their_cap(problem, choices):
+    """Whatever the noise is: a column that is seldom drawn has little weight."""
+    runs = 80
+    cap = weight_cap(1.0, sampled_columns=2, n_columns_of_party=50)
+    models = np.array([measured.printed(problem, seed, tau=2, choices=choices) for seed in range(runs)])
+    spread = models.std(axis=0) / math.sqrt(runs)
+    assert (np.abs(models.mean(axis=0)) <= cap + 5.0 * spread).all()
+    assert np.abs(models).max() > 2 * cap  # of one run it says nothing
+    excess = np.array([problem.risk(x) for x in models])
+    assert excess.mean() >= problem.least_within(cap)
+
+
+def test_a_column_that_always_wins_has_its_cap(problem):
+    """It is chosen whenever it is drawn: then the cap is the mean."""
+    problem = copy(problem)
+    problem.moment = np.r_[100.0, np.zeros(199)]
+    models = [
+        measured.printed(problem, seed, tau=5, choices=False, columns=False, sketch=False)[0] for seed in range(80)
+    ]
+    assert np.mean(models) == pytest.approx(weight_cap(1.0, sampled_columns=5, n_columns_of_party=50), abs=0.03)
+
+
+def test_floor_of_sampling(problem):
+    floors = [problem.least_within(cap) - problem.least(1.0) for cap in (0.02, 0.04)]
+    assert floors[0] > floors[1] > 0.0
+    # by hand: two independent columns of weights .5 and .1, cut to .2
+    problem = copy(problem)
+    problem.gram, problem.moment, problem.constant = np.eye(200), np.r_[0.5, 0.1, np.zeros(198)], 0.13
+    assert problem.least_within(0.2) == pytest.approx(0.5 * 0.3**2)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: theorem_3(n_people=100, **{**FACTS, "sampled_columns": 51}), "sampled_columns"),
+        (lambda: theorem_3(n_people=100, most_nonzeros=101, **FACTS), "most_nonzeros"),
+        (lambda: theorem_3(n_people=100, **{**FACTS, "curvature": 0.0}), "curvature"),
+        (lambda: weight_cap(1.0, sampled_columns=3, n_columns_of_party=2), "sampled_columns"),
+        (lambda: weight_cap(0.0, sampled_columns=1, n_columns_of_party=2), "radius"),
+    ],
+)
+def test_refusals(make, words):
+    with pytest.raises(ParameterError, match=words):
+        make()
