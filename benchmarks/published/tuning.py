@@ -299,14 +299,14 @@ def draw_prices(found: dict[str, Any], path: Path) -> None:
 
 def draw_clips(found: dict[int, list[float]], path: Path) -> None:
     """Draw the test error against the size of batches, a line for each clip, as Figure 3 of the paper does."""
-    figure, axis = plt.subplots(figsize=(5.4, 4.2))
+    figure, axis = plt.subplots(figsize=(6.2, 4.0))
     lines = [(clip, [column[k] for column in found.values()]) for k, clip in enumerate(CLIPS) if 0.05 <= clip <= 5.0]
     for (clip, line), colour in zip(lines, mpl.colormaps["viridis"](np.linspace(0.0, 0.9, len(lines))), strict=True):
         axis.plot(list(found), line, color=colour, marker="o", markersize=3, label=f"C = {clip:g}")
     axis.set(xscale="log", xlabel="batch size L", ylabel="test mean squared error, years squared", ylim=(112, 133))
     axis.set_xticks(list(found), [str(size) for size in found])
     axis.minorticks_off()
-    axis.legend(fontsize=8, frameon=False, ncol=2)
+    axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axis.set_title("DP-SCD as published, epsilon = 1, made-up years of songs", fontsize=10)
     figure.tight_layout()
     keep_picture(figure, path)
