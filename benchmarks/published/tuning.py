@@ -7,7 +7,7 @@
 Grids: C and the learning rate in 1e-8, 1e-7, ..., 1e4; L in 5, 10, 50, ..., 2000 (the paper's twelfth value, L = 0, is
 no batch): 143 configurations of DP-SCD and 1,859 of DP-SGD. The best on the validation part of one split is then run on
 the test part with fresh seeds. Every finished row of a grid is a line in benchmarks/results/tuning.jsonl, so that a run
-can be stopped and gone on with. ``--docs`` writes tables and a picture from what is there, and runs nothing.
+can be stopped and gone on with. ``--docs`` writes tables and pictures; of the grids it shows what is there.
 """
 
 import itertools
