@@ -336,7 +336,8 @@ def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...], splits: in
                 *([short(chosen["rate"])] if chosen["rate"] else []),
             ]
             cells.append(f"{np.median(row['scores']):.4g} ({', '.join(options)})")
-        rows.append(tuple(cells))
+        if len(cells) > cells.count("not run") + 1:
+            rows.append(tuple(cells))
     return rows
 
 
@@ -391,9 +392,10 @@ def write_docs(log: Log) -> None:
             if any(row.startswith(f"final {name} ") and f" {epsilon:.6g} 1 splits" in row for row in log.rows)
         )
         head = (f"{problem.title}, {problem.metric}", *(f"epsilon = {epsilon:g}" for epsilon in ran))
-        tables[f"full grids, {name}"] = head, table_of(log, problem, ran, 1)
+        if ran:
+            tables[f"full grids, {name}"] = head, table_of(log, problem, ran, 1)
     columns = {name: table_of(log, PROBLEMS[name], (1.0,), 3) for name in ("phishing", "adult")}
-    rows = [(one[0], one[1], other[1]) for one, other in zip(*columns.values(), strict=True) if one[1] != "not run"]
+    rows = [(*one, other[1]) for one, other in zip(*columns.values(), strict=True)]
     tables["full grids, three splits"] = ("test accuracy, epsilon = 1", *columns), rows
     clips = clip_rows(log, PROBLEMS["msd"], CLIP_SIZES)
     tables["clips"] = (
