@@ -384,7 +384,7 @@ def main() -> None:
 def write_docs(log: Log) -> None:
     """Write the tables and the picture of what was run into the page."""
     tables: dict[str, Any] = {}
-    for name in ("phishing", "adult", "blogfeedback", "msd"):
+    for name in ("phishing", "adult", "blogfeedback"):
         problem = PROBLEMS[name]
         ran = tuple(
             epsilon
