@@ -9,6 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from benchmarks.papers_data import gisette, has_year_prediction, msd_made_up, year_prediction
 from benchmarks.published import appendix_e
+from benchmarks.vertical.data import wide_set
 from support.data import VARIABLE
 
 
@@ -76,6 +77,10 @@ def test_gisette_of_the_libsvm_page_is_read(tmp_path):
     np.testing.assert_array_equal(found.y, y[:3])
     assert found.X_test.shape == (1, 5000)
     np.testing.assert_array_equal(found.y_test, y[3:])
+    # the wide set of the vertical benchmarks is then GISETTE itself, at three parties
+    parties = wide_set(tmp_path)
+    np.testing.assert_array_equal(parties.y, y[:3])
+    assert [block.shape for block in parties.blocks()] == [(3, 2000), (3, 2000), (3, 1000)]
 
 
 def test_gisette_of_the_uci_repository_is_read_and_moved_to_its_range(tmp_path):
