@@ -4,7 +4,7 @@
 
 Medians of test accuracy in per cent; delta = 1e-5, one person's rows at both parties replaced together. Row bounds are
 public: eight and six raw attributes, one-hot encoded. ``--alpha`` is in units of 1/n. Beside them: party 1 alone, and
-all columns without privacy.
+all columns without privacy. "No message": nothing crosses but the labels, and nothing covers what each party keeps.
 """
 
 import sys
@@ -34,6 +34,11 @@ PLANS: dict[str, tuple[Any, dict[str, Any]]] = {
     "noisy-admm": (NoisyAdmmPlan, {}),
     "noisy-admm, public labels": (NoisyAdmmPlan, {"labels_public": True}),
     "noisy-admm, public labels, 3 messages": (NoisyAdmmPlan, {"labels_public": True, "max_iter": 3}),
+    "noisy-admm, no message": (NoisyAdmmPlan, {"max_iter": 0, "norm_bound": 10.0, "target_bound": 2.0}),
+    "noisy-admm, public labels, no message": (
+        NoisyAdmmPlan,
+        {"labels_public": True, "max_iter": 0, "norm_bound": 10.0, "target_bound": 2.0},
+    ),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, Squared
+from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
 from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.events import GaussianEvent, NothingReleased, RandomizedResponseEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -173,11 +173,26 @@ def test_the_intercept_is_with_the_label_holder_and_part_of_its_score():
     assert bank.intercept != 0.0
     assert clinic.intercept == 0.0
     expected = BLOCKS[0] @ bank.coef + bank.intercept + BLOCKS[1] @ clinic.coef
-    np.testing.assert_allclose(solution.scorer.scores(parties, "m"), expected)
+    np.testing.assert_allclose(solution.scorer.scores(parties, "m"), 6.0 * expected)
     worker = worker_of(parties.parties["bank"])
     short = np.linalg.norm(BLOCKS[0], axis=1) <= 3.0
     scores = worker._rows @ worker._weights * worker.release.score_bound
     np.testing.assert_allclose(scores[short], (BLOCKS[0] @ bank.coef + bank.intercept)[short])
+
+
+def test_scores_are_scaled_to_logarithms_of_odds():
+    parties = make_parties()
+    assert make_plan(parties).scale == 6.0  # 1.5 / score_bound
+    assert make_plan(parties, score_bound=0.1).scale == pytest.approx(15.0)
+    assert make_plan(parties, score_bound=100.0, norm_bound=100.0).scale == 1.0
+    assert make_plan(parties, loss=SmoothedHinge(0.5), labels_public=True).scale == 1.0
+    scores = []
+    for scale in (None, 2.0):
+        parties = make_parties()
+        plan = make_plan(parties, score_scale=scale)
+        scores.append(plan.solve(parties, Y, "m", Streams(0)).scorer.scores(parties, "m"))
+        assert plan.details()["scores times"] == (scale or 6.0)
+    np.testing.assert_allclose(scores[0], 3.0 * scores[1])
 
 
 def test_without_messages_nothing_but_labels_is_spent():
@@ -211,6 +226,7 @@ def test_sparse_columns_give_the_same():
         ({"max_iter": 1.5}, "max_iter must be a whole number"),
         ({"max_iter": -1}, "max_iter must be"),
         ({"rho": math.nan}, "rho must be"),
+        ({"score_scale": 0.0}, "score_scale must be"),
         ({"score_bound": 0.0}, "score_bound must be"),
         ({"norm_bound": math.inf}, "norm_bound must be"),
         ({"target_bound": -1.0}, "target_bound must be"),

@@ -598,8 +598,8 @@ def test_prediction(make):
     scores = model.decision_function(parties(X=fresh))
     expected = fresh[:, :3] @ model.parts_["party1"].coef + model.parts_["party1"].intercept
     assert model.local_decision_function(parties(X=fresh)) == pytest.approx(expected)
-    weight = 0.6 / 2 * (4.0 if make is ridge else 1.0)
     for name, columns in (("party2", fresh[:, 3:5]), ("party3", fresh[:, 5:])):
+        weight = model.plan_.weights[name] * (4.0 if make is ridge else 1.0)
         part, term = model.parts_[name], model.scorer_.terms[name]
         assert term.weight == pytest.approx(weight)
         expected = expected + weight * (columns @ part.coef + part.intercept - term.centre)

@@ -92,8 +92,7 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
     @property
     def gradient_noise(self) -> float:
         """Standard deviation s of the noise in an entry of beta, and of all sums of slopes taken as one release."""
-        beta = self.moments_mechanism().noise_std / (math.sqrt(2.0) * self.label_weight)
-        return math.hypot(beta, 2.0 * _MAX_SLOPE / self.mu_slopes)
+        return math.hypot(self.label_sum_noise, 2.0 * _MAX_SLOPE / self.mu_slopes)
 
     @cached_property
     def n_steps(self) -> int:

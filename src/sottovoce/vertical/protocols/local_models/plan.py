@@ -5,9 +5,10 @@ trains a private model of its own columns on them (`sottovoce.vertical.protocols
 keeps it. The label holder trains an exact model on its own columns and keeps that. A record's score is then, at the
 label holder,
 
-.. math:: s = s_1 + \frac{c}{M - 1} \sum_{m \ne 1} (s_m - \bar s),
+.. math:: s = s_1 + \sum_{m \ne 1} c_m (s_m - \bar s),
 
-with the prior's score in the place of :math:`\bar s`. No message is needed in training but the labels, there is no
+with the prior's score in the place of :math:`\bar s`. The weights :math:`c_m` follow from public facts
+(`sottovoce.vertical.protocols.local_models.weights`). No message is needed in training but the labels, there is no
 round to wait for, and a missing party only drops its term.
 
 Numbers as labels are first rounded to one of their two bounds at random, without bias, and then answered by randomised
@@ -40,6 +41,7 @@ from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnL
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.local_models.squared_on_labels import SquaredOnLabelsPlan
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
+from sottovoce.vertical.protocols.local_models.weights import public_weight
 from sottovoce.vertical.wire import Done
 
 __all__ = ["LocalModelsPlan"]
@@ -51,8 +53,8 @@ class LocalModelsPlan(LabelsOncePlan):
 
     Attributes
     ----------
-    combination : float, >= 0
-        c above.
+    combination : float, >= 0, or None
+        Every other party's score counts this much, divided by M - 1. None for weights by public facts.
     budget_shares : dict or None
         Share of the squared mean shift mu^2 of each party but the label holder; None for equal shares.
     """
@@ -63,12 +65,14 @@ class LocalModelsPlan(LabelsOncePlan):
     options: ClassVar[tuple[str, ...]] = ("budget_shares", "combination", "label_share")
     weighs_parties: ClassVar[bool] = True
 
-    combination: float = 0.6
+    combination: float | None = None
     budget_shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         self.check_label_share("mechanism_options['label_share']")
-        number("mechanism_options['combination']", self.combination, at_least=0.0)
+        if self.combination is not None:
+            remedy = "None takes weights by public facts."
+            number("mechanism_options['combination']", self.combination, at_least=0.0, remedy=remedy)
         if not self.facts.others:
             raise ParameterError("mechanism='local-models' needs a party beside the label holder; got one party.")
         require_row_bounds(self.facts, self.facts.others, self.name)
@@ -92,6 +96,18 @@ class LocalModelsPlan(LabelsOncePlan):
                 label_bound=1.0 if self._numbers_as_they_are else None,
             )
             for name in self.facts.others
+        }
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """What the score of each other party counts."""
+        count = len(self.facts.others)
+        if self.combination is not None:
+            return dict.fromkeys(self.facts.others, self.combination / count)
+        classes = self.loss.is_classification
+        return {
+            name: public_weight(plan, n_others=count, is_classification=classes)
+            for name, plan in self.party_plans.items()
         }
 
     @property
@@ -130,8 +146,7 @@ class LocalModelsPlan(LabelsOncePlan):
                 f"{error} The labels had been released by then: epsilon = {self.response.event.epsilon:g} of every "
                 "person's label is spent, and a new fit releases them again."
             ) from error
-        weight = self.combination / len(self.facts.others) * half_range
-        terms = {name: Term(weight, self._prior(y)) for name in self.facts.others}
+        terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),
             event=self.event,
@@ -199,4 +214,7 @@ class LocalModelsPlan(LabelsOncePlan):
     def details(self) -> dict[str, object]:
         """Return the mechanism's own parameters for the receipt."""
         models = {f"mu of {name}": plan.mu for name, plan in self.party_plans.items()}
-        return {**self.label_details(), **models, "combination": self.combination}
+        if self.combination is not None:
+            return {**self.label_details(), **models, "combination": self.combination}
+        weights = {f"weight of the score of {name}": weight for name, weight in self.weights.items()}
+        return {**self.label_details(), **models, **weights}

@@ -187,6 +187,16 @@ class ReleasedLabelsPlan(ABC):
         gap = min(self.widest_gap, 1.0 + 0.5 * weight)  # the end, or where the derivative is 0
         return math.sqrt(2.0 * gap * (2.0 - gap) + 2.0 * weight * gap)
 
+    @property
+    def label_sum_noise(self) -> float:
+        """Standard deviation of the noise in an entry of beta."""
+        return self.moments_mechanism().noise_std / (math.sqrt(2.0) * self.label_weight)
+
+    @property
+    def gradient_noise(self) -> float:
+        """Standard deviation s of the noise in an entry of a gradient, all releases taken together."""
+        return self.label_sum_noise
+
     def moments_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases the moments in ticks; it follows from public facts."""
         length = 1.0 + (self.label_weight * self.soft_label_bound) ** 2

@@ -1,0 +1,118 @@
+"""What another party's score counts with local models: a rule of public facts, and what it is good for."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
+from sottovoce.vertical.protocols.local_models.logistic_on_labels import LogisticOnLabelsPlan
+from sottovoce.vertical.protocols.local_models.squared_on_labels import SquaredOnLabelsPlan
+from sottovoce.vertical.protocols.local_models.weights import public_weight
+
+
+def plan_of(kind=LogisticOnLabelsPlan, **changed):
+    return kind(**{"n_samples": 10_000, "n_features": 20, "alpha": 1e-4, "mu": 0.1, **changed})
+
+
+def weight(plan, n_others=1, is_classification=True):
+    return public_weight(plan, n_others=n_others, is_classification=is_classification)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_classification", "strength"),
+    [(LogisticOnLabelsPlan, True, 0.1), (SquaredOnLabelsPlan, True, 0.4), (SquaredOnLabelsPlan, False, 0.01)],
+)
+def test_it_is_the_share_of_the_signal(kind, is_classification, strength):
+    plan = plan_of(kind, flip_probability=0.3)
+    unit = 0.5 if kind is LogisticOnLabelsPlan else 1.0
+    signal = strength * 1e8 / 20
+    noise = 20 * plan.gradient_noise**2 + (unit / 0.4) ** 2 * 1e4
+    assert weight(plan, is_classification=is_classification) == pytest.approx(signal / (signal + noise))
+
+
+def test_the_noise_of_a_gradient_is_that_of_what_is_released():
+    squared, logistic = plan_of(SquaredOnLabelsPlan), plan_of()
+    for plan in (squared, logistic):
+        released = plan.moments_mechanism().noise_std  # of the entry label_weight * sqrt(2) * beta_j
+        assert plan.label_sum_noise == pytest.approx(released / math.sqrt(2.0) / plan.label_weight)
+    assert squared.gradient_noise == squared.label_sum_noise
+    assert logistic.gradient_noise == pytest.approx(math.hypot(logistic.label_sum_noise, 1.0 / logistic.mu_slopes))
+
+
+def test_limits():
+    assert weight(plan_of(mu=1e-6)) < 1e-6  # noise is all there is
+    assert weight(plan_of(mu=1e3, n_samples=10**7)) > 0.999
+    assert weight(plan_of(flip_probability=0.5 - 1e-9)) < 1e-6  # labels that say nothing
+    more = [weight(plan_of(n_samples=n)) for n in (100, 1_000, 10_000, 100_000)]
+    assert more == sorted(more)
+    fewer = [weight(plan_of(n_features=d)) for d in (300, 30, 3)]
+    assert fewer == sorted(fewer)
+    assert weight(plan_of(), n_others=4) == pytest.approx(weight(plan_of()) / 4**0.3)
+
+
+@pytest.mark.parametrize("make", [VerticalLogisticRegression, VerticalLinearSVC, VerticalRidge])
+def test_it_follows_from_public_facts(make):
+    """Other rows and other labels of as many people give the same weights."""
+    known = {"label_bounds": (-2.0, 2.0)} if make is VerticalRidge else {"classes": [-1, 1]}
+    found = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.0, 1.0, (200, 6))
+        model = make(epsilon=1.0, delta=1e-5, **known)
+        model.fit(split_columns(X, [2, 1, 3], data_norm=dict.fromkeys(("party2", "party3"), 1.7)), np.sign(X[:, 0]))
+        found.append({name: term.weight for name, term in model.scorer_.terms.items()})
+    assert found[0] == found[1]
+    scale = 2.0 if make is VerticalRidge else 1.0
+    told = model.guarantee_.parameters
+    for name, own in (("party2", 1), ("party3", 3)):
+        assert model.plan_.party_plans[name].n_features == own
+        assert found[0][name] == pytest.approx(scale * told[f"weight of the score of {name}"])
+    assert found[0]["party2"] > found[0]["party3"] > 0.0
+
+
+def test_a_weight_of_ones_own():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (100, 4))
+    parties = split_columns(X, [2, 1, 1], data_norm=dict.fromkeys(("party2", "party3"), 1.0))
+    model = VerticalLogisticRegression(
+        epsilon=1.0, delta=1e-5, classes=[-1, 1], mechanism_options={"combination": 0.6}
+    ).fit(parties, np.sign(X[:, 0]))
+    assert model.plan_.weights == {"party2": 0.3, "party3": 0.3}
+    assert model.guarantee_.parameters["combination"] == 0.6
+    assert not any(name.startswith("weight") for name in model.guarantee_.parameters)
+    model.set_params(mechanism_options={"combination": -0.1})
+    with pytest.raises(ParameterError, match=r"'combination'\] must .* got -0.1.* None takes weights by public facts"):
+        model.fit(parties, np.sign(X[:, 0]))
+
+
+def compared(make, n, options, **changed):
+    """Return the measures of a fit on independent columns at three parties, on 4,000 other people."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n + 4000, 24))
+    z = X @ rng.normal(size=24)
+    z *= 2.0 / z.std()
+    if make is VerticalRidge:
+        y, known = np.clip(z, -8.0, 8.0), {"label_bounds": (-8.0, 8.0)}
+    else:
+        y, known = np.where(rng.random(n + 4000) < 1 / (1 + np.exp(-z)), 1, -1), {"classes": [-1, 1]}
+    norms = dict.fromkeys(("party2", "party3"), math.sqrt(8.0))
+    train, test = (split_columns(X[rows], [8, 8, 8], data_norm=norms) for rows in (slice(n), slice(n, None)))
+    model = make(delta=1e-5, random_state=0, mechanism_options=options, **known, **changed)
+    return model.fit(train, y[:n]).compare(test, y[n:])
+
+
+def test_what_noise_does_not_hide_counts_more_than_it_did():
+    """Columns that are independent: 0.6 / (M - 1) was far too little."""
+    case = {"make": VerticalLogisticRegression, "n": 20_000, "epsilon": 1.0, "labels_public": True}
+    before, now = compared(options={"combination": 0.6}, **case).joint, compared(options=None, **case)
+    assert now.joint["accuracy"] > before["accuracy"] + 0.03
+    assert now.joint["log loss"] < before["log loss"] - 0.05
+    assert now.joint["accuracy"] > now.local["accuracy"] + 0.1
+
+
+def test_what_is_noise_does_not_spoil_the_label_holders_model():
+    case = {"make": VerticalRidge, "n": 600, "epsilon": 0.5}
+    before, now = compared(options={"combination": 0.6}, **case).joint, compared(options=None, **case)
+    assert before["R^2"] < now.local["R^2"] - 0.1
+    assert now.joint["R^2"] > now.local["R^2"] - 0.01
