@@ -86,8 +86,8 @@ def persons_together(plan: Plan, clip: float, noise_multiplier: float) -> Clippe
 
 @lru_cache(maxsize=256)
 def _bound(
-    loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None, eigenvalue: float,
-    averaged: float, adjacency: Adjacency,
+    loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None,
+    eigenvalue: float, averaged: float, adjacency: Adjacency,
 ) -> UtilityBound:  # fmt: skip
     """Return the bound of a plan; many numbers of passes are tried, so it is kept."""
     return excess_risk_bound(
