@@ -35,7 +35,7 @@ MADE_UP: Final = {
 }  # fmt: skip
 MADE_UP_NUMBERS: Final = {"numbers, 2,000": (2_000, 12), "numbers, 20,000": (20_000, 60)}
 CHOSEN: Final = ("phishing", "mushrooms", "german", "w8a", "skin", *MADE_UP, "msd_sample", *MADE_UP_NUMBERS)
-CONFIRMED: Final = ("a9a", "bank", "credit", "madelon", "mnist_4v9", "blogfeedback", "cal_housing", "casp")
+CONFIRMED: Final = ("a9a", "bank", "credit", "madelon", "blogfeedback", "cal_housing", "casp")
 EPSILONS: Final = (0.5, 1.0, 4.0)
 COUNTS: Final = (2, 3, 5)
 DELTA: Final = 1e-5
