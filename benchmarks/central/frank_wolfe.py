@@ -1,24 +1,35 @@
-"""Private Frank-Wolfe: excess risk of the lasso, the form of the step, speed on sparse rows, Reuters.
+"""Private Frank-Wolfe: excess risk of the lasso, the form of the step, other sets, speed on sparse rows, Reuters.
 
-    python -m benchmarks.central.frank_wolfe [risk] [steps] [speed] [reuters] [refit]
-                                             [--seeds 5] [--n 10000] [--d 10000] [--quick]
+    python -m benchmarks.central.frank_wolfe [risk] [steps] [sets] [groups] [speed] [reuters] [refit]
+                                             [--seeds 5] [--n 10000] [--d 10000] [--quick] [--docs]
 
-Without names all five parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA.
+Without names all parts are run. ``reuters`` and ``refit`` need SOTTOVOCE_DATA. ``--docs`` writes the tables of ``sets``
+and ``groups`` into their pages.
+
+``sets``: labels are a mixture of ten columns of 1,000, weights 0.1, each with a decoy as in ``risk``; what is known of
+the coefficients beside their l1 norm. ``groups``: 200 groups of 5 columns, three of them true; a trial of Frank-Wolfe
+on the l1/l2 ball (an exponential mechanism over groups, then the group's gradient with Gaussian noise, the direction of
+the step) beside that on the l1 ball, each with the best number of steps of a few and, for the first, the best split.
 """
 
 import time
+import warnings
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
-from benchmarks.common import keep, make_parser, parts_at_hand, reuters, show
+from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, reuters, show, write_tables
+from sottovoce.central.coefficient_sets import SETS
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import team
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
+from sottovoce.exceptions import PrivacyWarning
 from sottovoce.losses import Logistic, Squared
-from sottovoce.privacy.calibration import bounded_range
+from sottovoce.privacy.calibration import bounded_range, least_scale
+from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
 
@@ -114,6 +125,113 @@ def steps_table(n, d, seeds):
     show(f"mean excess risk by the form of the step, n = {n}, d = {d}, zero-out, {seeds} seeds",
          ("form", "steps", *(f"epsilon {e:g}" for e in RISK_EPSILONS)), rows)  # fmt: skip
     return results
+
+
+def mixture_problem(n, d, seed=1):
+    """Return signs as features, each true one with a decoy, and labels that are a mixture of ten columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice(np.array([-1.0, 1.0], np.float32), (n, d))
+    X[:, 10:20] = X[:, :10] * np.where(rng.random((n, 10)) < 0.2, -1.0, 1.0)
+    return X, np.clip(X[:, :10].sum(axis=1) / 10 + rng.normal(0.0, 0.1, n), -1.0, 1.0)
+
+
+def excess(X, y, best, seed, **options):
+    """Return the excess risk of a private lasso."""
+    public = {"delta": DELTA, "data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # of many fits on the same table
+        return risk(X, y, sv.DPLasso(random_state=seed, **public | options).fit(X, y).coef_) - best
+
+
+def sets_table(n, d, seeds):
+    """Median excess risk by what is known of the coefficients."""
+    X, y = mixture_problem(n, d)
+    public = {"data_bound": 1.0, "label_bounds": (-1.0, 1.0), "radius": 1.0, "fit_intercept": False}
+    best = min(
+        risk(X, y, sv.DPLasso(epsilon=np.inf, tol=1e-3, constraint=kind, **public).fit(X, y).coef_) for kind in SETS
+    )
+    rows, results = [], {"zero": risk(X, y, np.zeros(d)) - best}
+    for kind in SETS:
+        cells = []
+        for epsilon in (0.25, *RISK_EPSILONS):
+            found = [excess(X, y, best, seed, epsilon=epsilon, constraint=kind) for seed in range(seeds)]
+            results[f"{kind} {epsilon:g}"] = found
+            cells.append(f"{np.median(found):.5f}")
+        rows.append((kind, *cells))
+    head = ("set", *(f"epsilon {epsilon:g}" for epsilon in (0.25, *RISK_EPSILONS)))
+    show(f"median excess risk, n = {n}, d = {d}, {seeds} seeds; zero has {results['zero']:.5f}", head, rows)
+    return results, {"sets": (head, rows)}
+
+
+@cache
+def group_scale(epsilon, n_steps, share):
+    """Return the least scale of the noise of `group_fit`."""
+
+    def event(scale):
+        choices = RepeatedEvent(BoundedRangeEvent((8.0 * (1.0 - share) / n_steps) ** 0.5 / scale), n_steps)
+        return compose(choices, RepeatedEvent(GaussianEvent(scale * (n_steps / (2.0 * share)) ** 0.5), n_steps))
+
+    return least_scale(event, epsilon, DELTA)
+
+
+def group_fit(X, y, size, radius, epsilon, n_steps, share, seed):
+    """Return coefficients of a trial on the l1/l2 ball; ``share`` of the squared budget is for directions."""
+    n, d = X.shape
+    noise, reach = np.random.default_rng(seed), size**0.5  # what a row moves of a group's gradient, slopes within 1
+    scale = group_scale(epsilon, n_steps, share)
+    rate = (8.0 * (1.0 - share) / n_steps) ** 0.5 / scale / (2.0 * reach)
+    std = reach * scale * (n_steps / (2.0 * share)) ** 0.5
+    w, m = np.zeros(d), np.zeros(n)
+    for _ in range(n_steps):
+        sums = (np.clip(m - y, -1.0, 1.0).astype(X.dtype) @ X).astype(float).reshape(-1, size)
+        scores = rate * np.linalg.norm(sums, axis=1)
+        group = int(np.argmax(scores + noise.gumbel(size=len(scores))))
+        heard = sums[group] + noise.normal(0.0, std, size)
+        move = -radius / n_steps * heard / np.linalg.norm(heard)
+        place = slice(group * size, (group + 1) * size)
+        w[place] += move
+        m += X[:, place] @ move
+    return w
+
+
+def groups_table(n, d, seeds, size=5):
+    """Median excess risk of both balls, each with the number of steps (and split) that is best at each epsilon."""
+    rows, results = [], {}
+    for even in (True, False):
+        rng = np.random.default_rng(2)
+        X = rng.choice(np.array([-1.0, 1.0], np.float32), (n, d))
+        true = np.zeros((d // size, size))
+        if even:
+            true[:3] = np.array([[0.5], [0.3], [0.2]]) * rng.choice([-1.0, 1.0], (3, size)) / size
+        else:
+            true[:3, 0] = 0.5, -0.3, 0.2
+        y = np.clip(X @ true.ravel() + rng.normal(0.0, 0.1, n), -1.0, 1.0)
+        best, radii = risk(X, y, true.ravel()), (np.abs(true).sum(), np.linalg.norm(true, axis=1).sum())
+        kind = "all five columns of a true group count" if even else "one column of a true group counts"
+        for name in ("l1 ball", "l1/l2 ball"):
+            cells = []
+            for epsilon in RISK_EPSILONS:
+                trials = {}
+                for n_steps in (8, 16, 32, 64):
+                    if name == "l1 ball":
+                        trials[n_steps] = [
+                            excess(X, y, best, seed, epsilon=epsilon, radius=radii[0], n_steps=n_steps)
+                            for seed in range(seeds)
+                        ]
+                        continue
+                    for share in (0.3, 0.6):
+                        trials[n_steps, share] = [
+                            risk(X, y, group_fit(X, y, size, radii[1], epsilon, n_steps, share, seed)) - best
+                            for seed in range(seeds)
+                        ]
+                chosen = min(trials, key=lambda each: np.median(trials[each]))
+                results[f"{kind}, {name} {epsilon:g}"] = {"settings": str(chosen), "excess": trials[chosen]}
+                cells.append(f"{np.median(trials[chosen]):.5f}")
+            rows.append((kind, name, *cells))
+        rows.append((kind, "model 0", *[f"{risk(X, y, np.zeros(d)) - best:.5f}"] * len(RISK_EPSILONS)))
+    head = ("", "", *(f"epsilon {epsilon:g}" for epsilon in RISK_EPSILONS))
+    show(f"median excess risk, n = {n}, d = {d}, groups of {size}, {seeds} seeds", head, rows)
+    return results, {"groups": (head, rows)}
 
 
 def speed(rows_of, y, loss, repeats, radius, n_steps, label):
@@ -246,7 +364,7 @@ def refit_table(seeds, share=0.7, radius=30.0):
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, docs=True)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--seeds", type=int, default=None, help="default 5; 1 with --quick")
     parser.add_argument("--n", type=int, default=None, help="default 10,000; 1,000 with --quick")
@@ -254,12 +372,23 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = arguments.seeds or (1 if arguments.quick else 5)
     n, d = (size or (1_000 if arguments.quick else 10_000) for size in (arguments.n, arguments.d))
-    everything = ["risk"] if arguments.quick else parts_at_hand(("risk", "steps", "speed"), ("reuters", "refit"))
+    everything = (
+        ["risk", "sets", "groups"]
+        if arguments.quick
+        else parts_at_hand(("risk", "steps", "sets", "groups", "speed"), ("reuters", "refit"))
+    )
     parts = arguments.parts or everything
     if "risk" in parts:
         keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
     if "steps" in parts:
         keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
+    pages = {"sets": "guide/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
+    for part, make in (("sets", sets_table), ("groups", groups_table)):
+        if part in parts:
+            results, tables = make(*((1_000, 100) if arguments.quick else (10_000, 1_000)), seeds)
+            keep(f"frank-wolfe-{part}", results)
+            if arguments.docs and not arguments.quick:
+                write_tables(DOCS / pages[part], tables)
     if "speed" in parts:
         keep("frank-wolfe-speed", speed_tables())
     if "reuters" in parts:

@@ -192,7 +192,7 @@ def final(
 
 
 CLIPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # in units of the labels
-CLIP_SIZES = (100, 500, 2000)
+CLIP_SIZES = (50, 100, 200, 500, 1000, 2000)
 
 
 def clip_rows(log: Log, problem: Problem, sizes: tuple[int, ...]) -> dict[int, list[float]]:
@@ -203,10 +203,7 @@ def clip_rows(log: Log, problem: Problem, sizes: tuple[int, ...]) -> dict[int, l
         weights = runs(problem, "scd-printed", 1.0, size, [(clip, 0.0) for clip in CLIPS], GRID_SPLIT, data)
         return {"test": scores_of(problem, weights, *data[4:])}
 
-    return {
-        size: log.get(f"clips {problem.name} {size}", lambda size=size: compute(size))["test"]  # type: ignore[misc]
-        for size in sizes
-    }
+    return {size: log.get(f"clips {problem.name} {size}", lambda size=size: compute(size))["test"] for size in sizes}
 
 
 def untuned(log: Log, problem: Problem, epsilon: float, seeds: int) -> list[float]:
@@ -272,29 +269,46 @@ def price(
     return out
 
 
+SEARCHES_SHOWN = {  # label, colour, line
+    "scd-sound, paid": ("DP-SCD, tuning paid for", "#2ca02c", "-"),
+    "sgd-sound, paid": ("DP-SGD, tuning paid for", "#1f77b4", "-"),
+    "scd-sound, not paid": ("DP-SCD, tuning not counted", "#2ca02c", ":"),
+    "sgd-sound, not paid": ("DP-SGD, tuning not counted", "#1f77b4", ":"),
+}
+
+
 def draw_prices(found: dict[str, Any], path: Path) -> None:
     """Draw test metric against the number of configurations."""
-    figure, axes = plt.subplots(1, len(found), figsize=(4.6 * len(found), 4.0), squeeze=False)
-    looks = {
-        "scd-sound, paid": ("DP-SCD, tuning paid for", "#2ca02c", "-"),
-        "sgd-sound, paid": ("DP-SGD, tuning paid for", "#1f77b4", "-"),
-        "scd-sound, not paid": ("DP-SCD, tuning not counted", "#2ca02c", ":"),
-        "sgd-sound, not paid": ("DP-SGD, tuning not counted", "#1f77b4", ":"),
-    }
+    figure, axes = plt.subplots(1, len(found), figsize=(5.4 * len(found), 4.2), squeeze=False)
     for axis, (title, result) in zip(axes[0], found.items(), strict=True):
-        for name, (label, colour, line) in looks.items():
+        for name, (label, colour, line) in SEARCHES_SHOWN.items():
             trials = [int(k) for k in result[name]]
-            middle, low, high = np.array(list(result[name].values())).T
+            middle = [values[0] for values in result[name].values()]
             axis.plot(trials, middle, color=colour, linestyle=line, marker="o", markersize=3, label=label)
-            if line == "-":
-                axis.fill_between(trials, low, high, color=colour, alpha=0.12, linewidth=0)
         level = float(np.median(result["default"]))
         axis.axhline(level, color="#d62728", label="this library's default, nothing tuned")
         axis.set(xscale="log", xlabel="configurations tried", ylabel="test accuracy", title=title)
-        axis.set_ylim(max(0.5, level - 0.2), level + 0.015)
+        low = min(values[0] for name in SEARCHES_SHOWN for values in result[name].values())
+        axis.set_ylim(low - 0.01, level + 0.08 * (level - low))
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=2, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.16, 1, 1))
+    keep_picture(figure, path)
+    plt.close(figure)
+
+
+def draw_clips(found: dict[int, list[float]], path: Path) -> None:
+    """Draw the test error against the size of batches, a line for each clip, as Figure 3 of the paper does."""
+    figure, axis = plt.subplots(figsize=(5.4, 4.2))
+    lines = [(clip, [column[k] for column in found.values()]) for k, clip in enumerate(CLIPS) if 0.05 <= clip <= 5.0]
+    for (clip, line), colour in zip(lines, mpl.colormaps["viridis"](np.linspace(0.0, 0.9, len(lines))), strict=True):
+        axis.plot(list(found), line, color=colour, marker="o", markersize=3, label=f"C = {clip:g}")
+    axis.set(xscale="log", xlabel="batch size L", ylabel="test mean squared error, years squared", ylim=(112, 133))
+    axis.set_xticks(list(found), [str(size) for size in found])
+    axis.minorticks_off()
+    axis.legend(fontsize=8, frameon=False, ncol=2)
+    axis.set_title("DP-SCD as published, epsilon = 1, made-up years of songs", fontsize=10)
+    figure.tight_layout()
     keep_picture(figure, path)
     plt.close(figure)
 
@@ -366,13 +380,6 @@ def main() -> None:
             print(price(log, problem, epsilon, sizes, trials, seeds))
 
 
-def columns_of_clips(log: Log) -> list[list[float]]:
-    """Return the columns of the table of clips."""
-    return [
-        column for name in ("msd", "blogfeedback") for column in clip_rows(log, PROBLEMS[name], CLIP_SIZES).values()
-    ]
-
-
 def write_docs(log: Log) -> None:
     """Write the tables and the picture of what was run into the page."""
     tables: dict[str, Any] = {}
@@ -388,25 +395,26 @@ def write_docs(log: Log) -> None:
     columns = {name: table_of(log, PROBLEMS[name], (1.0,), 3) for name in ("phishing", "adult")}
     rows = [(one[0], one[1], other[1]) for one, other in zip(*columns.values(), strict=True) if one[1] != "not run"]
     tables["full grids, three splits"] = ("test accuracy, epsilon = 1", *columns), rows
+    clips = clip_rows(log, PROBLEMS["msd"], CLIP_SIZES)
     tables["clips"] = (
-        ("C", *(f"{PROBLEMS[name].title}, L = {size}" for name in ("msd", "blogfeedback") for size in CLIP_SIZES)),
-        [(f"{clip:g}", *(f"{column[k]:.4g}" for column in columns_of_clips(log))) for k, clip in enumerate(CLIPS)],
+        ("C, years", *(f"L = {size}" for size in clips)),
+        [(f"{clip:g}", *(f"{column[k]:.1f}" for column in clips.values())) for k, clip in enumerate(CLIPS)],
     )
+    draw_clips(clips, DOCS / "figures" / "dp_scd_clips.png")
+    keep("dp_scd_clips", {"clips": CLIPS, "test mean squared error by L": clips}, DOCS / "figures")
     found = {}
-    for name in ("phishing", "adult"):
-        problem = PROBLEMS[name]
+    for problem in (PROBLEMS["phishing"],):
         found[problem.title] = result = price(log, problem, 1.0, SIZES, TRIALS, 10)
         rows = [
-            (method, *(f"{values[0]:.3f} ({values[1]:.3f} to {values[2]:.3f})" for values in result[method].values()))
-            for method in result
-            if method != "default"
+            (label, *(f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in result[name].values()))
+            for name, (label, _, _) in SEARCHES_SHOWN.items()
         ]
         level = result["default"]
         rows.append((
             "default, nothing tuned", f"{np.median(level):.3f} ({min(level):.3f} to {max(level):.3f})",
             *[""] * (len(TRIALS) - 1),
         ))  # fmt: skip
-        tables[f"price of tuning, {name}"] = (f"{problem.title}, configurations", *map(str, TRIALS)), rows
+        tables["price of tuning"] = (f"{problem.title}, configurations", *map(str, TRIALS)), rows
     draw_prices(found, DOCS / "figures" / "dp_scd_tuning.png")
     keep("dp_scd_tuning", found, DOCS / "figures")
     write_tables(PAGE, tables)

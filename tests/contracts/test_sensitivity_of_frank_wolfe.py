@@ -25,13 +25,13 @@ tame = st.floats(-3, 3, width=32)
 PAIRS = pytest.mark.parametrize(("loss", "labels"), [(Squared(), (-1.0, 0.25, 1.0)), (Logistic(), (-1.0, 1.0))])
 
 
-def plan(adjacency, loss=None):
+def plan(adjacency, loss=None, constraint="l1", constant=1.0):
     return FrankWolfePlan(
         facts=TrainingFacts(
-            loss=loss or Squared(), n_samples=10, n_features=3, n_models=1, alpha=0.0, constant=1.0, epsilon=1.0,
+            loss=loss or Squared(), n_samples=10, n_features=3, n_models=1, alpha=0.0, constant=constant, epsilon=1.0,
             delta=1e-5, adjacency=adjacency, label_bound=1.0,
         ),
-        radius=1.0, n_steps_given=5,
+        radius=1.0, n_steps_given=5, constraint=constraint,
     )  # fmt: skip
 
 
@@ -71,6 +71,43 @@ def test_one_row_moves_the_scores_by_at_most_the_range(dtype, sparse, loss, labe
     for adjacency, other in ((Adjacency.ZERO_OUT, without), (Adjacency.REPLACE_ONE, replaced)):
         change = first - other
         assert change.max() - change.min() <= plan(adjacency, loss).selection().score_range
+
+
+@pytest.mark.parametrize(("constraint", "constant"), [("nonnegative", 0.0), ("nonnegative", 1.0), ("simplex", 0.0)])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.one_of(wild, tame), min_size=3, max_size=3), min_size=3, max_size=3),
+    labels=st.tuples(*[st.sampled_from([-1.0, 0.25, 1.0])] * 3),
+    moves=st.lists(st.tuples(st.integers(0, 20), st.floats(-1e3, 1e3)), max_size=4),
+)
+def test_one_row_moves_the_scores_of_other_sets_by_at_most_the_range(constraint, constant, sparse, rows, labels, moves):
+    """The corner 0 is among the candidates of one of them: its score never moves."""
+    raw, y = np.array(rows), np.array(labels)
+    found = []
+    for keep in ([0, 1], [0, 2], [0]):
+        table = sp.csr_array(raw[keep]) if sparse else raw[keep]
+        both = signed_sums(table, y[keep], Squared(), moves, constant)
+        sums = both[len(both) // 2 :]
+        made = plan(Adjacency.ZERO_OUT, constraint=constraint, constant=constant)
+        assert made.n_weights == len(sums)
+        found.append(made.set.scores(sums))
+    for adjacency, other in ((Adjacency.ZERO_OUT, found[2]), (Adjacency.REPLACE_ONE, found[1])):
+        change = found[0] - other
+        limit = plan(adjacency, constraint=constraint, constant=constant).selection().score_range
+        assert change.max() - change.min() <= limit
+
+
+@pytest.mark.parametrize("constraint", ["nonnegative", "simplex"])
+def test_the_range_is_reached_with_one_sign_of_each_column(constraint):
+    """So it is not half as large: a row whose entries have both signs moves two columns apart."""
+    raw = np.array([[1.5, -1.5, 0.0], [-1.5, 1.5, 0.0]])
+    for adjacency, low in ((Adjacency.ZERO_OUT, np.zeros((1, 3))), (Adjacency.REPLACE_ONE, raw[[1]])):
+        made = plan(adjacency, constraint=constraint, constant=0.0)
+        one, two = (
+            made.set.scores(signed_sums(table, np.ones(1), Squared(), [], 0.0)[3:]) for table in (raw[[0]], low)
+        )
+        assert np.ptp(one - two) == pytest.approx(made.selection().score_range, rel=1e-5)
 
 
 def test_the_range_is_reached():

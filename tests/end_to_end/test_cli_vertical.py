@@ -170,6 +170,23 @@ def test_losses_of_a_training_without_noise(folder: Folder, model: str, loss: st
     assert receipt["parameters"]["loss"] == wanted
 
 
+def test_groups_and_balls_of_a_training_without_noise(folder: Folder) -> None:
+    passes(*folder.one(epsilon="inf", delta=None, out=folder.out, l1_ratio=1, groups="party", coef_set="l2:3"))
+    told = json.loads((folder.out / "guarantee.json").read_text())["parameters"]
+    assert told["groups"].keys() == {"clinic", "bank"}
+    assert told["coefficients within"] == dict.fromkeys(["clinic", "bank"], "l2 ball of radius 3")
+    width = told["groups"]["clinic"][0]
+    passes(
+        *folder.one(
+            "--force", epsilon="inf", delta=None, out=folder.out, l1_ratio=0.5,
+            groups=[f"clinic=1,{width - 1}"], coef_set=["bank=l1:2"],
+        )
+    )  # fmt: skip
+    told = json.loads((folder.out / "guarantee.json").read_text())["parameters"]
+    assert told["groups"] == {"clinic": [1, width - 1]}
+    assert told["coefficients within"] == {"bank": "l1 ball of radius 2"}
+
+
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
 def test_every_mechanism_runs(folder: Folder, mechanism: str) -> None:
     joint = {"engine": "in-process"} if mechanism == "secure" else {}
@@ -402,6 +419,13 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"epsilon": "inf", "mechanism": "local-models"}, r"--mechanism is for a private training"),
         ({"epsilon": "inf", "loss": "sigmoid"}, r"--loss is for --model svm and ridge, not for logistic"),
         ({"epsilon": "inf", "threshold": 1}, r"--threshold is for --loss huber"),
+        ({"groups": "party"}, r"--groups is for a training without noise"),
+        ({"epsilon": "inf", "groups": "party"}, r"groups needs l1_ratio > 0"),
+        ({"epsilon": "inf", "groups": ["clinic"]}, r"--groups must be party, or NAME=N,N,\.\.\. once for each party"),
+        ({"epsilon": "inf", "groups": ["clinic=1,x"]}, r"--groups must be whole numbers >= 1"),
+        ({"epsilon": "inf", "groups": ["clinic=1", "clinic=1"]}, r"--groups must be .*; got 'clinic=1'"),
+        ({"epsilon": "inf", "coef_set": "l1"}, r"--coef-set must be NORM:RADIUS, such as l1:2; got 'l1'"),
+        ({"epsilon": "inf", "coef_set": "l3:1"}, r"coef_set\[0\] must be one of 'l1', 'l2'; got 'l3'"),
         ({"model": "svm", "loss": "sigmoid"}, r"loss='sigmoid' is for a training without noise \(epsilon=inf\)"),
         ({"model": "svm", "epsilon": "inf", "loss": "huber"}, r"loss must be one of 'hinge', 'sigmoid'; got 'huber'"),
         ({"epsilon": "inf", "solver": "magic"}, r"solver must be one of 'auto', 'lbfgs', 'admm'; got 'magic'"),
@@ -438,6 +462,9 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"radius": 1}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
         ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
         ({"aggregation": "global"}, r"--aggregation is for --model lasso and sparse-logistic, not for logistic"),
+        ({"absent": "skip"}, r"--absent is for --model lasso and sparse-logistic, not for logistic"),
+        ({"parties_per_round": 1}, r"--parties-per-round is for --model lasso and sparse-logistic, not for logistic"),
+        ({"model": "sparse-logistic", "radius": 1, "absent": "wait"}, r"absent must be one of .* got 'wait'"),
         ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs --radius R"),
         ({"model": "sparse-logistic", "radius": -1}, r"radius must be a finite number .* got -1\.0"),
         ({"model": "sparse-logistic", "radius": 1, "alpha": 1}, r"--alpha is not for --model sparse-logistic"),

@@ -71,6 +71,13 @@ def test_schemas_guide(capsys, tmp_path, monkeypatch):
     assert "sex=F" in names["encoder"].get_feature_names_out()
 
 
+def test_boosting_on_the_page_of_admm_sharing(capsys):
+    text = (ROOT / "docs/papers/admm_sharing.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(code, "admm_sharing.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out == printed
+
+
 def test_persons_guide(capsys):
     text = (ROOT / "docs/guide/persons.md").read_text(encoding="utf-8")
     code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()

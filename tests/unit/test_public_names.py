@@ -79,6 +79,8 @@ def test_public_names_of_local_reports():
         "NumericFeature",
         "Protocol",
         "Randomizer",
+        "fit_ladder",
+        "label_ladder",
         "plan_collection",
         "predict_accuracy_range",
     ]

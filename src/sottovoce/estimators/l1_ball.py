@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
-from sottovoce._validation import magnitude, whole_number
+from sottovoce._validation import choice, magnitude, whole_number
+from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan
@@ -39,6 +40,13 @@ class DPBallEstimator(DPLinearEstimator):
         default=None,
         text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
         of X.""",
+    )
+    constraint: str = parameter(
+        '{"l1", "nonnegative", "simplex"}',
+        default="l1",
+        text="""What coefficients may be. ``"l1"``: the sum of their absolute values is at most ``radius``.
+        ``"nonnegative"``: none is below 0 besides. ``"simplex"``: none is below 0 and their sum is ``radius``, as in a
+        mixture of the columns; with ``fit_intercept=False``.""",
     )
     n_steps: int | None = parameter(
         "int or None",
@@ -81,10 +89,16 @@ class DPBallEstimator(DPLinearEstimator):
         )  # fmt: skip
         if self.n_steps is not None:
             whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
+        choice("constraint", self.constraint, SETS)
+        if self.constraint == Simplex.name and self.fit_intercept:
+            raise ParameterError(
+                "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
+                "fit_intercept=False."
+            )
         scaled = radius * bound / self._target_unit()
         if facts.is_private:
-            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=self.n_steps)
-        return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter)
+            return FrankWolfePlan(facts=facts, radius=scaled, n_steps_given=self.n_steps, constraint=self.constraint)
+        return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=self.constraint)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, StreamedTable):
@@ -94,7 +108,8 @@ class DPBallEstimator(DPLinearEstimator):
             )
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
-        return {"radius": encode(self.radius), "fit_intercept": bool(self.fit_intercept)}
+        kind = {} if self.constraint == L1Ball.name else {"constraint": self.constraint}
+        return {"radius": encode(self.radius), **kind, "fit_intercept": bool(self.fit_intercept)}
 
     def _scaled_rows(
         self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None

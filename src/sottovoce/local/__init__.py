@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sottovoce.local.planning.planning import plan_collection
     from sottovoce.local.planning.prediction import predict_accuracy_range
     from sottovoce.local.server.aggregator import Aggregator
+    from sottovoce.local.server.ladder import fit_ladder, label_ladder
 
 __all__ = [
     "Aggregator",
@@ -38,6 +39,8 @@ __all__ = [
     "NumericFeature",
     "Protocol",
     "Randomizer",
+    "fit_ladder",
+    "label_ladder",
     "plan_collection",
     "predict_accuracy_range",
 ]
@@ -47,6 +50,8 @@ __getattr__ = lazy_names(
     {
         "Aggregator": "server.aggregator",
         "LocalModel": "fits.model",
+        "fit_ladder": "server.ladder",
+        "label_ladder": "server.ladder",
         "MarginLoss": "fits.surrogate",
         "plan_collection": "planning.planning",
         "predict_accuracy_range": "planning.prediction",

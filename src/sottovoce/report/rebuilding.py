@@ -234,8 +234,10 @@ def _event_of_party(event: Event, whole: Event, n_parties: int) -> Event:
 def _local(parameters: Mapping[str, Any]) -> Guarantee:
     from sottovoce.local.fits.receipts import local_receipt
 
-    if not re.fullmatch("[0-9a-f]{16}", parameters["protocol"]):
-        raise ParameterError(f"protocol must be 16 hexadecimal digits; got {parameters['protocol']!r}.")
+    protocols = parameters.get("reported under", ())
+    for protocol in (parameters["protocol"], *protocols):
+        if not re.fullmatch("[0-9a-f]{16}", protocol):
+            raise ParameterError(f"protocol must be 16 hexadecimal digits; got {protocol!r}.")
     if not isinstance(parameters["public rows were given"], bool):
         raise ParameterError("'public rows were given' must be true or false.")
     return local_receipt(
@@ -245,6 +247,7 @@ def _local(parameters: Mapping[str, Any]) -> Guarantee:
         whole_number("n_reports", parameters["n_reports"], at_least=1),
         public_rows=parameters["public rows were given"],
         shuffled_delta=parameters.get("at delta"),
+        protocols=protocols,
     )
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 import sottovoce as sv
-from sottovoce.central.solvers.projected import project_on_ball
+from sottovoce.central.coefficient_sets import project_on_ball
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent

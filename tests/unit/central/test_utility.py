@@ -164,7 +164,7 @@ def test_the_theorems_on_parabolas(accelerated, reached):
     n, ratios = 10**6, []
     for alpha in (1.0, 0.1):
         for eigenvalues in ([0.0] * 10, [0.1] * 10, [1.0] + [0.0] * 9, [1.0]):
-            for passes in (5, 40, 150):
+            for passes in (1, 5, 40, 150):
                 bound = bound_of(n, len(eigenvalues), alpha, passes=passes, accelerated=accelerated)
                 bends = alpha + LOSS.smoothness * np.array(eigenvalues)
                 start = np.sqrt(2.0 * bound.start / len(bends) / bends)

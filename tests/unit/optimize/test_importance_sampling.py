@@ -47,7 +47,6 @@ def test_theorem_1_prefers_the_uniform_law():
     C = np.array([9.0, 1.0, 0.25, 4.0])
     for p in np.random.default_rng(1).dirichlet(np.full(4, 3.0), 200):
         assert p @ C / p.min() ** 2 >= np.mean(C) * 16.0
-        assert p @ C / p.min() >= C.sum() * 4.0 * C.min() / C.sum()
 
 
 def test_uniform_probabilities_give_the_bound_of_uniform_serial_sampling():
@@ -120,19 +119,24 @@ def test_bound_holds(step, mix):
     assert (above / runs <= bound).all()
 
 
-def test_fewer_steps_than_uniform_sampling():
-    objective, _ = unequal()
-    C = theory.block_curvatures(objective, DOMAIN)
-    samplings = bfw.ImportanceSampling.from_curvatures(C), bfw.UniformSerialSampling(6)
-    steps = [
-        np.median([
-            bfw.block_frank_wolfe(objective, DOMAIN, s, x0=np.full(6, 0.5), step="balanced", tol=0.5,
-                random_state=seed).n_steps
-            for seed in range(9)
+def test_nearer_than_uniform_sampling():
+    """One block of twenty has nearly all of the curvature."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(60, 20)) * np.r_[20.0, np.ones(19)]
+    y = A @ rng.uniform(-0.4, 0.4, 20) + rng.normal(size=60)
+    objective, domain = bfw.LeastSquares(A, y), bfw.ProductDomain.intervals(-0.5, 0.5, n_blocks=20)
+    best = lsq_linear(A, y, (-0.5, 0.5), tol=1e-14).cost / 60
+    C = theory.block_curvatures(objective, domain)
+    above = [
+        np.mean([
+            bfw.block_frank_wolfe(
+                objective, domain, sampling, step="balanced", max_iter=800, tol=0, gap_every=800, random_state=seed
+            ).value - best
+            for seed in range(15)
         ])
-        for s in samplings
+        for sampling in (bfw.ImportanceSampling.from_curvatures(C), bfw.UniformSerialSampling(20))
     ]  # fmt: skip
-    assert steps[0] < 0.7 * steps[1]
+    assert above[0] < 0.7 * above[1]
 
 
 @pytest.mark.parametrize(

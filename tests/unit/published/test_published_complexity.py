@@ -100,7 +100,7 @@ def test_the_bound_holds_at_every_round(loss, penalty, n_parties):
     report = theorem_1_conditions(parties, loss, penalty=penalty, rho=rho)
     bound = rate_constant(report, coupling(blocks)) * start_value(loss, y, rho)
     assert math.isfinite(bound)
-    parties.exchange(Prepare(*penalty, 0), Done)
+    parties.exchange(Prepare(penalty.l2, penalty.l1, penalty.low, penalty.high, 0), Done)
     V = admm(parties, ScoreProblem(loss, y), rho=rho, form="printed", max_iter=120, tol=0.0).stationarity
     sums = np.cumsum(V[1:])
     assert sums[-1] <= bound

@@ -152,6 +152,27 @@ def test_a_party_that_stays_away_keeps_the_steps_that_it_took(drawn):
         model.decision_function(parties)
 
 
+def test_a_late_choice_of_the_last_round_shares_no_column_beyond_the_plan(drawn, monkeypatch):
+    """One ball, three rounds, two columns: the winner of the last round was asked in the second."""
+    rng = np.random.default_rng(3)
+    table = {name: rng.choice([-1.0, 1.0], (N, 4)) for name in NAMES}
+    for name in NAMES:
+        monkeypatch.setitem(TABLES, name, table[name])
+    y = np.clip(0.5 * table["bank"][:, 1] - 0.4 * table["clinic"][:, 0] + 0.3 * table["shop"][:, 2], -1, 1)
+    asked = Counter()
+
+    def breaks(name, kind):
+        asked[name, kind] += 1
+        return (name, kind) == ("clinic", "BallSelect") and asked[name, kind] == 2 and LOST
+
+    model = lasso(aggregation="global", epsilon=500.0, radius=1.5, fit_intercept=False).fit(
+        FlakyParties(made(), breaks), y
+    )
+    assert model.absences_.rounds == {"clinic": (2,)}
+    assert np.flatnonzero(model.coef_).tolist() == [1, 4, 10]
+    assert sum(count for key, count in drawn.items() if key[0] == "column") == model.plan_.n_shared == 2
+
+
 def test_a_party_that_never_comes_has_no_part():
     with pytest.warns(SottovoceWarning, match="3 of 'shop'"):
         model = lasso(aggregation="local").fit(
@@ -310,8 +331,8 @@ def test_what_is_due_comes_first():
         assert session.exchange(Describe(), Description)["shop"].n_features == 4
 
 
-@pytest.mark.parametrize("end", [14, 19])
-def test_a_run_with_absences_that_is_cut_off_goes_on_as_it_would_have(tmp_path, end):
+@pytest.mark.parametrize(("first", "last", "end"), [(4, 7, 14), (5, 8, 24)], ids=["choice", "step"])
+def test_a_run_with_absences_that_is_cut_off_goes_on_as_it_would_have(tmp_path, first, last, end):
     """Who was away is remembered as answers are: the run asks the same again."""
     held, labels = tables()
 
@@ -334,7 +355,7 @@ def test_a_run_with_absences_that_is_cut_off_goes_on_as_it_would_have(tmp_path, 
             seen[place] += 1
             if number == end and place == "after":
                 raise Killed
-            if place == "north" and 4 <= seen["north"] <= 7:
+            if place == "north" and first <= seen["north"] <= last:
                 raise ConnectionError
 
         return cut

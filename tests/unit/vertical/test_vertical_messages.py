@@ -121,6 +121,7 @@ def test_which_fields_may_be_infinite():
         "BallStart": {"score_noise"},
         "Description": {"data_bound", "data_norm"},
         "Prepare": {"low", "high"},
+        "Structure": {"radius"},
     }
 
 

@@ -1,4 +1,4 @@
-r"""Private Frank-Wolfe on the l1 ball (Talwar, Thakurta, Zhang 2015), without the shrinking.
+r"""Private Frank-Wolfe on the l1 ball or a part of it (Talwar, Thakurta, Zhang 2015), without the shrinking.
 
 Minimises the mean loss over \|w\|_1 <= R for rows with entries in [-1, 1]. Each step takes one vertex +-R e_j of the
 ball: the one along which the loss falls fastest, chosen by the exponential mechanism among all 2 d signed columns by
@@ -11,6 +11,9 @@ it was level with the shrinking forms or better (excess risk .0016 / .0012 / .00
 predictions of the rows that hold column j and of no others, on which `fast_frank_wolfe` rests. Where coefficients move
 in one direction only, it follows the path of the lasso, as forward stagewise regression does [3]_. No rate of
 convergence is claimed for it: the published ones are for the shrinking form.
+
+With other corners than all +-R e_j the candidates are those corners: upward columns for the simplex, and a step that
+moves nothing beside them for the non-negative part of the ball (`sottovoce.central.coefficient_sets`).
 
 Privacy: ``docs/privacy/frank_wolfe.md``.
 
@@ -32,6 +35,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
+from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
@@ -61,22 +65,36 @@ class FrankWolfePlan(Plan):
         l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included.
     n_steps_given : int or None
         Number of steps; None follows a public rule.
+    constraint : {"l1", "nonnegative", "simplex"}
+        The set of coefficients.
     """
 
     solver = "frank-wolfe"
-    mechanism = "Frank-Wolfe on the l1 ball: adaptive composition of exponential mechanisms over the signed columns"
     releases = ("the signed column that every step takes, in order (the model is a function of them)",)
     proof = "docs/privacy/frank_wolfe.md"
     takes_persons = True
 
     radius: float
     n_steps_given: int | None = None
+    constraint: str = L1Ball.name
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("radius", self.radius, above=0.0)
+        self.set  # noqa: B018  refuses a wrong name
         if self.n_steps_given is not None:
             whole_number("n_steps", self.n_steps_given, at_least=1, at_most=1_000_000)
+
+    @cached_property
+    def set(self) -> CoefficientSet:
+        """The set of coefficients."""
+        return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        words, candidates = self.set.words, self.set.candidates
+        return f"Frank-Wolfe on {words}: adaptive composition of exponential mechanisms over {candidates}"
 
     @property
     def clip(self) -> float:
@@ -111,13 +129,14 @@ class FrankWolfePlan(Plan):
         """Return the ball, the steps and the selections."""
         return {
             "radius of the l1 ball (scaled)": self.radius,
+            **({} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}),
             "steps of each model": self.n_steps,
             "bounded range of a selection": self.selection_range,
             "clip of a row's slope": self.clip,
         }
 
     def selection(self) -> ExponentialMechanism:
-        """Return the mechanism of one step: both signs are candidates, so a row moves them 2 c apart."""
+        """Return the mechanism of one step: a row moves two columns, or both signs of one, by 2 c apart."""
         width = 2.0 * self.neighbours.sum_factor * TICKS * ROUNDING_SLACK
         return ExponentialMechanism(self.selection_range, width)
 
@@ -130,14 +149,24 @@ class FrankWolfePlan(Plan):
             scores = kind(fit.rows, y, self.loss, self.clip, TICKS, fit.team)
             taken = np.zeros(self.n_weights, np.int64)
             for step in range(self.n_steps):
-                column, sign = scores.select(mechanism, fit.noise)
+                column, sign = self._draw(scores, mechanism, fit.noise)
                 taken[column] += sign
-                scores.move(column, sign * self.radius / self.n_steps)
+                if sign:
+                    scores.move(column, sign * self.radius / self.n_steps)
                 report(step + 1)
             return np.asarray(taken * (self.radius / self.n_steps))
 
         weights = fit.each_model(self.n_steps, train_one)
         return Solution(weights, self.n_steps, RepeatedEvent(mechanism.event, self.n_steps * self.n_models), {})
+
+    def _draw(
+        self, scores: "DenseScores | SparseScores", mechanism: ExponentialMechanism, noise: np.random.Generator
+    ) -> tuple[int, int]:
+        """Return the column and the sign of a step; the sign is 0 for none."""
+        if self.constraint == L1Ball.name:
+            return scores.select(mechanism, noise)  # in groups, where rows are sparse
+        place, _ = mechanism.select(self.set.scores(scores.sums()), noise)
+        return self.set.corner(place)
 
 
 class DenseScores:

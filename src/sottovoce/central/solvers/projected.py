@@ -1,7 +1,7 @@
-r"""The same problem as private Frank-Wolfe, without noise: accelerated projected gradients on the l1 ball (FISTA [1]_).
+r"""The same problem as private Frank-Wolfe, without noise: accelerated projected gradients (FISTA [1]_).
 
-Stops when the Frank-Wolfe gap, g.w + R max \|g_j\| for the gradient g of the mean loss, which bounds the distance to
-the optimum, falls below a tolerance.
+Stops when the Frank-Wolfe gap, on the l1 ball g.w + R max \|g_j\| for the gradient g of the mean loss, which bounds the
+distance to the optimum, falls below a tolerance.
 
 References
 ----------
@@ -14,28 +14,18 @@ References
 import math
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
+from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
 from sottovoce.central.plan import Fit
 from sottovoce.central.rows import Rows
 from sottovoce.central.without_noise import GapPlan
 
-__all__ = ["ProjectedGradientPlan", "project_on_ball"]
-
-
-def project_on_ball(w: Vector, radius: float) -> Vector:
-    """Return the nearest point (Euclidean) with l1 norm at most ``radius`` [2]_."""
-    size = np.abs(w)
-    if float(size.sum()) <= radius:
-        return w
-    falling = np.sort(size)[::-1]
-    excess = np.cumsum(falling) - radius
-    kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
-    projected: Vector = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
-    return projected
+__all__ = ["ProjectedGradientPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +36,34 @@ class ProjectedGradientPlan(GapPlan):
     ----------
     radius : float, > 0
         l1 norm of the ball, for rows with entries in [-1, 1].
+    constraint : {"l1", "nonnegative", "simplex"}
+        The set of coefficients.
     """
 
     solver = "projected gradients (no privacy)"
-    mechanism = "accelerated projected gradients on the l1 ball without noise"
     gap = "largest relative gap"
 
     radius: float
+    constraint: str = L1Ball.name
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.set  # noqa: B018  refuses a wrong name
+
+    @cached_property
+    def set(self) -> CoefficientSet:
+        """The set of coefficients."""
+        return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
+
+    @property
+    def mechanism(self) -> str:
+        """The algorithm in one sentence, for the receipt."""
+        return f"accelerated projected gradients on {self.set.words} without noise"
 
     def details(self) -> dict[str, object]:
         """Return the ball and the tolerance."""
-        return {"radius of the l1 ball (scaled)": self.radius, "tol": self.tol, "max_iter": self.max_iter}
+        kind = {} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}
+        return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 
     def approach(self, fit: Fit, y: Vector) -> tuple[Vector, int, float]:
         """Return the weights for one target, the steps done and the gap that was reached."""
@@ -69,19 +76,19 @@ class ProjectedGradientPlan(GapPlan):
             gradient /= fit.rows.n_samples
             return gradient
 
-        w = ahead = np.zeros(self.n_weights)
-        m = m_ahead = np.zeros(fit.rows.n_samples)
+        w = ahead = self.set.project(np.zeros(self.n_weights))
+        m = m_ahead = fit.rows.margins(w, fit.team) if w.any() else np.zeros(fit.rows.n_samples)
         value, momentum, gap = objective(m), 1.0, math.inf
         curvature = 1e-3 * self.loss.smoothness  # doubled where it is too small for a step
         for step in range(self.max_iter):
             here = slopes(m)
-            gap = (float(here @ w) + self.radius * float(np.abs(here).max())) / max(abs(value), 1e-300)
+            gap = (float(here @ w) + self.set.steepest(here)) / max(abs(value), 1e-300)
             fit.progress(step + 1, self.max_iter)
             if gap <= self.tol:
                 return w, step, gap
             g, value_ahead = slopes(m_ahead), objective(m_ahead)
             while True:
-                moved = project_on_ball(ahead - g / curvature, self.radius)
+                moved = self.set.project(ahead - g / curvature)
                 m_moved = fit.rows.margins(moved, fit.team)
                 change = moved - ahead
                 model = value_ahead + float(g @ change) + 0.5 * curvature * float(change @ change)

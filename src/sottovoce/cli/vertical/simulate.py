@@ -359,6 +359,7 @@ def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Pa
         return estimator.compare(held_out)
     holder = [party for party in train if party.name == estimator.label_holder]
     own = {"epsilon": math.inf, "delta": None, "aggregation": "global", "engine": "auto", "n_steps": None}
+    own |= {"absent": "stop", "parties_per_round": None}
     local = clone(estimator).set_params(**own)
     return estimator.compare(held_out, local=local.fit(holder))
 

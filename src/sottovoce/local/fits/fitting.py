@@ -63,7 +63,8 @@ def fit_model(protocol: Protocol, moments: Moments, request: FitRequest, kept: K
     regression = protocol.task == "regression"
     if not least_squares and regression:
         raise ParameterError(
-            f"loss must be {LEAST_SQUARES!r} for a regression: its reports hold no margin; got {request.loss!r}."
+            f"loss must be {LEAST_SQUARES!r} for a regression: its reports hold no margin, and of a label its mean "
+            f"alone; got {request.loss!r}. Against outliers collect by label_ladder and fit by fit_ladder."
         )
     if not isinstance(request.shuffled, bool):
         raise ParameterError(f"shuffled must be True or False; got {request.shuffled!r}.")

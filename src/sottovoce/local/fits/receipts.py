@@ -54,8 +54,13 @@ def local_receipt(
     public_rows: bool,
     shuffled_delta: float | None,
     model: str | None = None,
+    protocols: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters."""
+    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters.
+
+    ``protocols`` are the ids of those that people reported under where there are several, each person under one; then
+    ``protocol_id`` is that of the model.
+    """
     parameters: dict[str, object] = {
         "protocol": protocol_id,
         "n_reports": n,
@@ -67,6 +72,9 @@ def local_receipt(
         "each person's device followed the protocol and sent one report",
         "the protocol is public: features, bounds, classes, sizes",
     ]
+    if protocols:
+        parameters["reported under"] = list(protocols)
+        assumptions.append("each person reported under one of the protocols that are named, whatever the record is")
     if public_rows:
         assumptions.append("the rows that were given as public are public")
     if shuffled_delta is not None:

@@ -47,7 +47,7 @@ class ImportanceSampling(Sampling):
         self._edges[-1] = 1.0  # no draw falls behind the last block
 
     @classmethod
-    def from_curvatures(cls, curvatures: object, *, mix: float = 0.1) -> Self:
+    def from_curvatures(cls, curvatures: object, *, mix: float = 0.5) -> Self:
         r"""Draw blocks with the probabilities for which `sottovoce.optimize.theory.serial_bound` falls fastest.
 
         :math:`p_i = (1 - mix) \sqrt{C_i} / \sum_j \sqrt{C_j} + mix / n`.
@@ -57,8 +57,9 @@ class ImportanceSampling(Sampling):
         curvatures : array-like of shape (n_blocks,), >= 0, not all 0
             C_i of each block, such as `sottovoce.optimize.theory.block_curvatures`, or upper bounds.
         mix : float, in [0, 1]
-            The share that is drawn uniformly. It keeps blocks of little curvature from being rare, and costs a factor
-            of at most 1 / (1 - mix) in the bound's constant. Positive where a curvature is 0.
+            The share that is drawn uniformly. It keeps blocks of little curvature from being rare. The constant of the
+            bound is at most 1 / (1 - mix) times the least one, and 1 / mix times that of the uniform law. Positive
+            where a curvature is 0.
         """
         C = vector("curvatures", curvatures)
         mix = number("mix", mix, at_least=0.0, at_most=1.0)

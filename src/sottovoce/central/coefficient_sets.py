@@ -1,0 +1,158 @@
+"""Sets that Frank-Wolfe steps in: corners, which of them a step chooses from, and the nearest point.
+
+A set is known by its corners, +-R e_j or some of them: an exponential mechanism chooses one, and the model is a mean of
+corners. The intercept's column is the last one, if there is one.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce._validation import choice
+
+__all__ = ["SETS", "CoefficientSet", "L1Ball", "NonnegativeBall", "Simplex", "coefficient_set", "project_on_ball"]
+
+
+@dataclass(frozen=True)
+class CoefficientSet(ABC):
+    """A set of coefficients.
+
+    Parameters
+    ----------
+    radius : float, > 0
+    n_weights : int
+    has_intercept : bool
+        Whether the last weight is that of the intercept's column.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    candidates: ClassVar[str]
+    """What a step chooses from, in words."""
+
+    radius: float
+    n_weights: int
+    has_intercept: bool
+
+    @abstractmethod
+    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how fast the loss falls toward each corner, where ``sums`` is how fast it rises along each column."""
+
+    @abstractmethod
+    def corner(self, place: int) -> tuple[int, int]:
+        """Return the column and the sign of a corner; the sign 0 is for the corner 0."""
+
+    @abstractmethod
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point of the set."""
+
+    def steepest(self, gradient: Vector) -> float:
+        """Return the most that the loss falls toward a corner from 0, to first order."""
+        return self.radius * float(self._falls(gradient).max())
+
+    @abstractmethod
+    def _falls(self, gradient: Vector) -> Vector:
+        """Return the same as `scores`, for real numbers."""
+
+
+class L1Ball(CoefficientSet):
+    """The sum of absolute coefficients, the intercept's among them, is at most the radius."""
+
+    name = "l1"
+    words = "the l1 ball"
+    candidates = "the signed columns"
+
+    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return both signs of every column."""
+        return np.concatenate([-sums, sums])
+
+    def corner(self, place: int) -> tuple[int, int]:
+        """Return the column and the sign."""
+        return place % self.n_weights, 1 if place < self.n_weights else -1
+
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point."""
+        return project_on_ball(w, self.radius)
+
+    def _falls(self, gradient: Vector) -> Vector:
+        return np.abs(gradient)
+
+
+class NonnegativeBall(CoefficientSet):
+    """The same with coefficients of at least 0; the intercept may have either sign."""
+
+    name = "nonnegative"
+    words = "the non-negative part of the l1 ball"
+    candidates = "no step, the columns upward and both signs of the intercept"
+
+    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return every column upward, the intercept downward, and no step, which moves nothing."""
+        return np.concatenate([-sums, sums[-1:] if self.has_intercept else sums[:0], np.zeros(1, np.int64)])
+
+    def corner(self, place: int) -> tuple[int, int]:
+        """Return the column and the sign."""
+        if place < self.n_weights:
+            return place, 1
+        return (self.n_weights - 1, -1) if self.has_intercept and place == self.n_weights else (0, 0)
+
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point: the negative ones are cut first, then it is that of the ball."""
+        cut = np.maximum(w, 0.0)
+        if self.has_intercept:
+            cut[-1] = w[-1]
+        return project_on_ball(cut, self.radius)
+
+    def _falls(self, gradient: Vector) -> Vector:
+        return np.concatenate([-gradient, gradient[-1:] if self.has_intercept else gradient[:0], np.zeros(1)])
+
+
+class Simplex(CoefficientSet):
+    """Coefficients of at least 0 whose sum is the radius; there is no intercept."""
+
+    name = "simplex"
+    words = "the simplex"
+    candidates = "the columns"
+
+    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return every column upward."""
+        return -sums
+
+    def corner(self, place: int) -> tuple[int, int]:
+        """Return the column."""
+        return place, 1
+
+    def project(self, w: Vector) -> Vector:
+        """Return the nearest point (Duchi et al. 2008)."""
+        falling = np.sort(w)[::-1]
+        excess = np.cumsum(falling) - self.radius
+        kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
+        return np.asarray(np.maximum(w - excess[kept] / (kept + 1), 0.0))
+
+    def _falls(self, gradient: Vector) -> Vector:
+        return -gradient
+
+
+_KINDS: Final = {kind.name: kind for kind in (L1Ball, NonnegativeBall, Simplex)}
+SETS: Final = tuple(_KINDS)
+
+
+def coefficient_set(name: str, radius: float, n_weights: int, *, has_intercept: bool) -> CoefficientSet:
+    """Return the set of that name."""
+    choice("constraint", name, SETS)
+    return _KINDS[name](radius, n_weights, has_intercept)
+
+
+def project_on_ball(w: Vector, radius: float) -> Vector:
+    """Return the nearest point (Euclidean) with l1 norm at most ``radius`` (Duchi et al. 2008)."""
+    size = np.abs(w)
+    if float(size.sum()) <= radius:
+        return w
+    falling = np.sort(size)[::-1]
+    excess = np.cumsum(falling) - radius
+    kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
+    projected: Vector = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
+    return projected

@@ -1,0 +1,105 @@
+"""Output perturbation: its point is the minimiser, no row moves it by more than S, and an audit sees less noise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
+from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.privacy.accounting import accountant_for
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.published.output_perturbation import OutputPlan
+from sottovoce.randomness import Streams
+from support.noise import Scaled
+from support.proved_passes import gradient, logistic_table
+
+EPSILON, DELTA, TEAM = 1.0, 0.05, Team(1, None)
+
+
+def plan_of(n, d=2, *, loss=None, alpha=0.05, adjacency=Adjacency.ZERO_OUT, epsilon=EPSILON, **changed):
+    facts = {
+        "loss": SmoothedHinge() if loss is None else loss, "n_samples": n, "n_features": d, "n_models": 1,
+        "alpha": alpha, "constant": 0.0, "epsilon": epsilon, "delta": DELTA, "adjacency": adjacency,
+        "label_bound": None,
+    }  # fmt: skip
+    return OutputPlan(facts=TrainingFacts(**facts | changed))
+
+
+def point(plan, X, y):
+    rows = make_rows(np.ascontiguousarray(X), data_norm=1.0, constant=0.0, names=None, team=TEAM)
+    return plan.minimiser(rows, np.asarray(y, float), TEAM)
+
+
+def test_the_point_is_the_minimiser():
+    X, y = logistic_table(300, 3, 0)
+    plan = plan_of(300, 3, loss=Logistic())
+    slope = gradient(Logistic(), X, y, plan.alpha, point(plan, X, y))
+    assert np.linalg.norm(slope) <= plan.gradient_tolerance / 300
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_no_row_moves_the_point_by_more_than_the_sensitivity(adjacency):
+    rng, worst = np.random.default_rng(1), 0.0
+    for trial in range(40):
+        n, alpha = int(rng.integers(2, 9)), 10.0 ** rng.uniform(-1.5, 1.0)
+        plan = plan_of(n, alpha=alpha, adjacency=adjacency, loss=(Logistic(), SmoothedHinge())[trial % 2])
+        X, y = rng.standard_normal((n, 2)), rng.choice([-1.0, 1.0], n)
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        if trial % 4 == 1:
+            X[:] = X[-1]  # all in one line: the most that rows of norm 1 can do
+            X[:-1] *= trial % 8 > 1
+        other, z = X.copy(), y.copy()
+        if adjacency is Adjacency.REPLACE_ONE:
+            other[-1], z[-1] = (-X[-1], y[-1]) if trial % 4 == 1 else (rng.standard_normal(2) / 9.0, -y[-1])
+        elif adjacency is Adjacency.ZERO_OUT:
+            other[-1] = 0.0
+        else:
+            other, z = X[:-1], y[:-1]
+        moved = np.linalg.norm(point(plan, X, y) - point(plan, other, z))
+        assert moved <= plan.sensitivity
+        worst = max(worst, moved / plan.sensitivity)
+    assert worst > 0.95
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_plan_is_the_noise_is_the_account(adjacency):
+    plan = plan_of(50, adjacency=adjacency, n_models=3)
+    assert plan.output_mechanism.noise_std >= plan.noise_multiplier * plan.sensitivity
+    assert accountant_for(plan.event).epsilon(plan.event, DELTA) <= EPSILON * (1 + 1e-9)
+    assert accountant_for(plan.event).epsilon(plan.event, DELTA) > 0.99 * EPSILON
+    X, y = logistic_table(50, 2, 2)
+    rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+    solution = plan.solve(rows, [y, -y, y], Streams(0), TEAM, lambda step, steps: None)
+    assert solution.event == plan.event
+    assert solution.weights.shape == (3, 2)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.7])
+def test_audit(factor):
+    """One row against none: the point is 0, or as far away as a row can push it."""
+    plan = plan_of(4, alpha=0.5)
+    noise, scores = np.random.default_rng(3), {}
+    for name, X in (("in", [[1.0, 0.0], [0.0, 0.0]]), ("out", np.zeros((2, 2)))):
+        where = point(plan, X, [1.0, 1.0])
+        scores[name] = np.array([plan.released(where, Scaled(noise, factor))[0] for _ in range(8_000)])
+    bound = gaussian_lower_bound(scores["in"], scores["out"], delta=DELTA)
+    assert (bound > EPSILON) == (factor < 1.0)
+    assert bound > 0.65 * EPSILON
+
+
+def test_refusals():
+    for loss in (Hinge(), Squared()):
+        with pytest.raises(ParameterError, match="needs a smooth loss of bounded slope"):
+            plan_of(10, loss=loss, label_bound=1.0)
+    with pytest.raises(ParameterError, match="alpha must be positive"):
+        plan_of(10, alpha=0.0)
+    with pytest.raises(ParameterError, match="without weights"):
+        plan_of(10, weight_bound=2.0)
+    with pytest.raises(DataError, match="Raise n_public"):
+        plan_of(10).check_size(11)
+    assert math.isfinite(plan_of(10).sensitivity)
