@@ -102,11 +102,13 @@ def test_vertical_sparse_guide(capsys):
     assert int(uplink.split()[0]) < 200
 
 
-def test_vertical_solvers_guide_on_losses(capsys):
+def test_vertical_solvers_guide_on_losses_and_groups(capsys):
     text = (ROOT / "docs/guide/vertical_solvers.md").read_text(encoding="utf-8")
-    code, printed = re.search(r"```python\n(import numpy.*?)```\n```\n(.*?)```", text, re.DOTALL).groups()
-    exec(compile(code, "vertical_solvers.md", "exec"), {})
-    assert capsys.readouterr().out == printed
+    blocks = re.findall(r"```python\n(import numpy.*?)```\n```\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 2
+    for code, printed in blocks:
+        exec(compile(code, "vertical_solvers.md", "exec"), {})
+        assert capsys.readouterr().out == printed
 
 
 def test_readme_python_of_one_report_from_each_device(capsys):

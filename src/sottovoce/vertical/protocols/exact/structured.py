@@ -95,10 +95,18 @@ class StructuredProblem:
                 self._descend(b, x, rho, p.l2 + multiplier, p.l1)
             return p.norm(x) - p.radius
 
-        if excess(0.0) > 0.0:
+        # the multiplier moves little from round to round, and 0 is where the solution takes longest
+        low = self._multiplier / _NEAR
+        above = excess(low)
+        if above <= 0.0 and low > 0.0:
+            low = 0.0
+            above = excess(low)
+        if above > 0.0:
             pull = rho * (np.abs(b).max() if p.ball == "l1" else np.linalg.norm(b) / p.radius)
-            self._multiplier = _root(excess, self._multiplier, 2.0 * float(pull))
+            self._multiplier = _root(excess, low, above, self._multiplier * _NEAR, 2.0 * float(pull))
             excess(self._multiplier)
+        else:
+            self._multiplier = 0.0
         return x * min(1.0, p.radius / max(p.norm(x), p.radius))
 
     def _descend(self, b: Vector, x: Vector, rho: float, l2: float, l1: float) -> None:
@@ -135,13 +143,19 @@ class StructuredProblem:
         self._values = np.concatenate([np.zeros(0), *values])
 
 
-def _root(falling: Callable[[float], float], near: float, high: float) -> float:
-    """Return where a function that is above 0 at 0, and not at ``high``, comes to 0; ``near`` may be close."""
-    low = 0.0
-    if 0.0 < near < high:
-        for bound in (near / _NEAR, near * _NEAR):
-            if falling(bound) > 0.0:
-                low = max(low, bound)
-            else:
-                high = min(high, bound)
-    return float(brentq(falling, low, high, xtol=1e-14 * high, rtol=1e-14, maxiter=200))
+def _root(falling: Callable[[float], float], low: float, above: float, near: float, high: float) -> float:
+    """Return where a function that is ``above`` > 0 at ``low``, and not at ``high``, comes to 0; ``near`` may be past.
+
+    Signs at the ends are taken from the first look: each look starts from the solution of the last one, and a second
+    one may differ by rounding errors.
+    """
+    seen = {low: above}
+    if low < near < high:
+        seen[near] = falling(near)
+        if seen[near] <= 0.0:
+            high = near
+
+    def look(at: float) -> float:
+        return seen[at] if at in seen else falling(at)
+
+    return float(brentq(look, low, high, xtol=1e-14 * high, rtol=1e-14, maxiter=200))
