@@ -1,7 +1,7 @@
 """Real and made-up tables whose columns are held by several parties, with each party's public facts.
 
-Party 1 holds the labels. Attributes stay whole: all columns of one category are at one party. They are dealt in order,
-where neighbours in a table mean similar things, or at random. A row bound is the root of the number of a party's
+Party 1 holds the labels. Attributes stay whole where they are known: a category is at one party. They are dealt in
+order, where neighbours in a table mean similar things, or at random. A row bound is the root of the number of a party's
 attributes, each within [-1, 1] or one-hot; where columns are counts or pixels each party scales each of its rows to
 norm 1 by itself. Nothing is found in the rows.
 
