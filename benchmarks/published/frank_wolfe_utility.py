@@ -14,8 +14,8 @@ million. "mechanism='paper'" is the product's own form, which clips slopes to G 
 on records; its largest n is run as the same loop without messages.
 
 people: as printed against n, with Theorem 3. records: the product's form and the sound forms. causes: parts of the
-algorithm taken out one by one. tau: sampled columns, with the floor that is proved. parties: K. binding: a ball that
-binds, radius 0.4.
+algorithm taken out one by one. tau: sampled columns, with the floor that is proved. parties: K. columns: d
+against the rows of the sketch. binding: a ball that binds, radius 0.4.
 """
 
 import json
@@ -47,6 +47,7 @@ from sottovoce.vertical.protocols.frank_wolfe.sketch import Sketch
 PAGE = DOCS / "papers" / "vertical_frank_wolfe.md"
 FIGURES = DOCS / "figures"
 NAME = "lou_cheung_utility"
+PARTS = ("people", "causes", "tau", "parties", "columns", "binding", "records")
 COLUMNS, PARTIES, EPSILON, DELTA, IOTA = 200, 4, 1.0, 1e-5, 0.3
 PEOPLE = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 MOST_DRAWN = 1_000_000  # a larger table has the A'A / n and A'y / n of this one
@@ -64,10 +65,10 @@ Array = NDArray[np.float64]
 class Problem:
     """What least squares knows of a table, and the least risks."""
 
-    def __init__(self, n: int) -> None:
-        drawn = min(n, MOST_DRAWN)
-        entries, y = table(drawn, COLUMNS)
-        gram, moment = np.zeros((COLUMNS, COLUMNS)), np.zeros(COLUMNS)
+    def __init__(self, n: int, d: int = COLUMNS, drawn: int = MOST_DRAWN) -> None:
+        self.d, drawn = d, min(n, drawn)
+        entries, y = table(drawn, d)
+        gram, moment = np.zeros((d, d)), np.zeros(d)
         for low in range(0, drawn, 2**16):
             piece = entries[low : low + 2**16]
             gram += piece.T @ piece
@@ -84,7 +85,7 @@ class Problem:
     def least(self, radius: float, n_balls: int = 1) -> float:
         """Return the least risk on the l1 ball, or on the product of one such ball for each party."""
         step = 1.0 / float(np.linalg.eigvalsh(self.gram)[-1])
-        x = ahead = np.zeros(COLUMNS)
+        x = ahead = np.zeros(self.d)
         pace = 1.0
         for _ in range(2000):
             moved = ahead - step * (self.gram @ ahead - self.moment)
@@ -98,10 +99,10 @@ class Problem:
         """Return the least risk of models whose weights are all within +-cap."""
         found = minimize(
             self.risk,
-            np.zeros(COLUMNS),
+            np.zeros(self.d),
             jac=lambda x: self.gram @ x - self.moment,
             method="L-BFGS-B",
-            bounds=[(-cap, cap)] * COLUMNS,
+            bounds=[(-cap, cap)] * self.d,
             options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9},
         )
         return float(found.fun)
@@ -145,21 +146,21 @@ def printed(
     one_vertex : bool
         Move to the best of the parties' vertices alone, so that the model stays in the ball.
     """
-    rng, n, width = np.random.default_rng(seed), problem.n, COLUMNS // n_parties
+    rng, n, width = np.random.default_rng(seed), problem.n, problem.d // n_parties
     T = max(1, round(steps * published_steps(n, EPSILON)))
     claim = {"n_people": n, "n_steps": T, **CLAIM}
     A = problem.root  # of norms as columns of the table over sqrt(n)
     leading = 1.0
     if sketch:
         m = published_rows(T, DELTA, iota)
-        A = rng.normal(size=(m, COLUMNS)) / math.sqrt(m) @ problem.root
+        A = rng.normal(size=(m, problem.d)) / math.sqrt(m) @ problem.root
         leading = math.sqrt(n / m) + 1.0
     std = published_column_std(leading, n_parties=n_parties, **claim) / math.sqrt(n) if columns else 0.0
     scale = published_selection_scale(slope_bound, radius, **claim) if choices else 0.0
     drawn_each = width if tau is None else tau
     p = drawn_each / width
     firsts = width * np.arange(n_parties)[:, None]
-    x, q = np.zeros(COLUMNS), np.zeros(len(A))
+    x, q = np.zeros(problem.d), np.zeros(len(A))
     for t in range(T):
         size = 2.0 / (p * t + 2.0)
         gradient = (A.T @ q - problem.moment).reshape(n_parties, width)
@@ -337,6 +338,7 @@ def by_tau(people: tuple[int, ...], taus: tuple[int, ...], seeds: int) -> list[d
             own |= {"floor": max(0.0, problem.least_within(cap) - best), "bound": promised(problem, tau)["risk"]}
             for name, changes in (
                 ("printed", {}),
+                ("no sketch", {"sketch": False}),
                 ("noiseless", {"choices": False, "columns": False, "sketch": False}),
             ):
                 own[name] = summary(problem, best, seeds, tau=tau, **changes)
@@ -354,6 +356,21 @@ def by_parties(people: tuple[int, ...], counts: tuple[int, ...], seeds: int) -> 
             found.append({"n": n, "parties": count, **summary(problem, best, seeds, n_parties=count)})
             found[-1]["bound"] = promised(problem, n_parties=count)["risk"]
             print(found[-1], flush=True)
+    return found
+
+
+def by_columns(counts: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    """Take more columns than the sketch has rows, and fewer; moments of 100,000 rows."""
+    found = []
+    for d in counts:
+        for n in (100_000, 1_000_000):
+            problem = Problem(n, d, drawn=100_000)
+            best = problem.least(1.0)
+            own: dict[str, Any] = {"n": n, "d": d, "m": published_rows(published_steps(n, EPSILON), DELTA, IOTA)}
+            own |= {"model 0": problem.constant - best, **summary(problem, best, seeds)}
+            own["no sketch"] = summary(problem, best, seeds, sketch=False)
+            found.append(own)
+            print(own, flush=True)
     return found
 
 
@@ -377,12 +394,18 @@ def slope(found: list[dict[str, Any]], low: int, high: int, what: Any) -> float:
     return float(np.polyfit(np.log([row["n"] for row in chosen]), np.log([what(row) for row in chosen]), 1)[0])
 
 
+def digits(excess: float) -> str:
+    if abs(excess) < 1e-9:
+        return "0"
+    return f"{excess:.4f}" if abs(excess) >= 5e-4 else f"{excess:.0e}"
+
+
 def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     records = {row["n"]: row for row in kept["records"]}
 
     def cell(n: int, kind: str) -> str:
         found = records.get(n, {}).get(kind)
-        return "" if found is None else f"{found['excess']:.4f}"
+        return "" if found is None else digits(found["excess"])
 
     out = {}
     out["people"] = (
@@ -393,9 +416,9 @@ def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[
         ),
         [
             (
-                f"{row['n']:,}", f"{row['T']:,}", f"{row['model 0']:.4f}", f"{row['excess']:.4f}", f"{row['norm']:.2f}",
-                f"{row['no sketch']['excess']:.4f}" if "no sketch" in row else "",
-                cell(row["n"], "paper"), f"{(row['n'] * EPSILON) ** EXPONENT:.4f}", f"{row['bound']['risk']:.3g}",
+                f"{row['n']:,}", f"{row['T']:,}", digits(row['model 0']), digits(row['excess']), f"{row['norm']:.2f}",
+                digits(row['no sketch']['excess']) if "no sketch" in row else "",
+                cell(row["n"], "paper"), digits((row['n'] * EPSILON) ** EXPONENT), f"{row['bound']['risk']:.3g}",
                 *(cell(row["n"], kind) for kind in SOUND),
             )
             for row in kept["people"]
@@ -408,25 +431,31 @@ def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[
             (
                 cause,
                 *(
-                    f"{row[what]:{form}}"
+                    form(row[what])
                     for n in people
                     for row in kept["causes"]
                     if (row["n"], row["cause"]) == (n, cause)
-                    for what, form in (("excess", ".4f"), ("norm", ".2f"))
+                    for what, form in (("excess", digits), ("norm", "{:.2f}".format))
                 ),
             )
             for cause in CAUSES
         ],
     )
     out["tau"] = (
-        ("n", "tau", "p", "weight cap", "floor, proved", "no noise, no sketch", "as printed", "times that of tau = 50",
-         "1/p^2", "Theorem 3"),
+        ("n", "tau", "p", "weight cap", "floor, proved", "no noise, no sketch", "no sketch", "times that of tau = 50",
+         "as printed", "times that of tau = 50", "1/p^2", "Theorem 3"),
         [
             (
-                f"{row['n']:,}", str(row["tau"]), f"{row['p']:g}", f"{row['cap']:g}", f"{row['floor']:.4f}",
-                f"{row['noiseless']['excess']:.4f}", f"{row['printed']['excess']:.4f}",
-                f"{row['printed']['excess'] / whole['printed']['excess']:.1f}", f"{row['p'] ** -2:,.0f}",
-                f"{row['bound']:.3g}",
+                f"{row['n']:,}", str(row["tau"]), f"{row['p']:g}", f"{row['cap']:g}", digits(row['floor']),
+                digits(row['noiseless']['excess']),
+                *(
+                    cell
+                    for form in ("no sketch", "printed")
+                    for cell in (
+                        digits(row[form]['excess']), f"{row[form]['excess'] / whole[form]['excess']:.1f}",
+                    )
+                ),
+                f"{row['p'] ** -2:,.0f}", f"{row['bound']:.3g}",
             )
             for row in kept["tau"]
             for whole in kept["tau"]
@@ -436,16 +465,26 @@ def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[
     out["parties"] = (
         ("n", "parties", "as printed", "its l1 norm", "Theorem 3"),
         [
-            (f"{row['n']:,}", str(row["parties"]), f"{row['excess']:.4f}", f"{row['norm']:.2f}", f"{row['bound']:.3g}")
+            (f"{row['n']:,}", str(row["parties"]), digits(row["excess"]), f"{row['norm']:.2f}", f"{row['bound']:.3g}")
             for row in kept["parties"]
         ],
     )
+    out["columns"] = (
+        ("columns", "rows of the sketch", "n", "as printed", "its l1 norm", "without the sketch", "model 0"),
+        [
+            (
+                f"{row['d']:,}", str(row["m"]), f"{row['n']:,}", digits(row['excess']), f"{row['norm']:.2f}",
+                digits(row['no sketch']['excess']), digits(row['model 0']),
+            )
+            for row in kept["columns"]
+        ],
+    )  # fmt: skip
     out["binding"] = (
         ("n", "as printed", "its l1 norm", "no noise, no sketch", "its l1 norm", "least on the product of four balls"),
         [
             (
-                f"{row['n']:,}", f"{row['excess']:.4f}", f"{row['norm']:.2f}", f"{row['noiseless']['excess']:.4f}",
-                f"{row['noiseless']['norm']:.2f}", f"{row['product']:.4f}",
+                f"{row['n']:,}", digits(row['excess']), f"{row['norm']:.2f}", digits(row['noiseless']['excess']),
+                f"{row['noiseless']['norm']:.2f}", digits(row['product']),
             )
             for row in kept["binding"]
         ],
@@ -484,6 +523,7 @@ def picture(kept: dict[str, Any]) -> None:
     p = [row["p"] for row in taus]
     right.plot(p, [row["printed"]["excess"] for row in taus], "o-", color="#d62728", label="Algorithm 2 as printed")
     right.plot(p, [row["noiseless"]["excess"] for row in taus], "s-", color="#1f77b4", label="no noise, no sketch")
+    right.plot(p, [row["no sketch"]["excess"] for row in taus], "^-", color="#ff7f0e", label="without its sketch")
     floors = [(row["p"], row["floor"]) for row in taus if row["floor"] > 1e-6]
     right.plot(*zip(*floors, strict=True), "v-", color="black", label="floor, proved for every n")
     whole = next(row for row in taus if row["p"] == 1.0)["printed"]["excess"]
@@ -499,7 +539,7 @@ def picture(kept: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
-    parser.add_argument("--parts", default="people,causes,tau,parties,binding,records")
+    parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seeds", type=int, default=5)
     chosen = parser.parse_args()
     kept_at = FIGURES / f"{NAME}.json"
@@ -512,6 +552,7 @@ def main() -> None:
             "causes": lambda: by_cause(few, seeds),
             "tau": lambda: by_tau(few, (50, 5) if quick else (50, 25, 10, 5, 2, 1), seeds),
             "parties": lambda: by_parties(few, (2, 4) if quick else (2, 4, 8, 20), seeds),
+            "columns": lambda: by_columns((40,) if quick else (40, 200, 1_000), seeds),
             "binding": lambda: binding(few, seeds),
             "records": lambda: (
                 by_records({300: 1}, dict.fromkeys(SOUND, 300), 1)
@@ -525,7 +566,7 @@ def main() -> None:
             keep(NAME, kept)
             if not quick:
                 keep(NAME, kept, FIGURES)
-    if all(part in kept for part in ("people", "causes", "tau", "parties", "binding", "records")):
+    if all(part in kept for part in PARTS):
         for name, (head, rows) in tables(kept).items():
             show(name, head, rows, width=170)
         if not chosen.quick:

@@ -168,7 +168,8 @@ def people_table(hinge: Population, seeds: int, quick: bool) -> tuple[Table, Fou
             stops, excess = curve(hinge, d, oracle, noise, int(per_feature * d), seeds)
             mean = excess.mean(axis=0) / gain
             found = [people_needed(mean, stops, target) for target in targets]
-            needed.append({"degree": degree, "d": d, "people": found, "stops": stops.tolist(), "excess": mean.tolist()})
+            shown = [None if math.isnan(n) else n for n in found]
+            needed.append({"degree": degree, "d": d, "people": shown, "stops": stops.tolist(), "excess": mean.tolist()})
             cells = ("-" if math.isnan(n) else f"{n:,.0f} ({n / d:,.0f} a feature)" for n in found)
             rows.append((f"{degree}", f"{d:,}", *cells))
             print(rows[-1], flush=True)
@@ -266,7 +267,7 @@ def draw(needed: list[dict[str, Any]], bounds: list[dict[str, Any]]) -> None:
     for degree, colour in ((1, "tab:blue"), (2, "tab:orange")):
         for place, (target, mark) in enumerate(((0.5, "o"), (0.2, "s"))):
             points = [(e["d"], e["people"][place]) for e in needed if e["degree"] == degree]
-            points = [(d, n) for d, n in points if n == n]
+            points = [(d, n) for d, n in points if n is not None]
             if points:
                 label = f"p = {degree}, excess {target:g}"
                 left.loglog(

@@ -1,12 +1,12 @@
 """ADMM sharing under the published noise: test log loss by rounds and by level, after Figures 1(b), 2(b) and 3.
 
-    python -m benchmarks.published.noise_levels [--quick] [--only a9a,wide] [--docs]
+    python -m benchmarks.published.noise_levels [--quick] [--only a9a,wide] [--seeds 1] [--docs]
 
 Eq. (16) of Hu et al. (arXiv:1907.07735) on a9a at two parties and on the wide set at three: the printed form, with the
 noise that Theorem 3 scales for the claimed epsilon of one round, delta = 1e-5, bound b_1 = 1. Beside it: no noise,
 party 1 alone, all columns with scikit-learn at C = 1 as in the paper, and at the C that is best on the test part. The
-noise protects nobody: docs/privacy/published_vertical_noise.md. Curves are medians, round by round, of five seeds on
-a9a and three on the wide set. ``--quick``: a9a, 15 rounds, two levels, one seed.
+noise protects nobody: docs/privacy/published_vertical_noise.md. Curves are medians, round by round, of as many
+seeds as are asked for. ``--quick``: a9a, 15 rounds, two levels, one seed.
 """
 
 from typing import Any
@@ -25,9 +25,8 @@ from sottovoce.vertical.protocols.exact.plan import automatic_rho
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.wire import Done
 
-CLAIMS = {"a9a": (1.0, 0.3, 0.1, 0.03), "wide": (1.0, 0.3, 0.1, 0.03, 0.01)}  # Lemma 1 divides by the columns
-SEEDS = {"a9a": 5, "wide": 3}
-PENALTIES = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)  # C of the best line
+CLAIMS = {"a9a": (1.0, 0.3, 0.1, 0.03), "wide": (1.0, 0.1, 0.03, 0.01, 0.003)}  # Lemma 1 divides by the columns
+PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 1.0)  # C of the best line
 AT = (5, 10, 30, 100)
 NO_NOISE, ALONE, ALL, BEST = "no noise", "party 1 alone", "all columns", "all columns, best C"
 PAPERS = {"a9a": ("1(b)", "3(a)"), "wide": ("2(b)", "3(b)")}
@@ -138,11 +137,12 @@ def draw(results: dict[str, Any]) -> Any:
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default=None)
+    parser.add_argument("--seeds", type=int, default=1)
     args = parser.parse_args()
     results = {}
     for name in (args.only or ("a9a" if args.quick else ",".join(CLAIMS))).split(","):
-        claims, seeds = (CLAIMS[name][:2], 1) if args.quick else (CLAIMS[name], SEEDS[name])
-        results[name] = levels(name, 15 if args.quick else 100, claims, seeds)
+        claims = CLAIMS[name][:2] if args.quick else CLAIMS[name]
+        results[name] = levels(name, 15 if args.quick else 100, claims, args.seeds)
         show("Published noise, test log loss", *table(name, results[name]))
     if not args.quick:
         keep("vertical_noise_levels", results)

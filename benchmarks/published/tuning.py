@@ -7,7 +7,7 @@
 Grids: C and the learning rate in 1e-8, 1e-7, ..., 1e4; L in 5, 10, 50, ..., 2000 (the paper's twelfth value, L = 0, is
 no batch): 143 configurations of DP-SCD and 1,859 of DP-SGD. The best on the validation part of one split is then run on
 the test part with fresh seeds. Every finished row of a grid is a line in benchmarks/results/tuning.jsonl, so that a run
-can be stopped and gone on with. ``--docs`` writes tables and a picture from what is there, and runs nothing.
+can be stopped and gone on with. ``--docs`` writes tables and pictures; of the grids it shows what is there.
 """
 
 import itertools
@@ -299,14 +299,14 @@ def draw_prices(found: dict[str, Any], path: Path) -> None:
 
 def draw_clips(found: dict[int, list[float]], path: Path) -> None:
     """Draw the test error against the size of batches, a line for each clip, as Figure 3 of the paper does."""
-    figure, axis = plt.subplots(figsize=(5.4, 4.2))
+    figure, axis = plt.subplots(figsize=(6.2, 4.0))
     lines = [(clip, [column[k] for column in found.values()]) for k, clip in enumerate(CLIPS) if 0.05 <= clip <= 5.0]
     for (clip, line), colour in zip(lines, mpl.colormaps["viridis"](np.linspace(0.0, 0.9, len(lines))), strict=True):
         axis.plot(list(found), line, color=colour, marker="o", markersize=3, label=f"C = {clip:g}")
     axis.set(xscale="log", xlabel="batch size L", ylabel="test mean squared error, years squared", ylim=(112, 133))
     axis.set_xticks(list(found), [str(size) for size in found])
     axis.minorticks_off()
-    axis.legend(fontsize=8, frameon=False, ncol=2)
+    axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axis.set_title("DP-SCD as published, epsilon = 1, made-up years of songs", fontsize=10)
     figure.tight_layout()
     keep_picture(figure, path)
@@ -336,7 +336,8 @@ def table_of(log: Log, problem: Problem, epsilons: tuple[float, ...], splits: in
                 *([short(chosen["rate"])] if chosen["rate"] else []),
             ]
             cells.append(f"{np.median(row['scores']):.4g} ({', '.join(options)})")
-        rows.append(tuple(cells))
+        if len(cells) > cells.count("not run") + 1:
+            rows.append(tuple(cells))
     return rows
 
 
@@ -383,7 +384,7 @@ def main() -> None:
 def write_docs(log: Log) -> None:
     """Write the tables and the picture of what was run into the page."""
     tables: dict[str, Any] = {}
-    for name in ("phishing", "adult", "blogfeedback", "msd"):
+    for name in ("phishing", "adult", "blogfeedback"):
         problem = PROBLEMS[name]
         ran = tuple(
             epsilon
@@ -391,9 +392,10 @@ def write_docs(log: Log) -> None:
             if any(row.startswith(f"final {name} ") and f" {epsilon:.6g} 1 splits" in row for row in log.rows)
         )
         head = (f"{problem.title}, {problem.metric}", *(f"epsilon = {epsilon:g}" for epsilon in ran))
-        tables[f"full grids, {name}"] = head, table_of(log, problem, ran, 1)
+        if ran:
+            tables[f"full grids, {name}"] = head, table_of(log, problem, ran, 1)
     columns = {name: table_of(log, PROBLEMS[name], (1.0,), 3) for name in ("phishing", "adult")}
-    rows = [(one[0], one[1], other[1]) for one, other in zip(*columns.values(), strict=True) if one[1] != "not run"]
+    rows = [(*one, other[1]) for one, other in zip(*columns.values(), strict=True)]
     tables["full grids, three splits"] = ("test accuracy, epsilon = 1", *columns), rows
     clips = clip_rows(log, PROBLEMS["msd"], CLIP_SIZES)
     tables["clips"] = (

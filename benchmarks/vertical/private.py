@@ -81,14 +81,17 @@ def wide() -> Task:
 
 def svc() -> Task:
     """Return a9a for the linear SVM."""
-    return a9a(VerticalLinearSVC)
+    return a9a(VerticalLinearSVC)._replace(mechanisms=("local-models",))
 
 
 def ridge() -> Task:
     """BlogFeedback, rows of norm 1 over all columns, so at most 1 at each party; target in [0, 8]."""
     X, y, X_test, y_test, _ = blogfeedback(0, scale_columns=True)
     facts = {"data_norm": {"party1": 1.0, "party2": 1.0}}
-    return Task(VerticalRidge, {"label_bounds": (0.0, 8.0)}, X, y, X_test, y_test, (50, X.shape[1] - 50), facts)
+    return Task(
+        VerticalRidge, {"label_bounds": (0.0, 8.0)}, X, y, X_test, y_test, (50, X.shape[1] - 50), facts,
+        ("local-models",),
+    )  # fmt: skip
 
 
 TASKS = {"a9a": a9a, "wide": wide, "svc": svc, "ridge": ridge}

@@ -170,10 +170,10 @@ def noisy_projections(
     return found
 
 
-def ours(data: Divided, mechanism: str | None, public: bool, epsilon: float, seed: int) -> tuple[float, int]:
+def ours(data: Divided, mechanism: str, public: bool, epsilon: float, seed: int) -> tuple[float, int]:
     """Return the measure of a mechanism of this library, and the bytes of its training both ways."""
     kind = VerticalRidge if data.is_regression else VerticalLogisticRegression
-    options = {} if mechanism is None else {"mechanism": mechanism, "labels_public": public}
+    options = {"mechanism": mechanism, "labels_public": public}
     model = kind(epsilon=epsilon, delta=DELTA, random_state=seed, **data.public, **options)
     train = split_columns(np.hstack(data.blocks), data.sizes, **data.facts)
     test = split_columns(np.hstack(data.blocks_test), data.sizes, **data.facts)
@@ -202,6 +202,12 @@ def alone(data: Divided) -> float:
     """Return what the label holder reaches with its own columns."""
     w, b = fitted(data, data.blocks[0], (1.0,))[0]
     return measure(data, data.blocks_test[0] @ w + b)
+
+
+def together(data: Divided) -> float:
+    """Return what all columns reach in one place, without noise."""
+    w, b = fitted(data, np.hstack(data.blocks), (1.0,))[0]
+    return measure(data, np.hstack(data.blocks_test) @ w + b)
 
 
 def table_of(name: str, n_parties: int, seed: int) -> Divided:
@@ -233,7 +239,8 @@ def cells(name: str, n_parties: int, epsilons: tuple[float, ...], seeds: int) ->
     better = min if tables[0].is_regression else max
     out: dict[str, Any] = {"columns": list(tables[0].sizes), "people": len(tables[0].y), "bytes": {}, "runs": {}}
     out["runs"][ALONE] = {"inf": [alone(data) for data in tables]}
-    out["runs"][EXACT] = {"inf": [ours(data, None, False, math.inf, 0)[0] for data in tables]}
+    out["runs"][EXACT] = {"inf": [together(data) for data in tables]}
+    epsilons = (1.0,) if name == "wide" else epsilons
     grid = PENALTIES[1:2] if name == "wide" else PENALTIES
     penalty = better(grid, key=lambda penalty: nothing_sent(tables[0], penalty))
     out["runs"][NOTHING] = {"inf": [nothing_sent(data, penalty) for data in tables]}
@@ -293,11 +300,12 @@ def rows_of(found: dict[str, Any], epsilons: tuple[float, ...]) -> list[tuple[st
     regression = found["set"] == "blogfeedback"
     for method, by_epsilon in found["runs"].items():
         if "inf" in by_epsilon:
-            values = [float(np.median(by_epsilon["inf"]))] * len(epsilons)
-        else:
-            values = [float(np.median(by_epsilon[f"{epsilon:g}"])) for epsilon in epsilons]
-        sent = found["bytes"].get(method, {}).get(f"{epsilons[-1]:g}")
-        shown = [f"{value:.3f}" if regression else f"{100.0 * value:.1f}" for value in values]
+            by_epsilon = {f"{epsilon:g}": by_epsilon["inf"] for epsilon in epsilons}
+        sent = list(found["bytes"].get(method, {None: None}).values())[-1]
+        shown = [
+            "" if cell is None else f"{np.median(cell):.3f}" if regression else f"{100.0 * np.median(cell):.1f}"
+            for cell in (by_epsilon.get(f"{epsilon:g}") for epsilon in epsilons)
+        ]
         rows.append(
             (f"{found['set']}, {found['parties']}", method, *shown, "" if sent is None else f"{sent / 1e6:.2g}")
         )

@@ -26,7 +26,7 @@ def test_multiclass_machine_is_that_of_crammer_and_singer():
     w, result = svm.structural_svm(psi, losses, l2, tol=2e-4)
     assert result.converged
     other = LinearSVC(
-        C=1.0 / (l2 * len(X)), multi_class="crammer_singer", fit_intercept=False, tol=1e-10, max_iter=10**6
+        C=1.0 / (l2 * len(X)), multi_class="crammer_singer", dual=True, fit_intercept=False, tol=1e-10, max_iter=10**6
     ).fit(X, y)
     best = primal(other.coef_.ravel(), psi, losses, l2)
     assert -1e-6 <= primal(w, psi, losses, l2) - best <= result.gap

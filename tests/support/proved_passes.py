@@ -30,7 +30,7 @@ class ProvedPlan(AcceleratedPlan):
     bound: UtilityBound
     averaged: float = 0.0
 
-    def momentum_for(self, step):
+    def momentum_for(self, step, scales):
         return self.bound.momentum
 
     def clip_for(self, scales):

@@ -9,9 +9,15 @@ from sklearn.datasets import dump_svmlight_file
 
 from benchmarks.papers_data import gisette, has_year_prediction, msd_made_up, year_prediction
 from benchmarks.published import appendix_e
+from benchmarks.vertical.data import wide_set
+from support.data import VARIABLE
 
-RNG = np.random.default_rng(0)
-YEARS = np.column_stack([RNG.integers(1922, 2012, 7), np.round(RNG.normal(40, 20, (7, 90)), 5)])
+
+def _years(n, rng):
+    return np.column_stack([rng.integers(1922, 2012, n), np.round(rng.normal(40, 20, (n, 90)), 5)])
+
+
+YEARS = _years(7, np.random.default_rng(0))
 TEXT = "\n".join(",".join(f"{value:g}" if k else f"{value:.0f}" for k, value in enumerate(row)) for row in YEARS)
 
 
@@ -54,7 +60,7 @@ def test_a_download_that_broke_off_is_refused_in_words(tmp_path):
 
 
 def test_the_figures_take_year_prediction_where_it_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("SOTTOVOCE_DATA", str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert appendix_e.figure_problems() == ("phishing", "adult", "blogfeedback")
     _text(tmp_path)
     assert appendix_e.figure_problems() == ("phishing", "adult", "msd")
@@ -62,7 +68,7 @@ def test_the_figures_take_year_prediction_where_it_is(tmp_path, monkeypatch):
 
 def test_gisette_of_the_libsvm_page_is_read(tmp_path):
     assert gisette(tmp_path) is None
-    X, y = np.round(RNG.uniform(-1, 1, (4, 5000)), 3), np.array([1.0, -1.0, -1.0, 1.0])
+    X, y = np.round(np.random.default_rng(1).uniform(-1, 1, (4, 5000)), 3), np.array([1.0, -1.0, -1.0, 1.0])
     for name, part in (("gisette_scale", slice(0, 3)), ("gisette_scale.t", slice(3, 4))):
         dump_svmlight_file(X[part], y[part], str(tmp_path / "plain"), zero_based=False)
         (tmp_path / f"{name}.bz2").write_bytes(bz2.compress((tmp_path / "plain").read_bytes()))
@@ -71,12 +77,16 @@ def test_gisette_of_the_libsvm_page_is_read(tmp_path):
     np.testing.assert_array_equal(found.y, y[:3])
     assert found.X_test.shape == (1, 5000)
     np.testing.assert_array_equal(found.y_test, y[3:])
+    # the wide set of the vertical benchmarks is then GISETTE itself, at three parties
+    parties = wide_set(tmp_path)
+    np.testing.assert_array_equal(parties.y, y[:3])
+    assert [block.shape for block in parties.blocks()] == [(3, 2000), (3, 2000), (3, 1000)]
 
 
 def test_gisette_of_the_uci_repository_is_read_and_moved_to_its_range(tmp_path):
     home = tmp_path / "gisette"
     home.mkdir()
-    X, y = RNG.integers(0, 1000, (3, 6)), [1, -1, 1]
+    X, y = np.random.default_rng(2).integers(0, 1000, (3, 6)), [1, -1, 1]
     for part, rows in (("train", slice(0, 2)), ("valid", slice(2, 3))):
         (home / f"gisette_{part}.data").write_text("\n".join(" ".join(map(str, row)) + " " for row in X[rows]) + "\n")
         (home / f"gisette_{part}.labels").write_text("\n".join(map(str, y[rows])) + "\n")
@@ -89,7 +99,8 @@ def test_gisette_of_the_uci_repository_is_read_and_moved_to_its_range(tmp_path):
 
 def test_the_made_up_table_has_the_scales_of_its_sample(tmp_path):
     sample = tmp_path / "sample.csv.bz2"
-    table = np.column_stack([RNG.integers(1922, 2012, 200), RNG.normal(5, 20, (200, 90))])
+    rng = np.random.default_rng(3)
+    table = np.column_stack([rng.integers(1922, 2012, 200), rng.normal(5, 20, (200, 90))])
     np.savetxt(sample, table, delimiter=",", fmt="%.4f")
     made = msd_made_up(sample, rows=4000, test=100)
     assert made.X.shape == (4000, 90) and made.X_test.shape == (100, 90)

@@ -27,11 +27,12 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 
-__all__ = ["UtilityBound", "accumulated_noise", "excess_risk_bound"]
+__all__ = ["ONE_SIGN", "UtilityBound", "accumulated_noise", "excess_risk_bound"]
 
 _TRIED: Final = 60  # numbers of passes, when none is given
 _LONGEST: Final = 60.0  # of them, in units of the passes that divide the excess risk by e
-_ONE_SIGN: Final = (Logistic, SmoothedHinge)
+_MOST: Final = 20_000  # of them, for penalties that are next to nothing
+ONE_SIGN: Final = (Logistic, SmoothedHinge)  # smooth losses whose slopes have one sign for each label
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def excess_risk_bound(
     eigenvalue: float = 1.0,
     averaged: float = 0.0,
     adjacency: Adjacency = Adjacency.ZERO_OUT,
+    most_passes: int = _MOST,
 ) -> UtilityBound:
     """Return the bound of Theorem 2 (accelerated) or Theorem 1 (plain).
 
@@ -100,21 +102,22 @@ def excess_risk_bound(
         Gaussian-DP parameter of all passes together; `sottovoce.privacy.calibration.gaussian_mu` turns (epsilon,
         delta) into it.
     passes : int or None
-        None takes the number for which the bound is least.
+        None takes the number for which the bound is least, of those up to ``most_passes`` that are tried.
     accelerated : bool
         Whether passes have the momentum (1 - sqrt d) / (1 + sqrt d), or none.
-    eigenvalue : float, 0 < eigenvalue <= 1
-        Known bound on the largest eigenvalue of X'X / n; the damping follows from it.
+    eigenvalue : float, > 0
+        Known bound on the largest eigenvalue of X'X / n, which is at most 1; the damping follows from it.
     averaged : float, 0 <= averaged <= 1
         Share of the passes, the last ones, whose weights the model is the mean of; 0 for the last weights alone.
     adjacency : Adjacency
+    most_passes : int
 
     Raises
     ------
     ParameterError
         If a number is out of its range, or a loss may have slopes of both signs for a label.
     """
-    if not isinstance(loss, _ONE_SIGN):
+    if not isinstance(loss, ONE_SIGN):
         raise ParameterError(
             f"loss must be Logistic or SmoothedHinge; got {loss!r}. The bound needs a smooth loss whose slopes have "
             "one sign for each label."
@@ -123,13 +126,15 @@ def excess_risk_bound(
     whole_number("n_weights", n_weights, at_least=1)
     magnitude("alpha", alpha)
     magnitude("mu", mu)
-    number("eigenvalue", eigenvalue, above=0.0, at_most=1.0)
+    number("eigenvalue", eigenvalue, above=0.0)
+    whole_number("most_passes", most_passes, at_least=1)
     number("averaged", averaged, at_least=0.0, at_most=1.0)
     problem = _Problem(loss, n_samples, n_weights, alpha, mu, eigenvalue, adjacency)
     follow = problem.accelerated if accelerated else problem.plain
     if passes is None:
         unit = problem.condition ** (0.5 if accelerated else 1.0)
-        tried = sorted({math.ceil(unit * each) for each in np.geomspace(1.0 / unit, _LONGEST, _TRIED)})
+        longest = min(_LONGEST * unit, float(most_passes))
+        tried = sorted({math.ceil(each) for each in np.geomspace(1.0, longest, _TRIED)})
     else:
         tried = [whole_number("passes", passes, at_least=1)]
     bounds = {count: _mean_of_last(follow(count), averaged) for count in tried}
@@ -154,14 +159,15 @@ def accumulated_noise(passes: int, momentum: float) -> Vector:
     ----------
     passes : int
     momentum : float
-        The same in every pass, at least 0 and less than 1.
+        The same in every pass, from 0 to 1.
 
     Returns
     -------
     ndarray of shape (passes,)
     """
     ages = np.arange(1.0, passes)
-    weights = (1.0 - momentum ** (ages + 1.0)) / (1.0 - momentum)
+    # a momentum that rounds to 1 belongs to a penalty that is next to nothing
+    weights = (1.0 - momentum ** (ages + 1.0)) / (1.0 - momentum) if momentum < 1.0 - 1e-9 else ages + 1.0
     return np.concatenate([[0.0], np.cumsum(weights**2)])
 
 

@@ -37,9 +37,10 @@ def solver_text(own: str) -> str:
 def options_text(own: str) -> str:
     """Return the text of the parameter ``solver_options``, with those of an estimator's own solver."""
     return f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
-    ``batch_size`` and ``epochs`` for ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and
-    ``"seq-scd"``, these and ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for
-    ``"primal-scd"``; {own}. None follows measured rules."""
+    ``proved`` (True takes clip, momentum and passes of the utility theorem) for ``"scd"``; ``batch_size`` and
+    ``epochs`` for ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and
+    ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for ``"primal-scd"``; {own}.
+    None follows measured rules."""
 
 
 @estimator

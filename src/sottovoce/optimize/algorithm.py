@@ -68,7 +68,7 @@ def block_frank_wolfe(
     step : {"universal", "line-search", "balanced"} or callable
         2 / (p_min t + 2); the best step of [0, 1] along the direction; 2 / (p_min t + 2) times p_min / p_i for block i,
         so that all blocks move alike in the mean; or a function of t with values in [0, 1]. Theorem 1 holds for the
-        first two, its form for unequal blocks for the second and third.
+        first two; its form for unequal blocks, where one block moves a step, for the second and third.
     max_iter : int, >= 0
         Most steps.
     tol : float, >= 0

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
+import sottovoce as sv
 from sottovoce.central.utility import accumulated_noise, excess_risk_bound
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.report import verify_receipt
 from support.proved_passes import (
     gradient,
     logistic_table,
@@ -212,6 +214,52 @@ def test_closed_forms(alpha):
             assert closed_plain < 1.2 * plain.excess_risk
 
 
+def proved_model(**changed):
+    given = {
+        "epsilon": 2.0, "delta": 1e-5, "data_norm": 1.0, "classes": [-1.0, 1.0], "alpha": 0.05, "solver": "scd",
+        "fit_intercept": False, "random_state": 0, "solver_options": {"proved": True},
+    }  # fmt: skip
+    return sv.DPLogisticRegression(**given | changed)
+
+
+def test_a_user_can_have_the_proved_run(tmp_path):
+    X, y = logistic_table(2000, 20, 6)
+    model = proved_model().fit(X, y)
+    chosen, plan = model.guarantee_.parameters, model.plan(2000, 20)
+    bound = plan.bound_for(chosen["lambda_max (noisy)"])
+    assert chosen["passes"] == bound.passes == model.n_iter_
+    assert chosen["expected excess risk of the penalised objective, at most"] == bound.excess_risk
+    sv.save_model(model, tmp_path / "model.json")
+    assert verify_receipt(tmp_path / "model.json").passed
+    assert plan.summary()["passes of each model, at most"] >= bound.passes
+    w, least = model.coef_.ravel(), objective(LOSS, X, y, 0.05, minimiser(LOSS, X, y, 0.05))
+    own = objective(LOSS, X, y, 0.05, w) - least
+    assert own < bound.excess_risk
+    rules = proved_model(solver_options={"calibration_share": 0.0}).fit(X, y).coef_.ravel()
+    assert own < 0.2 * (objective(LOSS, X, y, 0.05, rules) - least)
+
+
+def test_the_proved_run_at_the_ends_of_the_ranges():
+    X, y = logistic_table(30, 3, 7)
+    for alpha in (1e-50, 1e-6, 1e6, 1e50):
+        for epsilon in (1e-9, 1e6):
+            assert np.isfinite(proved_model(alpha=alpha, epsilon=epsilon).fit(X, y).coef_).all()
+
+
+def test_where_the_proved_run_is_refused():
+    with pytest.raises(ParameterError, match="proved must be True or False"):
+        sv.plan(proved_model(solver_options={"proved": 1}), 10, 2)
+    with pytest.raises(ParameterError, match="calibration_share must be 0 or None with proved=True"):
+        sv.plan(proved_model(solver_options={"proved": True, "calibration_share": 0.1}), 10, 2)
+    with pytest.raises(ParameterError, match="proved must be False for the logistic loss with 3 rows a person"):
+        sv.plan(proved_model(max_rows_per_group=3), 10, 2)
+    hinge = sv.DPLinearSVC(
+        epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[0, 1], solver="scd", solver_options={"proved": True}
+    )
+    with pytest.raises(ParameterError, match="proved must be False for the hinge loss"):
+        sv.plan(hinge, 10, 2)
+
+
 def test_dependence_on_the_public_facts():
     base = bound_of(10**5)
     assert bound_of(10**6).excess_risk < base.excess_risk / 50.0
@@ -233,7 +281,7 @@ def test_other_losses_are_refused(loss):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"n": 0}, {"d": 0}, {"alpha": 0.0}, {"mu": 0.0}, {"eigenvalue": 1.5}, {"passes": 0}, {"averaged": 2.0}]
+    "changed", [{"n": 0}, {"d": 0}, {"alpha": 0.0}, {"mu": 0.0}, {"eigenvalue": 0.0}, {"passes": 0}, {"averaged": 2.0}]
 )
 def test_numbers_out_of_range_are_refused(changed):
     with pytest.raises(ParameterError, match=r"must be|at least"):

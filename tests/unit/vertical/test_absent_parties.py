@@ -155,7 +155,7 @@ def test_a_party_that_stays_away_keeps_the_steps_that_it_took(drawn):
 def test_a_late_choice_of_the_last_round_shares_no_column_beyond_the_plan(drawn, monkeypatch):
     """One ball, three rounds, two columns: the winner of the last round was asked in the second."""
     rng = np.random.default_rng(3)
-    table = {name: rng.choice([-1.0, 1.0], (N, 4)) for name in NAMES}
+    table = {name: rng.choice([-1.0, 1.0], (4000, 4)) for name in NAMES}
     for name in NAMES:
         monkeypatch.setitem(TABLES, name, table[name])
     y = np.clip(0.5 * table["bank"][:, 1] - 0.4 * table["clinic"][:, 0] + 0.3 * table["shop"][:, 2], -1, 1)
@@ -165,7 +165,7 @@ def test_a_late_choice_of_the_last_round_shares_no_column_beyond_the_plan(drawn,
         asked[name, kind] += 1
         return (name, kind) == ("clinic", "BallSelect") and asked[name, kind] == 2 and LOST
 
-    model = lasso(aggregation="global", epsilon=500.0, radius=1.5, fit_intercept=False).fit(
+    model = lasso(aggregation="global", epsilon=60.0, radius=1.5, fit_intercept=False).fit(
         FlakyParties(made(), breaks), y
     )
     assert model.absences_.rounds == {"clinic": (2,)}

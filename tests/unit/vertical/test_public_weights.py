@@ -50,6 +50,9 @@ def test_limits():
     fewer = [weight(plan_of(n_features=d)) for d in (300, 30, 3)]
     assert fewer == sorted(fewer)
     assert weight(plan_of(), n_others=4) == pytest.approx(weight(plan_of()) / 4**0.3)
+    numbers = plan_of(SquaredOnLabelsPlan)
+    alone = weight(numbers, is_classification=False)
+    assert weight(numbers, n_others=4, is_classification=False) == pytest.approx(alone / 4)
 
 
 @pytest.mark.parametrize("make", [VerticalLogisticRegression, VerticalLinearSVC, VerticalRidge])

@@ -19,6 +19,8 @@ by at most C between neighbours, so the T passes compose to a Gaussian of mean s
 from public facts and from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification;
 for ridge a quantile of the distances of the labels from a median, which also centres them).
 
+With ``proved=True`` clip, momentum and T are those for which ``docs/papers/dp_scd_utility.md`` bounds the excess risk.
+
 Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
 leaves the optimum where it is. A row steps as without weights, in a_i / s_i, and adds s_i zeta_i x_i, at most C long.
 
@@ -37,7 +39,7 @@ References
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -52,6 +54,10 @@ from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
+from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Logistic, SmoothedHinge
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -67,6 +73,8 @@ _MAX_PASSES_SQUARED: Final = 4000  # reached at budgets that hardly are any: the
 _FARTHEST: Final = 10.0  # residuals of the squared loss that must be within reach, in units of the scale of the labels
 _FEWER: Final = 8.0  # the cap of the squared loss is at least what the noise allows over this
 _LITTLE: Final = 1.6  # of momentum is left out, over the root of mu n: where that is small noise would be amplified
+_MAX_PASSES_PROVED: Final = 4000
+_PROMISE: Final = "expected excess risk of the penalised objective, at most"
 _NO_CLIP: Final = 2.0  # times the first step of a classifier: no row's step is longer
 
 
@@ -74,6 +82,18 @@ def persons_together(plan: Plan, clip: float, noise_multiplier: float) -> Clippe
     """Return the sum of a pass in which a person is one term; ``clip`` is that of a fit for rows."""
     longer = math.pow(plan.neighbours.rows, _TOGETHER)
     return clipped_sum(Neighbours(plan.adjacency), longer * clip, noise_multiplier)
+
+
+@lru_cache(maxsize=256)
+def _bound(
+    loss: Logistic | SmoothedHinge, n_samples: int, n_weights: int, alpha: float, mu: float, passes: int | None,
+    eigenvalue: float, averaged: float, adjacency: Adjacency,
+) -> UtilityBound:  # fmt: skip
+    """Return the bound of a plan; many numbers of passes are tried, so it is kept."""
+    return excess_risk_bound(
+        loss, n_samples=n_samples, n_weights=n_weights, alpha=alpha, mu=mu, passes=passes, eigenvalue=eigenvalue,
+        averaged=averaged, adjacency=adjacency, most_passes=_MAX_PASSES_PROVED,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +109,10 @@ class AcceleratedPlan(SteppedPlan):
         follows a rule for one model with the logistic loss, and is 0 for others (among one-vs-rest models the noise of
         the shifts would decide), for an alpha above 1e-3, which asks for shorter predictions than honest ones, and
         where rows have weights, which ask for other odds than those of the rows.
+    proved : bool
+        Take clip, momentum and number of passes from the utility theorem, in place of the rules that were measured for
+        prediction with small penalties: for the logistic loss without persons of several rows. Slope and shift are then
+        left as they are.
     """
 
     solver = "scd"
@@ -104,16 +128,38 @@ class AcceleratedPlan(SteppedPlan):
 
     n_passes: int | None = None
     calibration_share: float | None = None
+    proved: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_given(whole_number, "n_passes", at_least=1)
         self.check_calibration(self.calibration_share)
+        if not isinstance(self.proved, bool):
+            raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
+        if self.proved and not (isinstance(self.loss, ONE_SIGN) and self.neighbours.rows == 1):
+            raise ParameterError(
+                f"proved must be False for the {self.loss.name} loss with {self.neighbours.rows} rows a person: the "
+                "utility theorem is about smooth losses of bounded slope, logistic for one, and one row a person; got "
+                "True."
+            )
+        if self.proved and self.calibration_share:
+            raise ParameterError(
+                "calibration_share must be 0 or None with proved=True: slope and shift lead away from the optimum that "
+                f"the theorem is about; got {self.calibration_share!r}."
+            )
 
     @property
     def share_of_calibration(self) -> float:
         """Share of mu^2 for slope and shift of the finished model."""
-        return self.calibration_by_rule(self.calibration_share)
+        return 0.0 if self.proved else self.calibration_by_rule(self.calibration_share)
+
+    def bound_for(self, eigenvalue: float) -> UtilityBound:
+        """Return clip, momentum and number of passes of the utility theorem, and what it promises of the weights."""
+        assert isinstance(self.loss, Logistic | SmoothedHinge)
+        return _bound(
+            self.loss, self.n_samples, self.n_weights, self.alpha_scaled, self.mu_model, self.n_passes, eigenvalue,
+            self.averaged, self.adjacency,
+        )  # fmt: skip
 
     def details(self) -> dict[str, object]:
         """Return how the budget is split."""
@@ -145,6 +191,8 @@ class AcceleratedPlan(SteppedPlan):
         """Return the number of passes for a (noisy) largest eigenvalue: more noise, fewer passes."""
         if self.n_passes is not None:
             return self.n_passes
+        if self.proved:
+            return self.bound_for(eigenvalue).passes
         return int(max(_MIN_PASSES, min(self._wanted(eigenvalue), self._most(eigenvalue))))
 
     @property
@@ -187,6 +235,8 @@ class AcceleratedPlan(SteppedPlan):
     def clip_for(self, scales: Scales) -> float:
         """Return C, the bound on a step times the norm of its row: a share of the step that a row takes from zero."""
         damping, share = self.damping(scales.eigenvalue), self._rule[0]
+        if self.proved:
+            return self.bound_for(scales.eigenvalue).clip
         passes, condition = self.steps_for(scales), 1.0 + scales.eigenvalue / self.alpha_scaled
         # the product of clip and passes is how far a row can go: with fewer passes than wanted they go in longer steps
         hurry = max(1.0, self._wanted(scales.eigenvalue) / passes) if self.n_passes is None else 1.0
@@ -198,8 +248,10 @@ class AcceleratedPlan(SteppedPlan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
-    def momentum_for(self, step: int) -> float:
+    def momentum_for(self, step: int, scales: Scales) -> float:
         """Return the momentum of a pass, counted from 0."""
+        if self.proved:
+            return self.bound_for(scales.eigenvalue).momentum
         most = max(0.0, 1.0 - _LITTLE / math.sqrt(self.mu_model * self.n_samples))
         return min(step / (step + 3.0), most)
 
@@ -210,7 +262,8 @@ class AcceleratedPlan(SteppedPlan):
     def chosen(self, scales: Scales) -> dict[str, object]:
         """Return the released values, and the passes that follow from them, for the receipt."""
         passes, multiplier = self.steps_for(scales), self.multiplier_for(scales)
-        return {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
+        chosen = {**super().chosen(scales), "passes": passes, "noise multiplier of a pass": multiplier}
+        return chosen | ({_PROMISE: self.bound_for(scales.eigenvalue).excess_risk} if self.proved else {})
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
         """Return the event of the passes that follow from the released lambda_max; see `Plan.run`."""
@@ -264,7 +317,7 @@ class AcceleratedPlan(SteppedPlan):
             )  # fmt: skip
 
         for step in range(self.steps_for(scales)):
-            momentum = self.momentum_for(step)
+            momentum = self.momentum_for(step, scales)
             v, v_before = v + momentum * (v - v_before), v
             v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
             yield v
