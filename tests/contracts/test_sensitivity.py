@@ -15,13 +15,14 @@ from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_largest_eigenvalue
-from sottovoce.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Squared
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
 
 TEAM = Team(1, None)
-LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5), Huber(2.0), Absolute()]
+# Huber and absolute are trained without noise only
+LOSSES = [Squared(), Logistic(), Logistic(one_newton_step=True), Hinge(), SmoothedHinge(0.5)]
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
 

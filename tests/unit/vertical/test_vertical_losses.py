@@ -94,6 +94,9 @@ def test_admm_goes_with_the_unit_of_the_labels():
     low, one, high = (np.array(model.history_.objective) for model in models)
     assert low * 2.0**10 == pytest.approx(one, rel=1e-9)
     assert high / 2.0**10 == pytest.approx(one, rel=1e-9)
+    own = [model.local_part_.coef * unit for model, unit in zip(models, (2.0**10, 1.0, 2.0**-10), strict=True)]
+    assert own[0] == pytest.approx(own[1], rel=1e-9)  # the label holder's own model too
+    assert own[2] == pytest.approx(own[1], rel=1e-9)
     assert "mean distance of the labels" in models[0].guarantee_.parameters["admm_penalty"]
 
 

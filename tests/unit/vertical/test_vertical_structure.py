@@ -14,6 +14,7 @@ from sottovoce.vertical import Party, VerticalLinearSVC, VerticalLogisticRegress
 from sottovoce.vertical.protocols.exact.messages import AdmmStart, Structure
 from sottovoce.vertical.protocols.exact.subproblem import Subproblem
 from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.protocols.noisy_admm.messages import NoisyStart
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
@@ -344,3 +345,13 @@ def test_a_structure_comes_between_opening_and_start():
     guarded = Party(np.ones((4, 3)), name="p", budget=(1.0, 1e-6), data_norm=2.0)
     request(guarded, OPEN)
     assert "its owner" in request(guarded, good).reason
+
+
+def test_a_private_training_is_refused_on_a_structure():
+    """Its proof is for an L2 penalty."""
+    start, plain = NoisyStart(1.0, 1.0, 1.0, 1.0, 0.05), Prepare(1.0, 0.0, -INF, INF, 0)
+    for tied in (Structure([3.0], "", INF), Structure([], "l1", 1.0), Structure([], "l2", 1.0)):
+        party = Party(np.ones((4, 3)), name="p", data_norm=2.0)
+        request(party, plain)
+        assert isinstance(request(party, tied), Done)
+        assert "quadratic penalty" in request(party, start).reason

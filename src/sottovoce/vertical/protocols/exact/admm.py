@@ -149,10 +149,11 @@ def admm(
         history.add(parties, problem.value(total) + penalty, own + stationarity)
         after(n_rounds)
         if not history.stationarity[-1] <= _DIVERGED * history.stationarity[0]:
+            remedy = "admm_form='sharing', which converges for any" if problem.convex else "solver='lbfgs'"
             raise ParameterError(
                 f"the {form} form of ADMM diverges with admm_penalty={rho:g}: after {n_rounds} rounds it is farther "
                 "from a solution than at the start, by twelve digits. Give a larger admm_penalty, or "
-                "admm_form='sharing', which converges for any."
+                f"{remedy}."
             )
         if history.stationarity[-1] <= tol * tol * history.stationarity[0]:
             history.converged = True

@@ -10,7 +10,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Loss, SmoothLoss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.history import History
@@ -24,7 +24,7 @@ from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
-__all__ = ["ExactPlan", "own_model_name", "automatic_rho", "prepare", "train_alone"]
+__all__ = ["ExactPlan", "own_model_name", "automatic_rho", "label_unit", "prepare", "train_alone"]
 
 # of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
 _RHO: Final = 0.4
@@ -38,6 +38,17 @@ _RELAXATION: Final = 1.6
 def automatic_rho(smoothness: float) -> float:
     """Return ADMM's penalty parameter for a loss, from its largest second derivative (``inf`` where it jumps)."""
     return _RHO * smoothness if math.isfinite(smoothness) else _RHO_WITHOUT_CURVATURE
+
+
+def label_unit(loss: SmoothLoss, y: Vector) -> float:
+    """Return what `automatic_rho` is divided by: the absolute loss has nothing else to say what is far.
+
+    It is the mean distance of the labels from their median, and 1 for every other loss.
+    """
+    if math.isfinite(loss.smoothness) or loss.is_classification:
+        return 1.0
+    distance = float(np.abs(y - np.median(y)).mean())
+    return distance if distance > 0.0 else 1.0
 
 
 def own_model_name(model: str) -> str:
@@ -77,7 +88,7 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -
         if math.isfinite(plan.loss.smoothness):
             lbfgs(own, problem, l2=l2, intercept=plan.fit_intercept)
         else:
-            admm(own, problem, rho=automatic_rho(plan.loss.smoothness))
+            admm(own, problem, rho=automatic_rho(plan.loss.smoothness) / label_unit(plan.loss, y))
         for model in models:
             own.exchange(Keep(model), Done)
 
@@ -221,8 +232,9 @@ class ExactPlan(VerticalPlan):
                 precondition=self.precondition, max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
         else:
+            unit = label_unit(self.loss, y) if self.admm_penalty is None else 1.0
             history = admm(
-                parties, problem, rho=self.rho / self._spread(y), form=self.admm_form, relaxation=self.own_relaxation,
+                parties, problem, rho=self.rho / unit, form=self.admm_form, relaxation=self.own_relaxation,
                 max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
         parties.exchange(Keep(model), Done)
@@ -240,11 +252,6 @@ class ExactPlan(VerticalPlan):
         """Whether ADMM's penalty parameter follows the labels: nothing else says what is far for the absolute loss."""
         jumps = math.isinf(self.loss.smoothness) and not self.loss.is_classification
         return self.solver == "admm" and self.admm_penalty is None and jumps
-
-    def _spread(self, y: Vector) -> float:
-        """Return the unit of the labels, 1 where it does not matter."""
-        distance = float(np.abs(y - np.median(y)).mean()) if self._in_label_units else 1.0
-        return distance if distance > 0.0 else 1.0
 
     @property
     def mechanism(self) -> str:
