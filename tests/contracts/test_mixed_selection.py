@@ -138,3 +138,9 @@ def test_other_releases_are_left_to_renyi():
         assert isinstance(accountant_for(event), RenyiAccountant)
     assert OWN.epsilon(run(5.0, 4, 1e-4), DELTA) == math.inf
     assert OWN.delta(run(5.0, 4, 1e-4), 1.0) == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [800.0, 3000.0])
+def test_orders_that_no_number_holds_are_accounted_without_a_word(epsilon):
+    """An infinite order meets a cell without any chance; warnings are errors here."""
+    assert 0.0 <= OWN.delta(run(400.0, 3, 0.05), epsilon) <= 1.0

@@ -70,7 +70,7 @@ def _beside_gaussian(profile: BoundedRangeProfile, mu: float, epsilon: float) ->
     ends = np.asarray((epsilon - points[::-1]) / mu, dtype=np.float64)
     chance, other = _between(ends - 0.5 * mu)[::-1], _between(ends + 0.5 * mu)[::-1]
     # mean of x = exp(epsilon - L) over the cell, in units of the order at its left end
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite factor of a cell without any chance
         moved = np.exp(epsilon - points[:-1]) * other
     width = math.expm1(profile.step)
     moved[~np.isfinite(moved)] = 0.0  # the value at the left end is the larger one
