@@ -21,15 +21,16 @@ def weight(plan, n_others=1, is_classification=True):
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_classification", "strength"),
-    [(LogisticOnLabelsPlan, True, 0.1), (SquaredOnLabelsPlan, True, 0.4), (SquaredOnLabelsPlan, False, 0.01)],
-)
-def test_it_is_the_share_of_the_signal(kind, is_classification, strength):
+    ("kind", "is_classification", "strength", "most"),
+    [(LogisticOnLabelsPlan, True, 0.1, 0.7), (SquaredOnLabelsPlan, True, 0.4, 0.7),
+     (SquaredOnLabelsPlan, False, 0.01, 1.0)],
+)  # fmt: skip
+def test_it_is_the_share_of_the_signal(kind, is_classification, strength, most):
     plan = plan_of(kind, flip_probability=0.3)
     unit = 0.5 if kind is LogisticOnLabelsPlan else 1.0
     signal = strength * 1e8 / 20
     noise = 20 * plan.gradient_noise**2 + (unit / 0.4) ** 2 * 1e4
-    assert weight(plan, is_classification=is_classification) == pytest.approx(signal / (signal + noise))
+    assert weight(plan, is_classification=is_classification) == pytest.approx(most * signal / (signal + noise))
 
 
 def test_the_noise_of_a_gradient_is_that_of_what_is_released():
@@ -43,7 +44,7 @@ def test_the_noise_of_a_gradient_is_that_of_what_is_released():
 
 def test_limits():
     assert weight(plan_of(mu=1e-6)) < 1e-6  # noise is all there is
-    assert weight(plan_of(mu=1e3, n_samples=10**7)) > 0.999
+    assert 0.7 > weight(plan_of(mu=1e3, n_samples=10**7)) > 0.699
     assert weight(plan_of(flip_probability=0.5 - 1e-9)) < 1e-6  # labels that say nothing
     more = [weight(plan_of(n_samples=n)) for n in (100, 1_000, 10_000, 100_000)]
     assert more == sorted(more)
