@@ -131,7 +131,7 @@ def constants_tried(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     rows = []
     for constant in CONSTANTS:
         cells = [found[kind, constant] for kind in ("in order", "at random", "made up")]
-        means = [np.mean(each, axis=0) for each in (*cells, sum(cells, []))]
+        means = [np.mean(each, axis=0) for each in (*cells, np.vstack(cells))]
         rows.append((f"{constant:g}", *(f"{100 * accuracy:.2f} % / {loss:.4f}" for accuracy, loss in means)))
     return rows
 
