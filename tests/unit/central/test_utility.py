@@ -232,6 +232,7 @@ def test_a_user_can_have_the_proved_run(tmp_path):
     sv.save_model(model, tmp_path / "model.json")
     assert verify_receipt(tmp_path / "model.json").passed
     assert plan.summary()["passes of each model, at most"] >= bound.passes
+    assert plan.summary()["expected excess risk of the penalised objective, at most"] >= bound.excess_risk
     w, least = model.coef_.ravel(), objective(LOSS, X, y, 0.05, minimiser(LOSS, X, y, 0.05))
     own = objective(LOSS, X, y, 0.05, w) - least
     assert own < bound.excess_risk

@@ -175,7 +175,8 @@ class AcceleratedPlan(SteppedPlan):
 
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers; a smaller lambda_max means fewer passes."""
-        return {**super().summary(), "passes of each model, at most": self.passes_for(1.0)}
+        bound = {_PROMISE: self.bound_for(1.0).excess_risk} if self.proved else {}
+        return {**super().summary(), "passes of each model, at most": self.passes_for(1.0), **bound}
 
     @property
     def releases(self) -> tuple[str, ...]:
