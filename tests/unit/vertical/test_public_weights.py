@@ -110,7 +110,7 @@ def test_what_noise_does_not_hide_counts_more_than_it_did():
     """Columns that are independent: 0.6 / (M - 1) was far too little."""
     case = {"make": VerticalLogisticRegression, "n": 20_000, "epsilon": 1.0, "labels_public": True}
     before, now = compared(options={"combination": 0.6}, **case).joint, compared(options=None, **case)
-    assert now.joint["accuracy"] > before["accuracy"] + 0.03
+    assert now.joint["accuracy"] > before["accuracy"] + 0.02
     assert now.joint["log loss"] < before["log loss"] - 0.05
     assert now.joint["accuracy"] > now.local["accuracy"] + 0.1
 
