@@ -6,6 +6,7 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer, fit_ladder, label_ladder
 from sottovoce.local.planning.simulate import simulate
+from sottovoce.local.server.ladder import _Ladder
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.rebuilding import made_again
 
@@ -131,3 +132,15 @@ def test_a_loss_that_no_report_can_serve_is_told_what_can():
     X, y = people(200)
     with pytest.raises(ParameterError, match=r"of a label its mean alone; got 'huber'\. Against outliers collect by"):
         ladder(X, y)[0].fit("huber")
+
+
+def test_a_first_moment_of_half_of_the_people_is_twice_as_noisy():
+    """The variance that the fit shrinks by, for one person of all: half of them tell about the interval kept."""
+    X, y = people(2000, outliers=0.0)
+    groups = [server.moments for server in ladder(X, y, edges=(0.0, 1.0, 2.0))]
+    A = label_ladder((0.0, 1.0), epsilon=8.0, n_features=3)[0].constants.A
+    one = groups[0].estimate(*A[:2])
+    half, both = (_Ladder(groups, np.array([1.0, 1.0]), 0, last).estimate(*A[:2]) for last in (1, 2))
+    assert (half.n, half.v1) == (2000, pytest.approx(2.0 * one.v1))
+    assert both.v1 == pytest.approx(one.v1)
+    np.testing.assert_allclose(half.first, one.first)
