@@ -308,7 +308,7 @@ def draw(cells: list[dict[str, Any]], path: Any) -> None:
         panel.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(names)), names)
     panels[0].invert_yaxis()
-    panels[0].legend(loc="lower left", fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(marks), fontsize=8)
     keep_picture(figure, path)
     plt.close(figure)
 

@@ -236,8 +236,8 @@ def test_every_number_of_an_estimator_is_drawn():
     """A new constructor parameter or option that is a number belongs here too."""
     not_numbers = {
         "adjacency", "classes", "dataset", "fit_intercept", "ledger", "loss", "n_jobs", "random_state", "solver",
-        "solver_options", "verbose", "accept_delta", "constraint", "feature_names", "n_steps", "max_iter", "one_newton_step",
-        "max_rows_per_group",  # a count: tests/contracts/test_sensitivity_of_persons.py
+        "solver_options", "verbose", "accept_delta", "feature_names", "n_steps", "max_iter", "one_newton_step",
+        "constraint", "max_rows_per_group",  # a count: tests/contracts/test_sensitivity_of_persons.py
     }  # fmt: skip
     for numbers in SOLVERS:
         given = set(numbers.case.kind().get_params()) - not_numbers
