@@ -22,11 +22,20 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.fits.surrogate import last_points
 from sottovoce.published.bernstein.smoothing import hinge_half
 
-__all__ = ["GENERAL_LOSSES", "GeneralLoss"]
+__all__ = ["GENERAL_LOSSES", "GeneralLoss", "check_convex"]
 
 Array = NDArray[np.float64]
 
 _BISECTIONS = 54
+
+
+def check_convex(name: str, derivative: Callable[[Array], Array], *, reach: float) -> None:
+    """Refuse a loss that is not convex and 1-Lipschitz at 2,001 points from -reach to reach."""
+    slopes = np.asarray(derivative(np.linspace(-reach, reach, 2001)), dtype=np.float64)
+    for slope in (slopes.min(), slopes.max()):
+        number(f"derivative of the loss {name!r}", float(slope), at_least=-1.0, at_most=1.0)
+    if not np.all(np.diff(slopes) >= -1e-12):
+        raise ParameterError(f"the loss {name!r} is not convex: its derivative decreases somewhere.")
 
 
 class GeneralLoss(NamedTuple):
@@ -60,11 +69,7 @@ class GeneralLoss(NamedTuple):
         ParameterError
             Naming what is wrong.
         """
-        slopes = np.asarray(self.derivative(np.linspace(-1.0, 1.0, 2001)), dtype=np.float64)
-        for slope in (slopes.min(), slopes.max()):
-            number(f"derivative of the loss {self.name!r}", float(slope), at_least=-1.0, at_most=1.0)
-        if not np.all(np.diff(slopes) >= -1e-12):
-            raise ParameterError(f"the loss {self.name!r} is not convex: its derivative decreases somewhere.")
+        check_convex(self.name, self.derivative, reach=1.0)
 
     def thresholds(self, shares: Array) -> Array:
         """Return s for U = f'(-1) + D ``shares``, shares in (0, 1): the largest point with f'(s) <= U, by bisection."""

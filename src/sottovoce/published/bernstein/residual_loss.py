@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import number
-from sottovoce.exceptions import ParameterError
+from sottovoce.published.bernstein.general_loss import check_convex
 
 __all__ = ["RESIDUAL_LOSSES", "ResidualLoss", "absolute_residual", "huber_residual"]
 
@@ -50,11 +50,7 @@ class ResidualLoss(NamedTuple):
         ParameterError
             Naming what is wrong.
         """
-        slopes = np.asarray(self.derivative(np.linspace(-2.0, 2.0, 2001)), dtype=np.float64)
-        for slope in (slopes.min(), slopes.max()):
-            number(f"derivative of the loss {self.name!r}", float(slope), at_least=-1.0, at_most=1.0)
-        if not np.all(np.diff(slopes) >= -1e-12):
-            raise ParameterError(f"the loss {self.name!r} is not convex: its derivative decreases somewhere.")
+        check_convex(self.name, self.derivative, reach=2.0)
 
 
 def huber_residual(delta: float) -> ResidualLoss:
