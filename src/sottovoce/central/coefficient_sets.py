@@ -6,7 +6,7 @@ corners. The intercept's column is the last one, if there is one.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class CoefficientSet(ABC):
     has_intercept: bool
 
     @abstractmethod
-    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
         """Return how fast the loss falls toward each corner, where ``sums`` is how fast it rises along each column."""
 
     @abstractmethod
@@ -52,11 +52,7 @@ class CoefficientSet(ABC):
 
     def steepest(self, gradient: Vector) -> float:
         """Return the most that the loss falls toward a corner from 0, to first order."""
-        return self.radius * float(self._falls(gradient).max())
-
-    @abstractmethod
-    def _falls(self, gradient: Vector) -> Vector:
-        """Return the same as `scores`, for real numbers."""
+        return self.radius * float(self.scores(gradient).max())
 
 
 class L1Ball(CoefficientSet):
@@ -66,7 +62,7 @@ class L1Ball(CoefficientSet):
     words = "the l1 ball"
     candidates = "the signed columns"
 
-    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
         """Return both signs of every column."""
         return np.concatenate([-sums, sums])
 
@@ -78,9 +74,6 @@ class L1Ball(CoefficientSet):
         """Return the nearest point."""
         return project_on_ball(w, self.radius)
 
-    def _falls(self, gradient: Vector) -> Vector:
-        return np.abs(gradient)
-
 
 class NonnegativeBall(CoefficientSet):
     """The same with coefficients of at least 0; the intercept may have either sign."""
@@ -89,9 +82,9 @@ class NonnegativeBall(CoefficientSet):
     words = "the non-negative part of the l1 ball"
     candidates = "no step, the columns upward and both signs of the intercept"
 
-    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
         """Return every column upward, the intercept downward, and no step, which moves nothing."""
-        return np.concatenate([-sums, sums[-1:] if self.has_intercept else sums[:0], np.zeros(1, np.int64)])
+        return np.concatenate([-sums, sums[-1:] if self.has_intercept else sums[:0], np.zeros(1, sums.dtype)])
 
     def corner(self, place: int) -> tuple[int, int]:
         """Return the column and the sign."""
@@ -106,9 +99,6 @@ class NonnegativeBall(CoefficientSet):
             cut[-1] = w[-1]
         return project_on_ball(cut, self.radius)
 
-    def _falls(self, gradient: Vector) -> Vector:
-        return np.concatenate([-gradient, gradient[-1:] if self.has_intercept else gradient[:0], np.zeros(1)])
-
 
 class Simplex(CoefficientSet):
     """Coefficients of at least 0 whose sum is the radius; there is no intercept."""
@@ -117,7 +107,7 @@ class Simplex(CoefficientSet):
     words = "the simplex"
     candidates = "the columns"
 
-    def scores(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
         """Return every column upward."""
         return -sums
 
@@ -126,14 +116,8 @@ class Simplex(CoefficientSet):
         return place, 1
 
     def project(self, w: Vector) -> Vector:
-        """Return the nearest point (Duchi et al. 2008)."""
-        falling = np.sort(w)[::-1]
-        excess = np.cumsum(falling) - self.radius
-        kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
-        return np.asarray(np.maximum(w - excess[kept] / (kept + 1), 0.0))
-
-    def _falls(self, gradient: Vector) -> Vector:
-        return -gradient
+        """Return the nearest point."""
+        return _project_on_simplex(w, self.radius)
 
 
 _KINDS: Final = {kind.name: kind for kind in (L1Ball, NonnegativeBall, Simplex)}
@@ -147,12 +131,16 @@ def coefficient_set(name: str, radius: float, n_weights: int, *, has_intercept: 
 
 
 def project_on_ball(w: Vector, radius: float) -> Vector:
-    """Return the nearest point (Euclidean) with l1 norm at most ``radius`` (Duchi et al. 2008)."""
+    """Return the nearest point (Euclidean) with l1 norm at most ``radius``."""
     size = np.abs(w)
     if float(size.sum()) <= radius:
         return w
-    falling = np.sort(size)[::-1]
+    return np.asarray(np.sign(w) * _project_on_simplex(size, radius))
+
+
+def _project_on_simplex(w: Vector, radius: float) -> Vector:
+    """Return the nearest point with entries of at least 0 whose sum is ``radius`` (Duchi et al. 2008)."""
+    falling = np.sort(w)[::-1]
     excess = np.cumsum(falling) - radius
     kept = int(np.flatnonzero(falling * np.arange(1, len(w) + 1) > excess)[-1])
-    projected: Vector = np.sign(w) * np.maximum(size - excess[kept] / (kept + 1), 0.0)
-    return projected
+    return np.asarray(np.maximum(w - excess[kept] / (kept + 1), 0.0))
