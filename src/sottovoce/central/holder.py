@@ -1,0 +1,88 @@
+"""Whoever holds the rows: what a solver knows of them, and how it asks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce.central.operation import Operation, Ticks
+from sottovoce.central.part import Part
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+__all__ = ["Holder", "LocalHolder"]
+
+T = TypeVar("T")
+
+
+class Holder(ABC):
+    """All rows of a table, wherever they are. What a solver sees of them is their number, and what is released.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+        Public.
+    dtype : dtype
+        Precision of the matrix.
+    constant : float
+        Entry of the intercept's column in a scaled row; 0 when there is none.
+    """
+
+    n_samples: int
+    n_features: int
+    dtype: np.dtype[Any]
+    constant: float
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights: features, and one for the intercept."""
+        return self.n_features + (self.constant > 0.0)
+
+    @abstractmethod
+    def ask(self, operation: Operation[T]) -> T:
+        """Have an operation done on all rows, once; the answer is exact and secret."""
+
+    def release(
+        self,
+        operation: Operation[T],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        *,
+        ticks: Callable[[T], Ticks] | None = None,
+    ) -> Vector:
+        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave.
+
+        Parameters
+        ----------
+        operation : Operation
+        mechanism : GridGaussian
+        noise : numpy.random.Generator
+        ticks : callable or None, default=None
+            What makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
+        """
+        exact: Any = self.ask(operation)
+        return mechanism.release(exact if ticks is None else ticks(exact), noise)[0]
+
+    def weights(self, w: Vector) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold."""
+        most = np.finfo(self.dtype).max
+        return np.clip(w, -most, most).astype(self.dtype)
+
+
+class LocalHolder(Holder):
+    """Rows in this process: one part."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.n_samples, self.n_features, self.dtype = part.n_samples, part.n_features, part.dtype
+
+    @property
+    def constant(self) -> float:  # type: ignore[override]
+        """Entry of the intercept's column in a scaled row; 0 when there is none."""
+        return self.part.constant
+
+    def ask(self, operation: Operation[T]) -> T:
+        """Do an operation on the one part."""
+        return operation.merged([operation.on(self.part)])
