@@ -5,7 +5,6 @@ from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -75,7 +74,7 @@ class Part:
     def work(self) -> float:
         """Entries touched by one visit."""
         raw: Any = self.raw
-        return float(raw.nnz if sp.issparse(raw) else raw.size)
+        return float(raw.nnz if hasattr(raw, "nnz") else raw.size)
 
     @property
     def rows(self) -> Rows:
