@@ -1,4 +1,4 @@
-"""Workers of Dask's. Its actors hold keepers; a lost one is told from a slow one here, and nothing is retried by Dask."""
+"""Workers of Dask. Its actors hold keepers; a lost one is told from a slow one here, and Dask retries nothing."""
 
 import asyncio
 import time
@@ -117,8 +117,8 @@ class DaskPool(Pool):
     def _no_scheduler(self, error: BaseException | None = None) -> ClusterError:
         address = getattr(self.client.scheduler, "address", "")
         return ClusterError(
-            f"the scheduler {address} is gone or cannot be reached{f' ({error})' if error else ''}. Nothing was released "
-            "twice; what was charged stays charged. Start a scheduler and workers, make a new DaskTable, and fit again."
+            f"the scheduler {address} is gone or cannot be reached{f' ({error})' if error else ''}. Nothing was "
+            "released twice; what was charged stays charged. Start a scheduler and workers, make a new DaskTable, and fit again."
         )
 
     # --- on the client's event loop

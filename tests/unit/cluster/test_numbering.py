@@ -1,13 +1,12 @@
 """Each partition counts once in each sum, whatever happens to workers and to answers."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.counting import Begin, CountRows, Move, Refuse
-from support.parts_pool import FATES, PartsPool
 
 from sottovoce.central.holder import LocalHolder
 from sottovoce.central.operation import Effect
@@ -19,13 +18,15 @@ from sottovoce.cluster.keeper import Keeper
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
+from support.counting import Begin, CountRows, Move, Refuse
+from support.parts_pool import FATES, PartsPool
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 
 
 def sources(cuts: list[int], X: np.ndarray = _X) -> list[InlineSource]:
     bounds = [0, *cuts, len(X)]
-    return [InlineSource(X[a:b], None, first_row=a) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [InlineSource(X[a:b], None, first_row=a) for a, b in pairwise(bounds)]
 
 
 def held(pool: PartsPool, cuts: list[int], **options: float) -> ClusterHolder:
