@@ -118,7 +118,8 @@ class DaskPool(Pool):
         address = getattr(self.client.scheduler, "address", "")
         return ClusterError(
             f"the scheduler {address} is gone or cannot be reached{f' ({error})' if error else ''}. Nothing was "
-            "released twice; what was charged stays charged. Start a scheduler and workers, make a new DaskTable, and fit again."
+            "released twice; what was charged stays charged. Start a scheduler and workers, make a new DaskTable, "
+            "and fit again."
         )
 
     # --- on the client's event loop
