@@ -22,6 +22,8 @@ class StreamedTable(ABC):
     its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
     """
 
+    first_row: int = 0  # place of the first row in a larger table, for messages
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
@@ -118,7 +120,7 @@ class StreamedTable(ABC):
                 good = np.isfinite(block).all(axis=1)
                 if not good.all():
                     at = int(np.argmin(good))
-                    raise DataError(not_finite(block[at], place.start + at, self.feature_names))
+                    raise DataError(not_finite(block[at], self.first_row + place.start + at, self.feature_names))
                 yield place, block
 
     def row(self, number: int) -> NDArray[Any]:
