@@ -17,6 +17,8 @@ __all__ = ["BLOCK_BYTES", "ScratchTable"]
 
 BLOCK_BYTES = 1 << 22  # of a block of rows; two or three are in memory at any time
 
+_LABELS = 1 << 16  # read at once
+
 
 class ScratchTable(StreamedTable):
     """Rows and labels on scratch disk; what is remembered of each row during a fit is there too.
@@ -122,6 +124,12 @@ class ScratchTable(StreamedTable):
     def labels(self) -> NDArray[Any]:
         """Return the labels of all rows, in memory."""
         return self._labels_at(0, self._n_rows)
+
+    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Yield the labels of consecutive rows."""
+        for start in range(0, self._n_rows, _LABELS):
+            place = slice(start, min(start + _LABELS, self._n_rows))
+            yield place, self._labels_at(place.start, place.stop)
 
     def row_memory(self, n_rows: int) -> RowMemory:
         """Return a memory for rows on the same disk."""

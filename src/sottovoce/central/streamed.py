@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce.central.parallel import default_threads
+from sottovoce.central.row_memory import InMemory, RowMemory
 from sottovoce.exceptions import DataError
 
 __all__ = ["StreamedTable", "is_sparse", "not_finite"]
@@ -46,6 +47,14 @@ class StreamedTable(ABC):
     @abstractmethod
     def labels(self) -> NDArray[Any]:
         """Return the target of each row."""
+
+    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Yield the target of consecutive rows; tables that can read it piece by piece do."""
+        yield slice(0, self.shape[0]), self.labels()
+
+    def row_memory(self, n_rows: int) -> RowMemory:
+        """Return where a fit remembers what belongs to each row: memory, unless the table knows a disk for it."""
+        return InMemory(n_rows)
 
     @abstractmethod
     def _read(self, n_threads: int) -> Generator[Any]:

@@ -209,3 +209,11 @@ def test_a_fit_from_scratch_disk_is_that_from_memory_bit_by_bit(made):
         other.fit(table)
         assert one.coef_.tobytes() == other.coef_.tobytes() and one.intercept_ == other.intercept_
         assert not hasattr(other, "feature_names_in_")
+
+
+def test_labels_come_piece_by_piece():
+    X, y = dense(n=70_000, d=1)
+    table = ScratchTable.write(batches(X, y, 9999), 1)
+    blocks = list(table.label_blocks())
+    assert len(blocks) == 2 and blocks[1][0] == slice(65536, 70_000)
+    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), y)
