@@ -18,6 +18,8 @@ import pyarrow.parquet
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
+from sottovoce.central.row_memory import OnDisk, RowMemory
+from sottovoce.central.scratch import check_room
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
@@ -29,6 +31,7 @@ __all__ = ["ParquetTable"]
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
 _BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
+_LABEL_ROWS = 1 << 16
 _NAMED = 8
 _AT_ONCE = 16  # footers that are read at the same time
 
@@ -68,6 +71,11 @@ class ParquetTable(StreamedTable):
     storage_options : dict or None, default=None
         For addresses: arguments of the file system of pyarrow that reads them, such as ``endpoint_override`` of an S3
         store. None finds keys and regions as the store's own tools do. No message and no receipt shows them.
+    row_memory : {"memory", "disk"}, default="memory"
+        Where a fit keeps what it remembers of each row (some 48 bytes: the label, the scale, dual variables). With
+        ``"disk"`` no number of rows fills the memory, and a pass takes longer.
+    scratch : str, Path or None, default=None
+        The folder that ``"disk"`` means; None: where temporary files are. What is kept there is private, in clear.
 
     Raises
     ------
@@ -105,7 +113,15 @@ class ParquetTable(StreamedTable):
         target: str | None = None,
         dtype: str = "float32",
         storage_options: Mapping[str, Any] | None = None,
+        row_memory: str = "memory",
+        scratch: str | Path | None = None,
     ) -> None:
+        self._on_disk = choice("row_memory", row_memory, ("memory", "disk")) == "disk"
+        self._scratch = scratch
+        if self._on_disk:
+            check_room(0, scratch, "what is remembered of the rows")
+        elif scratch is not None:
+            raise ParameterError(f"scratch is for row_memory='disk'; got scratch={str(scratch)!r} without it.")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         files = found_files(path, ".parquet", storage_options)
         self._target = target
@@ -226,22 +242,41 @@ class ParquetTable(StreamedTable):
         TableError
             If a label is missing; the message names the first such row.
         """
+        column = pa.chunked_array([part for _, part in self._label_parts(_BATCH_BYTES // 8)])
+        return self._as_labels(column, 0, column.null_count)
+
+    def label_blocks(self) -> Generator[tuple[slice, npt.NDArray[Any]]]:
+        """Read the target column piece by piece; what is refused, and how, is as for `labels`."""
+        for start, part in self._label_parts(_LABEL_ROWS):
+            missing = 0
+            if part.null_count:  # an error: how many there are in all is part of it
+                missing = sum(other.null_count for _, other in self._label_parts(_LABEL_ROWS))
+            yield slice(start, start + len(part)), self._as_labels(pa.chunked_array([part]), start, missing)
+
+    def _label_parts(self, batch_rows: int) -> Iterator[tuple[int, Any]]:
         if self._target is None:
             raise ParameterError(
                 "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
             )
-        parts = [column for (column,) in self._columns((self._target,), batch_rows=_BATCH_BYTES // 8, n_threads=1)]
-        column = pa.chunked_array([_plain(part) for part in parts])
+        start = 0
+        for (column,) in self._columns((self._target,), batch_rows=batch_rows, n_threads=1):
+            yield start, _plain(column)
+            start += len(column)
+
+    def _as_labels(self, column: Any, start: int, missing: int) -> npt.NDArray[Any]:
         if column.null_count:
-            row = self.first_row + pc.index(pc.is_null(column), True).as_py()
+            row = self.first_row + start + pc.index(pc.is_null(column), True).as_py()
             raise TableError(
-                f"column {self._target!r}: row {row} has no label ({column.null_count} row(s) in all). Drop those rows "
-                "before."
+                f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows before."
             )
         try:
             return _texts(column) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
         except UnicodeDecodeError:
             raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
+
+    def row_memory(self, n_rows: int) -> RowMemory:
+        """Return where a fit remembers what belongs to each row, as the table was made to."""
+        return OnDisk(n_rows, self._scratch) if self._on_disk else super().row_memory(n_rows)
 
     def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
         """Write the matrix as a ``.npy`` file, decoded once and for all, and return it as a memory map.
