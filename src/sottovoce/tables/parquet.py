@@ -41,13 +41,16 @@ class _Piece:
     """Some row groups of a file, as the file was when it was opened."""
 
     file: DataFile
-    stamp: Stamp
+    stamp: Stamp  # of another machine's: without what a machine says of its own disks
     rows_of_file: int
     groups: tuple[tuple[int, int], ...]  # number and rows of each
 
     @property
     def n_rows(self) -> int:
         return sum(rows for _, rows in self.groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
 
 class ParquetTable(StreamedTable):
@@ -190,6 +193,12 @@ class ParquetTable(StreamedTable):
             first += table._n_rows
             tables.append(table)
         return tables
+
+    def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
+        """Return the table with ``row_memory="disk"`` in another folder."""
+        table = copy(self)
+        table._on_disk, table._scratch = True, scratch
+        return table
 
     def refuse_changed(self) -> None:
         """Refuse a file that is not what it was when the table was opened, by what its store says of it.
@@ -374,7 +383,7 @@ def _joined(pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
 
 
 def _refuse_changed(piece: _Piece) -> None:
-    if piece.file.stamp() != piece.stamp:
+    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
         raise _changed(piece.file)
 
 
