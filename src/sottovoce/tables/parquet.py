@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
@@ -21,13 +20,13 @@ from sottovoce.central.scratch import check_room
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
+from sottovoce.tables.parquet_rows import opened_parquet
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
-_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 _LABEL_ROWS = 1 << 16
 _NAMED = 8
 
@@ -325,7 +324,7 @@ def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: s
 def _opened(path: Path) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
     try:
-        with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        with opened_parquet(path) as file:
             yield file
     except UnicodeDecodeError:
         raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
