@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
@@ -24,13 +23,13 @@ from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
 from sottovoce.tables.addresses import DataFile, Stamp, found_files
+from sottovoce.tables.parquet_rows import opened_parquet
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
-_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 _LABEL_ROWS = 1 << 16
 _NAMED = 8
 _AT_ONCE = 16  # footers that are read at the same time
@@ -428,11 +427,8 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
 @contextmanager
 def _opened(source: DataFile) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    here = source.is_local
     try:
-        with pyarrow.parquet.ParquetFile(
-            source.path, filesystem=source.filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
-        ) as file:
+        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
             yield file
     except UnicodeDecodeError:
         raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
