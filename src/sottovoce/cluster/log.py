@@ -34,15 +34,15 @@ _REMEDY: Final = "Go on with what it was begun with, or give this fit a new fold
 
 
 class Log(ABC):
-    """What was released in one fit, in order.
+    """What was released in one fit, by number, from 0 on.
 
-    A holder asks `kept` first. If that is None it asks the rows, draws the noise, and hands the values to `released`
+    A holder asks `stored` first. If that is None it asks the rows, draws the noise, and hands the values to `released`
     before anybody else sees them.
     """
 
     @abstractmethod
     def begin(self, facts: Mapping[str, object]) -> None:
-        """Say what the fit is about (digest of the table, sizes, versions; plain JSON); the next release is its first.
+        """Say what the fit is about: digest of the table, sizes, versions; plain JSON.
 
         Raises
         ------
@@ -51,20 +51,29 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def kept(self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator) -> Vector | None:
-        """Return the values of the next release, if it was done before; its noise is drawn, and thrown away.
+    def stored(
+        self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
+    ) -> Vector | None:
+        """Return what release ``number`` gave in an earlier run of the same fit, or None if it was not reached.
+
+        Nothing is drawn from ``noise``; only whether a seed is behind it counts.
 
         Raises
         ------
         ParameterError
-            If something else was released there.
+            If something else was released under this number, or with other noise.
         """
 
     @abstractmethod
     def released(
-        self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
+        self,
+        number: int,
+        operation: Operation[Any],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        values: Vector,
     ) -> None:
-        """Write down a release that `kept` did not know. It is on disk when this returns.
+        """Write down a release that is not stored; it is on disk when this returns, and only then is it used or sent.
 
         Raises
         ------
@@ -82,11 +91,18 @@ class NoLog(Log):
     def begin(self, facts: Mapping[str, object]) -> None:
         """Do nothing."""
 
-    def kept(self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator) -> None:
+    def stored(
+        self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
+    ) -> None:
         """Return None."""
 
     def released(
-        self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
+        self,
+        number: int,
+        operation: Operation[Any],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        values: Vector,
     ) -> None:
         """Do nothing."""
 
@@ -122,7 +138,6 @@ class FolderLog(Log):
         except BaseException:
             self._folder.close()
             raise
-        self._next = 0
 
     @property
     def n_kept(self) -> int:
@@ -146,44 +161,51 @@ class FolderLog(Log):
         else:
             write_whole(path, json.dumps(plain, indent=2, sort_keys=True))
             self._folder.sync()
-        self._next = 0
 
-    def kept(self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator) -> Vector | None:
-        """Return the values of the next release from disk, or None where the log ends."""
+    def stored(
+        self, number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator
+    ) -> Vector | None:
+        """Return what was released under this number from disk, or None where the log ends."""
         self._check_held()
-        if self._next == len(self._places):
+        if number >= len(self._places):
             return None
-        head, values = self._read(self._places[self._next])
-        for name, now in self._head(operation, mechanism, noise, values).items():
+        head, values = self._read(self._places[number])
+        for name, now in _head(number, operation, mechanism, noise, values).items():
             if head.get(name) != now:
                 raise ParameterError(
-                    f"release {self._next + 1} of this fit differs in its {name} from that in the log "
-                    f"{self._folder.path}: it is another estimator, has other parameters, or runs on another kind of "
-                    f"processor ({head.get('operation')} is in the log). {_REMEDY}"
+                    f"release {number} of this fit differs in its {name} from that in the log {self._folder.path}, of "
+                    f"{head.get('operation')}: it is another estimator, has other parameters, or its driver runs on "
+                    f"another kind of processor. {_REMEDY}"
                 )
-        noise.standard_normal(values.shape)  # as drawn for what was released: a seeded run goes on with the same noise
-        self._next += 1
         return values
 
     def released(
-        self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
+        self,
+        number: int,
+        operation: Operation[Any],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        values: Vector,
     ) -> None:
         """Write a release, and bring it to the disk."""
         self._check_held()
-        if self._next != len(self._places):
-            raise StorageError(f"the log {self._folder.path} knows release {self._next + 1} already.")
-        head = json.dumps(self._head(operation, mechanism, noise, values)).encode()
+        if number != len(self._places):
+            raise StorageError(
+                f"the log {self._folder.path} holds {len(self._places)} releases, so release {number} cannot be the "
+                f"next one. {_REMEDY}"
+            )
+        head = json.dumps(_head(number, operation, mechanism, noise, values)).encode()
         whole = np.ascontiguousarray(values, "<f8")
         try:
             at = self._records.append(_RELEASE, [len(head).to_bytes(4, "little"), head, whole.tobytes()])
             self._records.sync()
         except OSError as error:
+            self.close()  # what is on disk is known when it is opened again
             raise StorageError(
-                f"the log {self._folder.path} cannot be written: {error.strerror}. Release {self._next + 1} was not "
-                "used. Make room, and start the fit again with this log: it goes on from there."
+                f"the log {self._folder.path} cannot be written: {error.strerror}. Release {number} was not used. Make "
+                "room, and start the fit again with this log: it goes on from there."
             ) from error
         self._places.append(at)
-        self._next += 1
 
     def close(self) -> None:
         """Let another driver go on; what is kept stays."""
@@ -195,18 +217,6 @@ class FolderLog(Log):
         if not self._folder.is_held:
             raise StorageError(f"the log {self._folder.path} is closed, or another process's.")
 
-    def _head(
-        self, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
-    ) -> dict[str, object]:
-        return {
-            "number": self._next + 1,
-            "operation": type(operation).__name__,
-            "shape": list(values.shape),
-            "seed": "given" if is_repeatable(noise) else "none",
-            "noise": digest(mechanism),
-            "question": digest(operation),
-        }
-
     def _read(self, at: int) -> tuple[dict[str, Any], Vector]:
         kind, body = self._records.read(at)
         if kind != _RELEASE:
@@ -214,3 +224,16 @@ class FolderLog(Log):
         start = 4 + int.from_bytes(body[:4], "little")
         head: dict[str, Any] = json.loads(body[4:start])
         return head, np.frombuffer(body, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
+
+
+def _head(
+    number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
+) -> dict[str, object]:
+    return {
+        "number": number,
+        "operation": type(operation).__name__,
+        "shape": list(values.shape),
+        "seed": "given" if is_repeatable(noise) else "none",
+        "noise": digest(mechanism),
+        "question": digest(operation),
+    }

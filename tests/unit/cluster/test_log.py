@@ -38,12 +38,14 @@ def fit(log: FolderLog | NoLog, n: int, seed: int | None = 1, died_at: int | Non
     stream, out = noise(seed), []
     log.begin(FACTS)
     for step in range(n):
-        values = log.kept(Question(step), MECHANISM, stream)
+        values = log.stored(step, Question(step), MECHANISM, stream)
         if values is None:
             values = MECHANISM.release(np.array([step, 2 * step]), stream)[0]
             if step == died_at:
                 break
-            log.released(Question(step), MECHANISM, stream, values)
+            log.released(step, Question(step), MECHANISM, stream, values)
+        else:
+            MECHANISM.release(np.zeros(values.shape, np.int64), stream)
         out.append(values.tolist())
     log.close()
     return out
@@ -111,9 +113,9 @@ def test_other_facts_are_refused(folder: Path) -> None:
 
 
 CHANGES: dict[str, Callable[[FolderLog], object]] = {
-    "question": lambda log: log.kept(Question(7), MECHANISM, noise()),
-    "noise": lambda log: log.kept(Question(0), GridGaussian(1.0, 0.7, 2.0**-10), noise()),
-    "seed": lambda log: log.kept(Question(0), MECHANISM, noise(None)),
+    "question": lambda log: log.stored(0, Question(7), MECHANISM, noise()),
+    "noise": lambda log: log.stored(0, Question(0), GridGaussian(1.0, 0.7, 2.0**-10), noise()),
+    "seed": lambda log: log.stored(0, Question(0), MECHANISM, noise(None)),
 }
 
 
@@ -130,8 +132,8 @@ def test_a_release_is_written_once(folder: Path) -> None:
     fit(FolderLog(folder), 2)
     log = FolderLog(folder)
     log.begin(FACTS)
-    with pytest.raises(StorageError, match="knows release 1 already"):
-        log.released(Question(0), MECHANISM, noise(), np.zeros(2))
+    with pytest.raises(StorageError, match="holds 2 releases, so release 0 cannot be the next one"):
+        log.released(0, Question(0), MECHANISM, noise(), np.zeros(2))
 
 
 def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +144,10 @@ def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(log._records, "sync", full)
-    with pytest.raises(StorageError, match=r"No space left on device\. Release 1 was not used\. Make room"):
+    with pytest.raises(StorageError, match=r"No space left on device\. Release 0 was not used\. Make room"):
         fit(log, 3)
-    log.close()
+    with pytest.raises(StorageError, match="is closed"):
+        fit(log, 3)
     again = FolderLog(folder)
     assert fit(again, 3) == whole
 
@@ -153,6 +156,6 @@ def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) ->
     log = FolderLog(folder)
     stream = noise()
     log.begin(FACTS)
-    log.released(Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
+    log.released(0, Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
     raw = (folder / "releases").read_bytes()  # by another handle, while the log is open
     assert raw.endswith(np.array([1.5, -2.0]).tobytes())
