@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from sottovoce.cluster.keeper import Answer, Facts
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
@@ -57,7 +56,8 @@ class Partitions:
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._known: dict[int, Facts] = {}
-        self._losses = dict.fromkeys(range(len(self.sources)), 0)
+        self._losses = dict.fromkeys(range(len(self.sources)), 0)  # in a row
+        self._why = ""  # the last keeper was lost
         self.n_rebuilt = 0
 
     @property
@@ -95,8 +95,9 @@ class Partitions:
             self._refuse_endless(homeless)
             for place, (keeper, answer) in self._load(self._placed(homeless)).items():
                 if isinstance(answer, Lost):
+                    self._losses[place] += 1
                     self.lost(keeper, answer)
-                elif keeper in self._keepers:
+                else:
                     self._take(place, keeper, answer)
 
     def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
@@ -118,9 +119,9 @@ class Partitions:
                 self.lost(keeper, answer)
         return {tuple(own): answers[keeper] for keeper, own in at.items()}
 
-    def held(self, place: int) -> bool:
-        """Return whether somebody holds a partition, as far as is known."""
-        return place in self._homes
+    def home(self, place: int) -> str | None:
+        """Return the keeper that holds a partition, as far as is known."""
+        return self._homes.get(place)
 
     def answered(self, places: Iterable[int]) -> None:
         """Take note that partitions work."""
@@ -148,9 +149,9 @@ class Partitions:
             return
         size = f" of {self._known[worst].n_bytes / 2**20:,.0f} MiB" if worst in self._known else ""
         raise ClusterError(
-            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, last "
-            f"with {self._why}. A worker that runs out of memory is the usual reason: give workers more memory, or make "
-            "more and smaller partitions. Nothing was released twice; what was charged stays charged."
+            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, the "
+            f"last time with {self._why}. The usual reason is a worker that runs out of memory: give workers more "
+            "memory, or make more and smaller partitions. Nothing was released twice; what was charged stays charged."
         )
 
     def _workers(self) -> list[Worker]:
@@ -168,7 +169,7 @@ class Partitions:
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
         """Choose a keeper for each partition: that of the worker which has the fewest rows for a thread."""
         load: dict[str, list[int]] = {}
-        while not load:
+        while True:
             workers = self._workers()
             keepers = {worker: keeper for keeper, worker in self._keepers.items()}
             threads = {}
@@ -179,6 +180,9 @@ class Partitions:
                     continue
                 threads[keeper] = max(1, worker.threads)
                 load[keeper] = []
+            if load:
+                break
+            time.sleep(_PAUSE)
         rows = dict.fromkeys(load, 0.0)
         for place, home in self._homes.items():
             if home in rows:
@@ -215,11 +219,10 @@ class Partitions:
         before = self._known.setdefault(place, facts)
         if before != facts:
             raise DataError(
-                f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its source "
-                "changed, or does not give the same rows twice. Training visits rows many times and is private only if "
-                "they are the same each time: write them to Parquet files, let these be, and make a new DaskTable."
+                f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its "
+                "source changed, or does not give the same rows twice. Training visits rows many times and is private "
+                "only if they are the same each time: write them to Parquet files, let these be, and make a new "
+                "DaskTable."
             )
         self.n_rebuilt += self._losses[place] > 0
         self._homes[place] = keeper
-
-    _why: Any = ""
