@@ -11,7 +11,7 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
-    +-- ClusterError                          a cluster cannot be used: nobody answers, or other versions run there
+    +-- ClusterError                          workers of a cluster are gone, out of reach, or lost faster than rebuilt
     +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
     +-- AuditError                            an estimator under audit failed, or cannot be run
     +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
@@ -83,7 +83,7 @@ class PartyError(SottovoceError):
 
 
 class ClusterError(SottovoceError):
-    """A cluster cannot be used: nobody answers there, or what runs there is not what runs here."""
+    """The workers or the scheduler of a cluster are gone, cannot be reached, or are lost faster than rebuilt."""
 
 
 class LedgerError(SottovoceError):
