@@ -185,10 +185,10 @@ def _opened(file: DataFile) -> Iterator[Any]:
 def _digest(encoder: Encoder, raw: Any, labels: NDArray[Any]) -> str:
     """Return the fingerprint of encoded rows, their labels and what the columns are called."""
     total = hashlib.blake2b(digest_size=16)
-    parts = (raw.data, raw.indices, raw.indptr) if sp.issparse(raw) else (raw,)
+    parts = (raw.data, raw.indices, raw.indptr) if encoder.sparse else (raw,)
     texts = (*encoder.feature_names, str(encoder.schema.target), str(raw.dtype), str(raw.shape), str(labels.dtype))
     total.update("\0".join(texts).encode())
     for part in parts:
-        total.update(np.ascontiguousarray(part))
+        total.update(np.ascontiguousarray(part).data)
     total.update("\0".join(map(repr, labels.tolist())).encode() if labels.dtype.hasobject else labels.tobytes())
     return total.hexdigest()
