@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables import Encoder, Table
-from sottovoce.tables.addresses import DataFile, Stamp, found_files
+from sottovoce.tables.addresses import DataFile, Stamp
 
 __all__ = ["EncodedRows", "encoded_sources"]
 
@@ -165,8 +165,8 @@ def _refuse_changed(piece: _Groups) -> None:
 
 def _changed(file: DataFile) -> TableError:
     return TableError(
-        f"{file}: the file is not the one that was opened (another size, date or number of rows). A fit is private only "
-        "if it sees the same rows from its start to its end: let the files be, and start again."
+        f"{file}: the file is not the one that was opened (another size, date or number of rows). A fit is private "
+        "only if it sees the same rows from its start to its end: let the files be, and start again."
     )
 
 
