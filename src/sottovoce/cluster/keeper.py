@@ -1,4 +1,4 @@
-"""What holds partitions in a worker: their rows, what is remembered of each row, and the number of what was done last."""
+"""What holds partitions in a worker: rows, what is remembered of each, and the number of what was done last."""
 
 import pickle
 import traceback
