@@ -15,7 +15,7 @@ from sottovoce.central.operation import Operation
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.part import Part
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["Answer", "Facts", "Keeper"]
@@ -108,7 +108,7 @@ class Keeper:
             for place, source in sources.items():
                 self._drop(place)
                 try:
-                    loaded = source.load(self._scratch)
+                    loaded = load(source, self._scratch)
                 except Exception as error:
                     return Answer("", 0, tuple(sources), None, _portable(error), place)
                 self._held[place] = _Held(loaded)
