@@ -6,14 +6,22 @@ In memory for tables that fit. On scratch disk for tables that do not: then no n
 import math
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.central.scratch import ScratchFile
 
-__all__ = ["InMemory", "OnDisk", "RowMemory"]
+__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
+
+# names of columns that several operations know
+SCALE: Final = "scale"  # what a raw row is multiplied by
+DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row
+LENGTH: Final = "length"  # norm of the raw row, until it is scaled
+LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
+TARGET: Final = "target"  # what the model at work is trained on
+WEIGHT: Final = "weight"  # of the row over its public bound
 
 Column = NDArray[Any]
 

@@ -19,14 +19,17 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import ndtri
 
 from sottovoce._numerics import PIECE, Vector
+from sottovoce.central.holder import Holder
+from sottovoce.central.lengths import CountWithin
+from sottovoce.central.operation import Operation, Ticks
 from sottovoce.central.plan import most_rows
 from sottovoce.central.rows import Rows
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
+from sottovoce.central.targets import CountBelow, CountNear, Targets
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
@@ -34,6 +37,7 @@ from sottovoce.privacy.neighbours import Neighbours
 __all__ = [
     "MAX_GRAM",
     "gram",
+    "noisy_count",
     "norm_counts",
     "number_of_counts",
     "release_label_location_and_scale",
@@ -132,7 +136,7 @@ def norm_counts(mu: float) -> RepeatedEvent:
 
 
 def release_row_norm(
-    rows: Rows, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
+    holder: Holder, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
 ) -> tuple[float, RepeatedEvent]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
@@ -140,7 +144,8 @@ def release_row_norm(
 
     Parameters
     ----------
-    rows : Rows
+    holder : Holder
+        Of the rows.
     n_public : int
         Public number of rows.
     neighbours : Neighbours
@@ -156,18 +161,20 @@ def release_row_norm(
     RepeatedEvent
         What it cost.
     """
-    counting, norms = _counting(_SCALE_STEPS, neighbours, mu), rows.norms
+    counting = _counting(_SCALE_STEPS, neighbours, mu)
     share = min(_MOST, max(_FEWEST, 1.0 - 2.0 * counting.noise_std / n_public))
 
     def inside(edge: float) -> bool:
-        return _noisy_count(norms <= edge * _ROUNDED, counting, noise) >= share * n_public + counting.noise_std
+        count = noisy_count(holder, CountWithin(edge * _ROUNDED), counting, noise)
+        return count >= share * n_public + counting.noise_std
 
     edge = _first_edge(_GRID, inside)
     return edge if edge <= _LOOSE else 1.0, RepeatedEvent(counting.event, _SCALE_STEPS)
 
 
 def release_label_location_and_scale(
-    y: Vector,
+    holder: Holder,
+    targets: Targets,
     *,
     n_public: int,
     bound: float,
@@ -176,16 +183,18 @@ def release_label_location_and_scale(
     mu: float,
     noise: np.random.Generator,
 ) -> tuple[float, float, Event]:
-    """Release a median of y and a 90 % quantile of the distances from it, by noisy bisection.
+    """Release a median of the labels and a 90 % quantile of the distances from it, by noisy bisection.
 
     Parameters
     ----------
-    y : ndarray of shape (n,)
-        Labels, each within ``bound`` of 0.
+    holder : Holder
+        Of the labels.
+    targets : Targets
+        Those of the first model are each within ``bound`` of 0.
     n_public : int
         Public number of rows.
     bound : float, > 0
-        Public bound on |y|.
+        Public bound on the absolute labels.
     located : bool
         False takes 0 for the median and spends all on the scale.
     neighbours : Neighbours
@@ -206,25 +215,24 @@ def release_label_location_and_scale(
     n_counts = number_of_counts(located=located)
     counting = _counting(n_counts, neighbours, mu)
 
-    def enough(inside: NDArray[np.bool_], share: float) -> bool:
-        return _noisy_count(inside, counting, noise) >= share * n_public
+    def enough(inside: Operation[Ticks], share: float) -> bool:
+        return noisy_count(holder, inside, counting, noise) >= share * n_public
 
     location = 0.0
     if located:
         low, high = -bound, bound
         for _ in range(_LOCATION_STEPS):
             middle = 0.5 * (low + high)
-            if enough(y <= middle, 0.5):
+            if enough(CountBelow(targets, middle), 0.5):
                 high = middle
             else:
                 low = middle
         location = 0.5 * (low + high)
-    distance = np.abs(y - location)
     widest = bound + abs(location)
     # with much noise the tail cannot be told from nothing: a nearer quantile, and its ratio for a normal law
     share = min(_QUANTILE, max(0.5, 1.0 - 2.0 * counting.noise_std / n_public))
     ratio = float(ndtri(0.5 + 0.5 * _QUANTILE) / ndtri(0.5 + 0.5 * share))
-    scale = _first_edge(widest * _GRID, lambda edge: enough(distance <= edge, share))
+    scale = _first_edge(widest * _GRID, lambda edge: enough(CountNear(targets, location, edge), share))
     return location, min(ratio * scale, widest), RepeatedEvent(counting.event, n_counts)
 
 
@@ -237,9 +245,10 @@ def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     return GridGaussian(count + (rounding_norm(1, tick) if tick > 1.0 else 0.0), multiplier, tick)
 
 
-def _noisy_count(inside: NDArray[np.bool_], counting: GridGaussian, noise: np.random.Generator) -> float:
-    noisy, _ = counting.release(to_ticks(np.array([float(np.count_nonzero(inside))]), counting.tick), noise)
-    return float(noisy[0])
+def noisy_count(holder: Holder, inside: Operation[Ticks], counting: GridGaussian, noise: np.random.Generator) -> float:
+    """Release one count of rows."""
+    ticks = lambda count: to_ticks(count.astype(np.float64), counting.tick)  # noqa: E731
+    return float(holder.release(inside, counting, noise, ticks=ticks)[0])
 
 
 def _first_edge(edges: Vector, enough: Callable[[float], bool]) -> float:

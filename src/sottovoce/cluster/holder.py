@@ -59,7 +59,7 @@ class ClusterHolder(Holder):
         self.number = 0
         self.n_released = 0
         self.history: list[Operation[Any]] = []
-        self._ready: set[int] = set()  # partitions that have done all before `number` in this session
+        self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
         self._log = NoLog() if log is None else log
         self._told = told
 
@@ -76,7 +76,9 @@ class ClusterHolder(Holder):
             raise error
         if self._told is not None:
             self._told(self)
-        return operation.merged([answer.value for answer in answers])
+        self.constant = answers[0].constant
+        runs = {first: value for answer in answers for first, value in answer.value.items()}
+        return operation.merged([runs[first] for first in sorted(runs)])
 
     def release(
         self,
@@ -100,11 +102,11 @@ class ClusterHolder(Holder):
 
     def close(self) -> None:
         """Have workers forget what they remember of rows for this fit."""
-        held = [place for place in self.partitions.places if self.partitions.held(place)]
+        held = [place for place in self.partitions.places if self.partitions.home(place) is not None]
         self.partitions.call(held, lambda _: Call("end", (self.session,)))
 
     def _answers(self, operation: Operation[Any]) -> list[Answer]:
-        """Return answers that are about each partition once, in the order of rows."""
+        """Return answers that are about each partition once."""
         owed, taken = set(self.partitions.places), list[Answer]()
         while owed:
             self.partitions.settle(owed)
@@ -121,13 +123,12 @@ class ClusterHolder(Holder):
                 owed.difference_update(places)
                 taken.append(answer)
                 self.partitions.answered(places)
-            self._drop_lost()
-        return sorted(taken, key=lambda answer: answer.places)
+        return taken
 
     def _catch_up(self, owed: set[int]) -> bool:
         """Bring partitions that were rebuilt, or are new to the fit, where the others are; return whether all are."""
-        self._drop_lost()
-        behind = owed - self._ready
+        home = self.partitions.home
+        behind = {place for place in owed if self._ready.get(place) != home(place)}
         if not behind:
             return True
         first_rows, history = self.partitions.first_rows, tuple(self.history)
@@ -135,21 +136,18 @@ class ClusterHolder(Holder):
         def replay(places: tuple[int, ...]) -> Call:
             return Call("replay", (self.session, self.number, history, {place: first_rows[place] for place in places}))
 
+        homes = {place: home(place) for place in behind}
         for places, answer in self.partitions.call(behind, replay).items():
             if isinstance(answer, Lost):
                 continue
             if answer.error is not None:
                 raise answer.error
-            self._ready.update(places)
-        self._drop_lost()
-        return owed <= self._ready
-
-    def _drop_lost(self) -> None:
-        self._ready = {place for place in self._ready if self.partitions.held(place)}
+            self._ready.update({place: homes[place] for place in places})
+        return all(home(place) is not None and self._ready.get(place) == home(place) for place in owed)
 
     def _skip(self, operation: Operation[Any]) -> None:
         """Take an operation for done whose answer is known: partitions will catch up when they are asked again."""
-        self._ready = set()
+        self._ready = {}
         self._done(operation)
 
     def _done(self, operation: Operation[Any]) -> None:

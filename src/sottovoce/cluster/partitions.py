@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from sottovoce.cluster.keeper import Answer, Facts
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
@@ -57,7 +56,8 @@ class Partitions:
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._known: dict[int, Facts] = {}
-        self._losses = dict.fromkeys(range(len(self.sources)), 0)
+        self._losses = dict.fromkeys(range(len(self.sources)), 0)  # in a row
+        self._why = ""  # the last keeper was lost
         self.n_rebuilt = 0
 
     @property
@@ -95,8 +95,9 @@ class Partitions:
             self._refuse_endless(homeless)
             for place, (keeper, answer) in self._load(self._placed(homeless)).items():
                 if isinstance(answer, Lost):
+                    self._losses[place] += 1
                     self.lost(keeper, answer)
-                elif keeper in self._keepers:
+                else:
                     self._take(place, keeper, answer)
 
     def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
@@ -118,9 +119,9 @@ class Partitions:
                 self.lost(keeper, answer)
         return {tuple(own): answers[keeper] for keeper, own in at.items()}
 
-    def held(self, place: int) -> bool:
-        """Return whether somebody holds a partition, as far as is known."""
-        return place in self._homes
+    def home(self, place: int) -> str | None:
+        """Return the keeper that holds a partition, as far as is known."""
+        return self._homes.get(place)
 
     def answered(self, places: Iterable[int]) -> None:
         """Take note that partitions work."""
@@ -148,9 +149,9 @@ class Partitions:
             return
         size = f" of {self._known[worst].n_bytes / 2**20:,.0f} MiB" if worst in self._known else ""
         raise ClusterError(
-            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, last "
-            f"with {self._why}. A worker that runs out of memory is the usual reason: give workers more memory, or make "
-            "more and smaller partitions. Nothing was released twice; what was charged stays charged."
+            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, the "
+            f"last time with {self._why}. The usual reason is a worker that runs out of memory: give workers more "
+            "memory, or make more and smaller partitions. Nothing was released twice; what was charged stays charged."
         )
 
     def _workers(self) -> list[Worker]:
@@ -166,12 +167,12 @@ class Partitions:
         return workers
 
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
-        """Choose a keeper for each partition: that of the worker which has the fewest rows for a thread."""
+        """Choose a keeper for each partition, so that each has about equally many rows for a thread."""
         load: dict[str, list[int]] = {}
-        while not load:
+        threads: dict[str, int] = {}
+        while True:
             workers = self._workers()
             keepers = {worker: keeper for keeper, worker in self._keepers.items()}
-            threads = {}
             for worker in workers:
                 try:
                     keeper = keepers.get(worker.name) or self._start(worker.name)
@@ -179,6 +180,11 @@ class Partitions:
                     continue
                 threads[keeper] = max(1, worker.threads)
                 load[keeper] = []
+            if load:
+                break
+            time.sleep(_PAUSE)
+        if len(places) == len(self.sources):
+            return self._in_runs(threads)
         rows = dict.fromkeys(load, 0.0)
         for place, home in self._homes.items():
             if home in rows:
@@ -188,6 +194,18 @@ class Partitions:
             load[keeper].append(place)
             rows[keeper] += self._n_rows(place) / threads[keeper]
         return {keeper: own for keeper, own in load.items() if own}
+
+    def _in_runs(self, threads: Mapping[str, int]) -> dict[str, list[int]]:
+        """Give each keeper consecutive partitions: it then answers with one sum."""
+        ends = list(accumulate(threads.values()))
+        n_rows = [self._n_rows(place) for place in self.places]
+        middles = [end - own / 2 for end, own in zip(accumulate(n_rows), n_rows, strict=True)]
+        share, keepers = sum(n_rows) / ends[-1], list(threads)
+        load: dict[str, list[int]] = {}
+        for place, middle in enumerate(middles):
+            k = next(k for k, end in enumerate(ends) if middle <= end * share or k == len(ends) - 1)
+            load.setdefault(keepers[k], []).append(place)
+        return load
 
     def _start(self, worker: str) -> str:
         keeper = self.pool.start(worker)
@@ -215,11 +233,10 @@ class Partitions:
         before = self._known.setdefault(place, facts)
         if before != facts:
             raise DataError(
-                f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its source "
-                "changed, or does not give the same rows twice. Training visits rows many times and is private only if "
-                "they are the same each time: write them to Parquet files, let these be, and make a new DaskTable."
+                f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its "
+                "source changed, or does not give the same rows twice. Training visits rows many times and is private "
+                "only if they are the same each time: write them to Parquet files, let these be, and make a new "
+                "DaskTable."
             )
         self.n_rebuilt += self._losses[place] > 0
         self._homes[place] = keeper
-
-    _why: Any = ""

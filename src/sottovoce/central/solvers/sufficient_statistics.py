@@ -123,9 +123,9 @@ class SufficientStatisticsPlan(ScaledPlan):
     def train(self, fit: Fit) -> Solution:
         """Release the moments as planned, and solve for the weights."""
         assert self.label_bound is not None
-        scales, _ = self.release_scales(fit)
+        scales = self.release_scales(fit)
         clip = self._label_clip_for(scales)
-        labels = np.clip((fit.targets[0] - scales.location) / clip, -1.0, 1.0)
+        labels = np.clip((fit.target(0) - scales.location) / clip, -1.0, 1.0)
         mechanism = self.gram_mechanism()
         moments, event = release_moments(gram(fit.rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, fit.noise)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
