@@ -5,6 +5,7 @@ A task runs where its partition is held. Where it is run elsewhere (the worker d
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,8 @@ class PartTable(StreamedTable):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the entries."""
-        return np.dtype(self._loaded.raw.dtype)
+        dtype: np.dtype[Any] = np.dtype(self._loaded.raw.dtype)
+        return dtype
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -93,8 +95,7 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
 
     Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
     """
-    import dask
-    import dask.array
+    dask, arrays = _dask()
 
     # the answer about one row, of zeros, tells type and shape
     one = LoadedRows(np.zeros((1, model.n_features_in_), dtype), None, "", 1)
@@ -103,10 +104,12 @@ def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any,
     chunks = []
     for place in places:
         with _at(place):
-            answer = dask.delayed(_say, pure=False)(sent, method, place.source.reference(), names, place.first_row, whole)
+            answer = dask.delayed(_say, pure=False)(
+                sent, method, place.source.reference(), names, place.first_row, whole
+            )
             shape = (place.n_rows, *sample.shape[1:])
-            chunks.append(dask.array.from_delayed(answer, shape=shape, meta=sample[:0]))
-    return dask.array.concatenate(chunks)
+            chunks.append(arrays.from_delayed(answer, shape=shape, meta=sample[:0]))
+    return arrays.concatenate(chunks)
 
 
 @dataclass(frozen=True)
@@ -169,8 +172,11 @@ class _Rows:
 
 
 def _at(place: Place) -> Any:
-    import dask
-
+    annotate = _dask()[0].annotate
     if place.worker is None:
-        return dask.annotate()
-    return dask.annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)
+        return annotate()
+    return annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)
+
+
+def _dask() -> tuple[Any, Any]:
+    return import_module("dask"), import_module("dask.array")

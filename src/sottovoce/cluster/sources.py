@@ -109,8 +109,8 @@ class HeldRows(Source):
     def load(self, scratch: Path | None) -> LoadedRows:
         """Say that they are not here."""
         raise ClusterError(
-            f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make the "
-            "array again."
+            f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make "
+            "the array again."
         )
 
 

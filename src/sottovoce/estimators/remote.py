@@ -77,7 +77,7 @@ def _sent(model: Any, X: RemoteTable) -> Any:
 def _refuse_beside(X: RemoteTable, y: Any, sample_weight: Any) -> None:
     if y is not None or sample_weight is not None:
         raise ParameterError(
-            "y and sample_weight must be left out where X is a table on a cluster: its rows stay there, and so do their "
+            "y and sample_weight must be left out where X is a table on a cluster: its rows stay there, with their "
             "labels. Name the column of labels when the table is made (target=...)."
         )
     if not X.has_labels:
