@@ -71,6 +71,9 @@ def _sent(model: Any, X: RemoteTable) -> Any:
         if hasattr(sent, name):
             setattr(sent, name, None)
     sent.__dict__.pop("charge_", None)
+    sent.__dict__.pop("feature_names_in_", None)
+    if X.feature_names:  # they were compared just now: workers need not warn once more
+        sent.feature_names_in_ = np.array(X.feature_names, dtype=object)
     return sent
 
 
