@@ -91,13 +91,13 @@ class ClusterHolder(Holder):
         """Release with noise; what was released under this number in a former run is given again, and rows rest."""
         number = self.n_released
         self.n_released += 1
-        stored = self._log.stored(number, operation)
+        stored = self._log.stored(number, operation, mechanism, noise)
         if stored is not None:
             mechanism.release(np.zeros(stored.shape, np.int64), noise)  # a seeded run goes on where it was
             self._skip(operation)
             return stored
         values = super().release(operation, mechanism, noise, ticks=ticks)
-        self._log.released(number, operation, values)
+        self._log.released(number, operation, mechanism, noise, values)
         return values
 
     def close(self) -> None:

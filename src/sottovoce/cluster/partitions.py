@@ -15,7 +15,7 @@ __all__ = ["Partitions", "Prepare"]
 _PAUSE = 0.2  # seconds between two looks for a worker
 
 Places = tuple[int, ...]
-Prepare = Callable[[Places], Mapping[int, Source]]
+Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
 
 
 class Partitions:
@@ -31,7 +31,7 @@ class Partitions:
     wait_for_workers : float
         Seconds to wait for a worker when there is none.
     prepare : callable or None
-        Makes, from places, what is sent to a worker in place of their sources.
+        Makes, from places and the workers that are to have them, what is sent there in place of the sources.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Partitions:
         self.sources = list(sources)
         self.max_rebuilds = max_rebuilds
         self.wait_for_workers = wait_for_workers
-        self._prepare = prepare or (lambda places: {place: self.sources[place] for place in places})
+        self._prepare = prepare or (lambda workers: {place: self.sources[place] for place in workers})
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._known: dict[int, Facts] = {}
@@ -247,7 +247,7 @@ class Partitions:
         return known.n_rows if known is not None else self.sources[place].n_rows or 1
 
     def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
-        sources = self._prepare(tuple(place for own in placed.values() for place in own))
+        sources = self._prepare({place: self._keepers[keeper] for keeper, own in placed.items() for place in own})
         answers = self.pool.call(
             {keeper: Call("load", ({place: sources[place] for place in own},)) for keeper, own in placed.items()}
         )

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
+from sottovoce.tables.parquet_rows import opened_parquet
 
 __all__ = ["RowGroups", "batches", "cut", "opened", "refuse_changed", "row_groups"]
 
-_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 _AT_ONCE = 16  # footers that are read at the same time
 
 
@@ -130,11 +129,8 @@ def refuse_changed(piece: RowGroups) -> None:
 @contextmanager
 def opened(source: DataFile) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    here = source.is_local
     try:
-        with pyarrow.parquet.ParquetFile(
-            source.path, filesystem=source.filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
-        ) as file:
+        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
             yield file
     except UnicodeDecodeError:
         raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
