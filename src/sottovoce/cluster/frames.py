@@ -23,7 +23,7 @@ _READY: Final[dict[str, pd.DataFrame]] = {}  # computed partitions, in the worke
 
 
 class FrameSource(Source):
-    """One partition of a data frame.
+    """One partition of a data frame. A worker is told which task of Dask's makes it, and cannot make it alone.
 
     Parameters
     ----------
@@ -47,7 +47,9 @@ class FrameSource(Source):
 
     def computed(self) -> "FrameSource":
         """Return the source of the partition as it is computed now."""
-        return FrameSource(self.place, self.features, self.target, self.dtype, uuid4().hex)
+        source = FrameSource(self.place, self.features, self.target, self.dtype, uuid4().hex)
+        source.__dict__["_key"] = self.key  # the same rows
+        return source
 
     def load(self, scratch: Path | None) -> LoadedRows:
         """Make numbers of the partition, which lies ready."""

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from sottovoce.cluster.keeper import Answer, Facts
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError
 
 __all__ = ["Partitions", "Prepare"]
@@ -123,6 +124,34 @@ class Partitions:
     def home(self, place: int) -> str | None:
         """Return the keeper that holds a partition, as far as is known."""
         return self._homes.get(place)
+
+    def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
+        """Return what a function of place and rows says of each partition, where it is held; lost ones are rebuilt.
+
+        Raises
+        ------
+        Exception
+            What the function raised first, in the order of rows.
+        """
+        said: dict[int, Any] = {}
+        while owed := [place for place in self.places if place not in said]:
+            self.settle(owed)
+            answers = self.call(owed, lambda places: Call("look", (function, places)))
+            answered = [answer for answer in answers.values() if isinstance(answer, Answer)]
+            failed = [answer for answer in answered if answer.error is not None]
+            if failed:
+                error = min(failed, key=lambda answer: answer.error_at).error
+                assert error is not None
+                raise error
+            for answer in answered:
+                said.update(answer.value)
+                self.answered(answer.places)
+        return said
+
+    def worker_of(self, place: int) -> str | None:
+        """Return the worker that holds a partition, as far as is known."""
+        home = self._homes.get(place)
+        return None if home is None else self._keepers[home]
 
     def answered(self, places: Iterable[int]) -> None:
         """Take note that partitions work."""
