@@ -12,7 +12,7 @@
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
     +-- ClusterError                          workers of a cluster are gone, out of reach, or lost faster than rebuilt
-    +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
+    +-- StorageError                          a database or the scratch disk cannot be used: out of reach, full
     +-- AuditError                            an estimator under audit failed, or cannot be run
     +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
         +-- BudgetError    (also ValueError)  a charge does not fit the budget of its data set; names both
@@ -118,7 +118,7 @@ class LedgerIntegrityError(LedgerError):
 
 
 class StorageError(SottovoceError):
-    """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
+    """A database or the scratch disk cannot be used: out of reach, of another version, full, or not durable."""
 
 
 class AuditError(SottovoceError):

@@ -52,7 +52,7 @@ class Part:
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
         for name in (SCALE, DIVISOR):
-            self.memory.set(name, np.ones(self.n_samples))
+            self.memory.fill(name, 1.0)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -17,7 +17,7 @@ from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import Layout, Table
+    from sottovoce.tables import BatchedTable, Layout, Table
 
 __all__ = [
     "ACCEPT_DELTA",
@@ -33,6 +33,7 @@ __all__ = [
     "RANDOM_STATE",
     "REQUIRED",
     "TABLE",
+    "TABLE_OR_ADDRESS",
     "TARGET",
     "TRAINING",
     "ForceOption",
@@ -151,6 +152,12 @@ TABLE: Any = argument(
     "CSV, Parquet or LIBSVM text; text also as .gz or .bz2; - is CSV from standard input.",
     parser=lambda text: _STDIN if text == "-" else Path(text),
 )
+TABLE_OR_ADDRESS: Any = argument(
+    "TABLE",
+    "CSV, Parquet or LIBSVM text; text also as .gz or .bz2; - is CSV from standard input. With --cluster: Parquet "
+    "that its workers reach, such as s3://BUCKET/FOLDER.",
+    parser=lambda text: text if "://" in text else _STDIN if text == "-" else Path(text),
+)
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
@@ -232,6 +239,16 @@ class Reading:
     )
     skip_rows: int = option("--skip-rows", "Lines to skip at the start of a text file.", READING, default=0, min=0)
 
+    def of_text(self) -> dict[str, object]:
+        """Return what was said that only text needs, and no Parquet."""
+        chosen = None if self.format == Format.PARQUET else self.format
+        return {
+            "format": chosen,
+            "header": self.header,
+            "delimiter": self.delimiter,
+            "skip-rows": self.skip_rows or None,
+        }
+
     def is_libsvm(self, path: Path) -> bool:
         """Tell whether a file is LIBSVM text, which has no named columns."""
         from sottovoce.tables import file_format
@@ -255,6 +272,13 @@ class Reading:
 
         layout = self.layout(layout)
         return read_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
+
+    def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
+        """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
+        from sottovoce.tables import open_table
+
+        layout = self.layout(layout)
+        return open_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

@@ -190,7 +190,7 @@ def _is_mapped(X: Any) -> bool:
 
 def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:
     """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
-    header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names))
+    header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names) or None)
     validate_data(estimator, header, reset=reset, ensure_min_samples=0)
 
 
