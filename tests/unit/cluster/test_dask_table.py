@@ -21,7 +21,7 @@ _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 def client() -> Iterator[Client]:
     """Two workers of one thread each."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
