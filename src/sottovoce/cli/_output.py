@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce._files import check_writable, write_whole
+from sottovoce._files import check_writable, whole_file, write_whole
 from sottovoce.exceptions import ParameterError, SottovoceError
 
-__all__ = ["check_output", "print_columns", "print_rows", "saying_what_was_charged", "write_or_keep", "write_page"]
+__all__ = [
+    "Content",
+    "check_output",
+    "print_columns",
+    "print_rows",
+    "saying_what_was_charged",
+    "write_or_keep",
+    "write_page",
+]
+
+Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
 _PLAIN_WIDTH = 100
 
@@ -36,7 +46,9 @@ def print_columns(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ends_in_words: bool = False
 ) -> None:
     """Print lines of a name and figures, and words at the end where there are some, as a table with headings."""
-    table = Table(title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(
+        title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False
+    )
     table.add_column(headings[0], style="bold", overflow="fold")
     for place, heading in enumerate(headings[1:], start=2):
         words = ends_in_words and place == len(headings)
@@ -89,8 +101,10 @@ def saying_what_was_charged(estimator: Any) -> Iterator[None]:
         raise
 
 
-def write_or_keep(texts: Mapping[Path, str]) -> None:
+def write_or_keep(texts: Mapping[Path, Content]) -> None:
     """Write what a fit has paid for; what the disk refuses is kept in the folder for temporary files.
+
+    A long text comes in parts, from what is called for them.
 
     Raises
     ------
@@ -100,19 +114,29 @@ def write_or_keep(texts: Mapping[Path, str]) -> None:
     failed = []
     for path, text in texts.items():
         try:
-            write_whole(path, text)
+            _write(path, text)
         except OSError as error:
             failed.append(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}")
     if failed:
         raise SottovoceError("\n".join(failed))
 
 
-def _keep(path: Path, text: str) -> str:
+def _parts(text: Content) -> Iterator[str]:
+    return iter((text,)) if isinstance(text, str) else text()
+
+
+def _write(path: Path, text: Content) -> None:
+    with whole_file(path) as file:
+        for part in _parts(text):
+            file.write(part.encode())
+
+
+def _keep(path: Path, text: Content) -> str:
     try:
         kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
-        write_whole(kept, text)
+        _write(kept, text)
     except OSError:
-        sys.stdout.write(text)
+        sys.stdout.writelines(_parts(text))
         sys.stdout.flush()
         return "The content was written to stdout instead: its privacy budget is spent, do not lose it."
     return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import typer
 
 from sottovoce.cli._options import Reading
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
+from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema
+from sottovoce.tables.batches import MOST_ROWS
 
-__all__ = ["Labels", "OpenedTable", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
+__all__ = [
+    "HELD_BYTES",
+    "Labels",
+    "OpenedTable",
+    "RowReader",
+    "SchemaRows",
+    "SparseRows",
+    "confirmed_schema",
+    "note_unused",
+]
 
 Labels = npt.NDArray[Any]
 
+HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
+
 _NAMED = 8
+_NUMBERS = 1 << 20  # that are encoded at once
 
 
 @dataclass(frozen=True)
@@ -30,20 +44,40 @@ class OpenedTable:
     Attributes
     ----------
     rows : UnreadTable
-        What a fit takes.
-    table : Table or LibsvmText
+        What a fit takes that holds all rows in memory.
+    pieces : callable
+        Returns an iterator over rows and labels, some at a time.
+    table : BatchedTable or LibsvmText
         The cells as they are in the file.
+    is_small : bool
+        Whether all rows are no more than what is held in memory anyway.
+    row_bytes : int
+        Public: what an encoded row takes at most; 0 where no public fact tells.
     layout : Layout
-        How they are written there.
+        How cells are written.
     """
 
     rows: UnreadTable
-    table: Table | LibsvmText
+    pieces: Callable[[], Iterator[tuple[Any, Any]]]
+    table: BatchedTable | LibsvmText
+    is_small: bool
+    row_bytes: int = 0
     layout: Layout = field(default_factory=Layout)
 
-    def text(self, chosen: npt.NDArray[np.bool_]) -> str:
-        """Return these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
-        return self.table.text(chosen) if isinstance(self.table, LibsvmText) else self.table.text(chosen, self.layout)
+    def refuse_unwritable(self) -> None:
+        """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
+        if isinstance(self.table, BatchedTable):
+            self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
+
+    def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
+        """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
+        if isinstance(self.table, LibsvmText):
+            yield self.table.text(chosen)
+            return
+        start, layout = 0, self.layout
+        for table in self.table:
+            yield table.text(chosen[start : start + table.n_rows], layout)
+            start, layout = start + table.n_rows, replace(layout, header=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +142,11 @@ class SchemaRows(RowReader):
     def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
         """Return the table in a file; its columns are there."""
         encoder, schema = self.encoder, self.encoder.schema
-        table = self.reading.table(
-            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target
-        )
+        row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * self.n_features
+        table = self.reading.batches(
+            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
+            most_rows=_most_rows(row_bytes // 8),
+        )  # fmt: skip
         used = [*(column.name for column in schema.feature_columns), *beside]
         if labelled:
             used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
@@ -119,12 +155,19 @@ class SchemaRows(RowReader):
         if labelled and schema.unit is not None:
             table.cells(schema.unit).refuse_as_names()
         note_unused(table, {*schema.column_names, *used})
-        rows = UnreadTable(
-            (table.n_rows, self.n_features),
-            lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
-            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
-        )
-        return OpenedTable(rows, table, self.reading.layout(schema.layout))
+        shape = table.n_rows, self.n_features
+
+        def pieces() -> Iterator[tuple[Any, Any]]:
+            return ((encoder.features(part), encoder.labels(part) if labelled else None) for part in table)
+
+        groups = None
+        if schema.unit is not None and labelled:
+            groups = lambda: np.concatenate([encoder.groups(part) for part in table])  # noqa: E731
+        return OpenedTable(
+            UnreadTable(shape, lambda: _joined(pieces(), shape), groups=groups), pieces, table,
+            is_small=shape[0] * row_bytes <= HELD_BYTES, row_bytes=row_bytes,
+            layout=self.reading.layout(schema.layout),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +177,12 @@ class SparseRows(RowReader):
     def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
         """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
         text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
-        return OpenedTable(UnreadTable((text.n_rows, self.n_features), lambda: self._read(text, labelled)), text)
+        shape = text.n_rows, self.n_features
 
-    def _read(self, text: LibsvmText, labelled: bool) -> tuple[Any, Labels | None]:
-        table = text.table(self.n_features)
-        return table.X, self._labels(table) if labelled else None
+        def pieces() -> Iterator[tuple[Any, Any]]:
+            return ((part.X, self._labels(part) if labelled else None) for part in text.tables(self.n_features))
+
+        return OpenedTable(UnreadTable(shape, lambda: _joined(pieces(), shape)), pieces, text, is_small=text.is_small)
 
     def _labels(self, table: LibsvmTable) -> Labels:
         if self.classes is None:
@@ -151,7 +195,7 @@ class SparseRows(RowReader):
         return labels
 
 
-def note_unused(table: Table, known: Collection[str]) -> None:
+def note_unused(table: BatchedTable, known: Collection[str]) -> None:
     """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
@@ -173,6 +217,33 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
         return schema if target is None else schema.with_target(target)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
+
+
+def _most_rows(width: int) -> int:
+    """Return how many rows of so many numbers are encoded at once."""
+    return max(1, min(MOST_ROWS, _NUMBERS // width))
+
+
+def _joined(pieces: Iterator[tuple[Any, Any]], shape: tuple[int, int]) -> tuple[Any, Labels | None]:
+    """Return all rows and labels in memory."""
+    X, y = next(pieces)
+    if X.shape[0] == shape[0]:
+        return X, y
+    labels = [y]
+    if sp.issparse(X):
+        parts: list[Any] = [X]
+        for part, y in pieces:
+            parts.append(part)
+            labels.append(y)
+        rows: Any = sp.csr_matrix(sp.vstack(parts, format="csr"))
+    else:
+        rows = np.empty(shape, X.dtype)
+        rows[: len(X)], start = X, len(X)
+        for part, y in pieces:
+            rows[start : start + len(part)] = part
+            labels.append(y)
+            start += len(part)
+    return rows, None if y is None else np.concatenate(labels)
 
 
 def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:

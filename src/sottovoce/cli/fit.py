@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.cli._completion import complete_column
@@ -22,6 +21,7 @@ from sottovoce.cli._options import (
     MODEL_CARD,
     RANDOM_STATE,
     REQUIRED,
+    SCRATCH,
     TABLE,
     TARGET,
     TRAINING,
@@ -36,9 +36,10 @@ from sottovoce.cli._options import (
     require,
     with_groups,
 )
-from sottovoce.cli._output import check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
+from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
+from sottovoce.cli._spilled import spilled_for_fit
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -229,6 +230,7 @@ def fit(
     unit: _Unit,
     holdout: _Holdout,
     reading: Reading,
+    scratch: Path | None = SCRATCH,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
@@ -280,15 +282,21 @@ def fit(
     opened = reader.open(table)
     rows, split = opened.rows, None
     if holdout.holdout is not None:
-        opened.text(np.zeros(rows.shape[0], dtype=bool))  # refuses columns that cannot be written, before the charge
+        opened.refuse_unwritable()  # before the charge
         split = split_by_coins(rows, holdout.holdout, random_state)
         rows = split.training
+    spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
+    if spilled is not None:
+        split = None if split is None else spilled.split(split.chosen())
+        rows = spilled.unread() if split is None else split.training
     with saying_what_was_charged(estimator):
         estimator.fit(rows)  # values are read after the charge
         estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
-        texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
+        texts: dict[Path, Content] = {
+            out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()
+        }  # fmt: skip
         if split is not None and holdout.holdout_out is not None:
-            texts[holdout.holdout_out] = opened.text(split.chosen())
+            texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
         write_or_keep(texts)
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
