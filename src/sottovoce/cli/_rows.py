@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,25 @@ import typer
 from sottovoce.cli._options import Reading
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
+from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
+from sottovoce.tables.batches import MOST_ROWS
+from sottovoce.tables.text import Reported
 
-__all__ = ["Labels", "OpenedTable", "RowReader", "SchemaRows", "SparseRows", "confirmed_schema", "note_unused"]
+__all__ = [
+    "Labels",
+    "OpenedTable",
+    "ReadRows",
+    "RowReader",
+    "SchemaRows",
+    "SparseRows",
+    "confirmed_schema",
+    "note_unused",
+]
 
 Labels = npt.NDArray[Any]
 
 _NAMED = 8
+_NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,24 @@ class OpenedTable:
     def text(self, chosen: npt.NDArray[np.bool_]) -> str:
         """Return these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
         return self.table.text(chosen) if isinstance(self.table, LibsvmText) else self.table.text(chosen, self.layout)
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix
+    y : ndarray or None
+        None where labels were not asked for.
+    table : Table or LibsvmTable
+        The cells as they are in the file.
+    """
+
+    X: Any
+    y: Labels | None
+    table: Table | LibsvmTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +115,22 @@ class RowReader:
         """
         raise NotImplementedError
 
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
+
+        Parameters
+        ----------
+        path, labelled, beside
+            As for `open`.
+        n_more : int
+            How many numbers come of a row.
+        report : callable
+            See `open_table`.
+        """
+        raise NotImplementedError
+
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
         return self.open(path).rows.read()
@@ -111,6 +157,33 @@ class SchemaRows(RowReader):
         table = self.reading.table(
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target
         )
+        self._refuse_lacking(table, labelled, beside)
+        rows = UnreadTable(
+            (table.n_rows, self.n_features),
+            lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
+            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
+        )
+        return OpenedTable(rows, table, self.reading.layout(schema.layout))
+
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file; its columns are there."""
+        encoder, schema = self.encoder, self.encoder.schema
+        may_lack = None if labelled else schema.target
+        width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else self.n_features)
+        opened = self.reading.batches(
+            path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
+            most_rows=_most_rows(width),
+        )  # fmt: skip
+        self._refuse_lacking(opened, labelled, beside)
+        return (
+            ReadRows(encoder.features(table), encoder.labels(table) if labelled else None, table) for table in opened
+        )
+
+    def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> None:
+        """Refuse a table without a column that is used; tell which columns are not."""
+        schema = self.encoder.schema
         used = [*(column.name for column in schema.feature_columns), *beside]
         if labelled:
             used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
@@ -119,12 +192,6 @@ class SchemaRows(RowReader):
         if labelled and schema.unit is not None:
             table.cells(schema.unit).refuse_as_names()
         note_unused(table, {*schema.column_names, *used})
-        rows = UnreadTable(
-            (table.n_rows, self.n_features),
-            lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
-            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
-        )
-        return OpenedTable(rows, table, self.reading.layout(schema.layout))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +202,16 @@ class SparseRows(RowReader):
         """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
         text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
         return OpenedTable(UnreadTable((text.n_rows, self.n_features), lambda: self._read(text, labelled)), text)
+
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file."""
+        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, once=True, report=report)
+        return (
+            ReadRows(table.X, self._labels(table) if labelled else None, table)
+            for table in text.tables(self.n_features, most_rows=_most_rows(n_more))
+        )
 
     def _read(self, text: LibsvmText, labelled: bool) -> tuple[Any, Labels | None]:
         table = text.table(self.n_features)
@@ -151,7 +228,7 @@ class SparseRows(RowReader):
         return labels
 
 
-def note_unused(table: Table, known: Collection[str]) -> None:
+def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
     """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
@@ -173,6 +250,10 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
         return schema if target is None else schema.with_target(target)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
+
+
+def _most_rows(width: int) -> int:
+    return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
 def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:
