@@ -46,9 +46,7 @@ def print_columns(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ends_in_words: bool = False
 ) -> None:
     """Print lines of a name and figures, and words at the end where there are some, as a table with headings."""
-    table = Table(
-        title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False
-    )
+    table = Table(title=Text(title, no_wrap=True, overflow="ignore"), title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column(headings[0], style="bold", overflow="fold")
     for place, heading in enumerate(headings[1:], start=2):
         words = ends_in_words and place == len(headings)

@@ -15,13 +15,15 @@ import typer
 from sottovoce.cli._options import Reading
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema
+from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
 from sottovoce.tables.batches import MOST_ROWS
+from sottovoce.tables.text import Reported
 
 __all__ = [
     "HELD_BYTES",
     "Labels",
     "OpenedTable",
+    "ReadRows",
     "RowReader",
     "SchemaRows",
     "SparseRows",
@@ -34,7 +36,7 @@ Labels = npt.NDArray[Any]
 HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
 
 _NAMED = 8
-_NUMBERS = 1 << 20  # that are encoded at once
+_NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,24 @@ class OpenedTable:
             start, layout = start + table.n_rows, replace(layout, header=False)
 
 
+@dataclass(frozen=True)
+class ReadRows:
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix
+    y : ndarray or None
+        None where labels were not asked for.
+    table : Table or LibsvmTable
+        The cells as they are in the file.
+    """
+
+    X: Any
+    y: Labels | None
+    table: Table | LibsvmTable
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowReader:
     """What turns a file into rows and labels, by public facts alone.
@@ -119,6 +139,22 @@ class RowReader:
         """
         raise NotImplementedError
 
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file, some after others; so few at a time that they and what comes of them is small.
+
+        Parameters
+        ----------
+        path, labelled, beside
+            As for `open`.
+        n_more : int
+            How many numbers come of a row.
+        report : callable
+            See `open_table`.
+        """
+        raise NotImplementedError
+
     def read(self, path: Path) -> tuple[Any, Labels]:
         """Return rows and labels of a file; every label must be there and be what is publicly known of it."""
         return self.open(path).rows.read()
@@ -147,14 +183,7 @@ class SchemaRows(RowReader):
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
             most_rows=_most_rows(row_bytes // 8),
         )  # fmt: skip
-        used = [*(column.name for column in schema.feature_columns), *beside]
-        if labelled:
-            used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
-        for name in used:
-            table.cells(name)  # says which columns there are
-        if labelled and schema.unit is not None:
-            table.cells(schema.unit).refuse_as_names()
-        note_unused(table, {*schema.column_names, *used})
+        self._refuse_lacking(table, labelled, beside)
         shape = table.n_rows, self.n_features
 
         def pieces() -> Iterator[tuple[Any, Any]]:
@@ -168,6 +197,34 @@ class SchemaRows(RowReader):
             is_small=shape[0] * row_bytes <= HELD_BYTES, row_bytes=row_bytes,
             layout=self.reading.layout(schema.layout),
         )  # fmt: skip
+
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file; its columns are there."""
+        encoder, schema = self.encoder, self.encoder.schema
+        may_lack = None if labelled else schema.target
+        width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else self.n_features)
+        opened = self.reading.batches(
+            path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
+            most_rows=_most_rows(width),
+        )  # fmt: skip
+        self._refuse_lacking(opened, labelled, beside)
+        return (
+            ReadRows(encoder.features(table), encoder.labels(table) if labelled else None, table) for table in opened
+        )
+
+    def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> None:
+        """Refuse a table without a column that is used; tell which columns are not."""
+        schema = self.encoder.schema
+        used = [*(column.name for column in schema.feature_columns), *beside]
+        if labelled:
+            used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
+        for name in used:
+            table.cells(name)  # says which columns there are
+        if labelled and schema.unit is not None:
+            table.cells(schema.unit).refuse_as_names()
+        note_unused(table, {*schema.column_names, *used})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +241,16 @@ class SparseRows(RowReader):
 
         return OpenedTable(UnreadTable(shape, lambda: _joined(pieces(), shape)), pieces, text, is_small=text.is_small)
 
+    def stream(
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+    ) -> Iterator[ReadRows]:
+        """Return the rows of a file."""
+        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, once=True, report=report)
+        return (
+            ReadRows(table.X, self._labels(table) if labelled else None, table)
+            for table in text.tables(self.n_features, most_rows=_most_rows(n_more))
+        )
+
     def _labels(self, table: LibsvmTable) -> Labels:
         if self.classes is None:
             return table.y
@@ -195,7 +262,7 @@ class SparseRows(RowReader):
         return labels
 
 
-def note_unused(table: BatchedTable, known: Collection[str]) -> None:
+def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
     """Tell on stderr which columns of a table are not used."""
     unused = [name for name in table.column_names if name not in known]
     if unused:
