@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce._files import check_writable, whole_file, write_whole
+from sottovoce._files import check_writable, write_whole
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 __all__ = [
@@ -112,27 +112,21 @@ def write_or_keep(texts: Mapping[Path, Content]) -> None:
     failed = []
     for path, text in texts.items():
         try:
-            _write(path, text)
+            write_whole(path, _parts(text))
         except OSError as error:
             failed.append(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}")
     if failed:
         raise SottovoceError("\n".join(failed))
 
 
-def _parts(text: Content) -> Iterator[str]:
-    return iter((text,)) if isinstance(text, str) else text()
-
-
-def _write(path: Path, text: Content) -> None:
-    with whole_file(path) as file:
-        for part in _parts(text):
-            file.write(part.encode())
+def _parts(text: Content) -> Iterable[str]:
+    return (text,) if isinstance(text, str) else text()
 
 
 def _keep(path: Path, text: Content) -> str:
     try:
         kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
-        _write(kept, text)
+        write_whole(kept, _parts(text))
     except OSError:
         sys.stdout.writelines(_parts(text))
         sys.stdout.flush()
