@@ -11,6 +11,7 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
+    +-- ClusterError                          workers of a cluster are gone, out of reach, or lost faster than rebuilt
     +-- StorageError                          a database or the scratch disk cannot be used: out of reach, full
     +-- AuditError                            an estimator under audit failed, or cannot be run
     +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
@@ -28,6 +29,7 @@ __all__ = [
     "AccountingError",
     "AuditError",
     "BudgetError",
+    "ClusterError",
     "DataError",
     "LedgerError",
     "LedgerIntegrityError",
@@ -78,6 +80,10 @@ class MessageError(SottovoceError, ValueError):
 
 class PartyError(SottovoceError):
     """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
+
+
+class ClusterError(SottovoceError):
+    """The workers or the scheduler of a cluster are gone, cannot be reached, or are lost faster than rebuilt."""
 
 
 class LedgerError(SottovoceError):

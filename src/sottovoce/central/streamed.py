@@ -24,6 +24,8 @@ class StreamedTable(ABC):
     its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
     """
 
+    first_row: int = 0  # place of the first row in a larger table, for messages
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
@@ -126,7 +128,9 @@ class StreamedTable(ABC):
                 finite = np.isfinite(block.data if is_sparse(block) else block)
                 if not finite.all():
                     at = int(np.argmin(_by_row(block, finite)))
-                    raise DataError(not_finite(_dense_row(block, at), place.start + at, self.feature_names or None))
+                    raise DataError(
+                        not_finite(_dense_row(block, at), self.first_row + place.start + at, self.feature_names or None)
+                    )
                 yield place, block
 
     def row(self, number: int) -> NDArray[Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ from sottovoce.central.scratch import check_room
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
+from sottovoce.tables.addresses import DataFile, Stamp, found_files
 from sottovoce.tables.parquet_rows import opened_parquet
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
@@ -29,8 +32,24 @@ _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
 _LABEL_ROWS = 1 << 16
 _NAMED = 8
+_AT_ONCE = 16  # footers that are read at the same time
 
-_Stamp = tuple[int, int, int, int]
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some row groups of a file, as the file was when it was opened."""
+
+    file: DataFile
+    stamp: Stamp  # of another machine's: without what a machine says of its own disks
+    rows_of_file: int
+    groups: tuple[tuple[int, int], ...]  # number and rows of each
+
+    @property
+    def n_rows(self) -> int:
+        return sum(rows for _, rows in self.groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
 
 class ParquetTable(StreamedTable):
@@ -43,13 +62,17 @@ class ParquetTable(StreamedTable):
     Parameters
     ----------
     path : str, Path or sequence of them
-        A file, a folder (its ``*.parquet`` files in the order of their names), or several of them, one after another.
+        A file, a folder (its ``*.parquet`` files in the order of their names), a pattern with ``*``, or several of
+        them, one after another. Each is a path or an address: ``s3://``, ``gs://``, ``hdfs://``, or what fsspec knows.
     features : sequence of str or None, default=None
         The columns of the matrix, in this order. None: all but the target, in the order of the first file.
     target : str or None, default=None
         The column that `labels` reads.
     dtype : {"float32", "float64"}, default="float32"
         Type of the entries. Columns may be of any width of integers, floats and booleans.
+    storage_options : dict or None, default=None
+        For addresses: arguments of the file system of pyarrow that reads them, such as ``endpoint_override`` of an S3
+        store. None finds keys and regions as the store's own tools do. No message and no receipt shows them.
     row_memory : {"memory", "disk"}, default="memory"
         Where a fit keeps what it remembers of each row (some 48 bytes: the label, the scale, dual variables). With
         ``"disk"`` no number of rows fills the memory, and a pass takes longer.
@@ -91,6 +114,7 @@ class ParquetTable(StreamedTable):
         features: Sequence[str] | None = None,
         target: str | None = None,
         dtype: str = "float32",
+        storage_options: Mapping[str, Any] | None = None,
         row_memory: str = "memory",
         scratch: str | Path | None = None,
     ) -> None:
@@ -101,23 +125,89 @@ class ParquetTable(StreamedTable):
         elif scratch is not None:
             raise ParameterError(f"scratch is for row_memory='disk'; got scratch={str(scratch)!r} without it.")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
-        self._paths = _files(path)
+        files = found_files(path, ".parquet", storage_options)
         self._target = target
-        self._features = tuple(features) if features is not None else self._all_but_target()
+        self._features = tuple(features) if features is not None else _all_but(target, files[0])
         _check_names(self._features, target)
-        self._stamps = {file_path: _stamp(file_path) for file_path in self._paths}
-        self._counts: dict[Path, int] = {}
-        for file_path in self._paths:
-            with _opened(file_path) as file:
-                self._counts[file_path] = file.metadata.num_rows
-                _check_columns(file.schema_arrow, file_path, self._features, target)
-        self._n_rows = sum(self._counts[file_path] for file_path in self._paths)
+
+        def piece(file: DataFile) -> _Piece:
+            return _piece(file, self._features, target)
+
+        self._pieces: tuple[_Piece, ...] = ()
+        if len(files) == 1:
+            self._pieces = (piece(files[0]),)
+        else:
+            with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
+                self._pieces = tuple(threads.map(piece, files))
+        self._n_rows = sum(each.n_rows for each in self._pieces)
         if self._n_rows == 0:
-            raise TableError(f"{self._paths[0]}: the table has columns, but no row of data.")
+            raise TableError(f"{files[0]}: the table has columns, but no row of data.")
 
     def __repr__(self) -> str:
-        more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
-        return f"ParquetTable({str(self._paths[0])!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
+        first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
+        more = f" and {len(others)} more" if others else ""
+        return f"ParquetTable({first!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
+        return all(piece.file.is_local for piece in self._pieces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths and addresses of the files, in order, as messages show them."""
+        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
+
+    def split(self, parts: int) -> list[Self]:
+        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
+
+        Parameters
+        ----------
+        parts : int
+            How many are wanted, at least 1; there are fewer where there are fewer row groups.
+
+        Returns
+        -------
+        list of ParquetTable
+            None without rows. Their files are not opened again, and are refused where they have changed since. Each
+            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
+        """
+        groups = [replace(piece, groups=(group,)) for piece in self._pieces for group in piece.groups if group[1] > 0]
+        cut: list[list[_Piece]] = [[]]
+        done = here = 0
+        for group in groups:
+            # a group goes to the part that its middle falls into, so that parts differ by a group at most
+            part = (2 * done + group.n_rows) * parts // (2 * self._n_rows)
+            if part > here and cut[-1]:
+                cut.append([])
+                here = part
+            cut[-1].append(group)
+            done += group.n_rows
+        first, tables = self.first_row, []
+        for some in cut:
+            table = copy(self)
+            table._pieces = _joined(some)
+            table._n_rows = sum(piece.n_rows for piece in some)
+            table.first_row = first
+            first += table._n_rows
+            tables.append(table)
+        return tables
+
+    def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
+        """Return the table with ``row_memory="disk"`` in another folder."""
+        table = copy(self)
+        table._on_disk, table._scratch = True, scratch
+        return table
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
+
+        Raises
+        ------
+        TableError
+        """
+        for piece in self._pieces:
+            _refuse_changed(piece)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -183,7 +273,7 @@ class ParquetTable(StreamedTable):
 
     def _as_labels(self, column: Any, start: int, missing: int) -> npt.NDArray[Any]:
         if column.null_count:
-            row = start + pc.index(pc.is_null(column), True).as_py()
+            row = self.first_row + start + pc.index(pc.is_null(column), True).as_py()
             raise TableError(
                 f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows before."
             )
@@ -220,7 +310,7 @@ class ParquetTable(StreamedTable):
             If the path cannot be written to, or is one of the table's files.
         """
         check_writable("path", path, overwrite=True)
-        if Path(path).resolve() in (source.resolve() for source in self._paths):
+        if any(piece.file.same_file(Path(path)) for piece in self._pieces):
             raise ParameterError(f"path {path}: this is a file to read from. Choose another path.")
         header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": self.shape}
         with whole_file(path) as file, closing(self.finite_blocks()) as blocks:
@@ -255,37 +345,51 @@ class ParquetTable(StreamedTable):
         """Yield some rows of these columns, as Arrow arrays, until the end of the last file."""
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
-        for path in self._paths:
-            self._refuse_changed(path)
-            with _opened(path) as file:
-                if file.metadata.num_rows != self._counts[path]:
-                    raise _changed(path)
-                for batch in file.iter_batches(batch_rows, columns=list(names), use_threads=use_threads):
-                    yield [batch.column(name) for name in names]
-            self._refuse_changed(path)
-
-    def _refuse_changed(self, path: Path) -> None:
-        if _stamp(path) != self._stamps[path]:
-            raise _changed(path)
-
-    def _all_but_target(self) -> tuple[str, ...]:
-        with _opened(self._paths[0]) as file:
-            refuse_repeated_names(file.schema_arrow.names, str(self._paths[0]))
-            return tuple(name for name in file.schema_arrow.names if name != self._target)
+        for piece in self._pieces:
+            _refuse_changed(piece)
+            with _opened(piece.file) as file:
+                if file.metadata.num_rows != piece.rows_of_file:
+                    raise _changed(piece.file)
+                numbers = [number for number, _ in piece.groups]
+                # what comes over a network is fetched a row group at a time, in few and large requests
+                for groups in [numbers] if piece.file.is_local else [[number] for number in numbers]:
+                    for batch in file.iter_batches(
+                        batch_rows, row_groups=groups, columns=list(names), use_threads=use_threads
+                    ):
+                        yield [batch.column(name) for name in names]
+            _refuse_changed(piece)
 
 
-def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files to read, in order."""
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found: list[Path] = []
-    for entry in map(Path, given):
-        inside = sorted(entry.glob("*.parquet")) if entry.is_dir() else [entry]
-        if not inside:
-            raise TableError(f"{entry}: the folder holds no file with the ending .parquet.")
-        found += inside
-    if not found:
-        raise ParameterError(f"path must name at least one Parquet file; got {path!r}.")
-    return found
+def _piece(file: DataFile, features: tuple[str, ...], target: str | None) -> _Piece:
+    """Look at the footer of a file."""
+    stamp = file.stamp()
+    with _opened(file) as opened:
+        known = opened.metadata
+        _check_columns(opened.schema_arrow, file, features, target)
+        groups = tuple((number, known.row_group(number).num_rows) for number in range(known.num_row_groups))
+        return _Piece(file, stamp, known.num_rows, groups)
+
+
+def _joined(pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
+    """Return consecutive pieces with those of one file as one."""
+    joined: list[_Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].file is piece.file and joined[-1].groups[-1][0] < piece.groups[0][0]:
+            joined[-1] = replace(piece, groups=joined[-1].groups + piece.groups)
+        else:
+            joined.append(piece)
+    return tuple(joined)
+
+
+def _refuse_changed(piece: _Piece) -> None:
+    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
+        raise _changed(piece.file)
+
+
+def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
+    with _opened(file) as opened:
+        refuse_repeated_names(opened.schema_arrow.names, str(file))
+        return tuple(name for name in opened.schema_arrow.names if name != target)
 
 
 def _check_names(features: tuple[str, ...], target: str | None) -> None:
@@ -297,7 +401,7 @@ def _check_names(features: tuple[str, ...], target: str | None) -> None:
         raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
 
 
-def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: str | None) -> None:
+def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], target: str | None) -> None:
     refuse_repeated_names(schema.names, str(path))
     for name in (*features, *(() if target is None else (target,))):
         if name not in schema.names:
@@ -321,29 +425,21 @@ def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: s
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(source: DataFile) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
     try:
-        with opened_parquet(path) as file:
+        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
             yield file
     except UnicodeDecodeError:
-        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:
-        text = str(error).partition("\n")[0].rstrip(".")
-        raise TableError(f"{path}: cannot be read as Parquet: {text}.") from None
+        text = source.hidden(str(error)).partition("\n")[0].rstrip(".")
+        raise TableError(f"{source}: cannot be read as Parquet: {text}.") from None
 
 
-def _stamp(path: Path) -> _Stamp:
-    try:
-        known = path.stat()
-    except OSError as error:
-        raise TableError(f"{path}: cannot read the file: {error.strerror}.") from None
-    return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
-
-
-def _changed(path: Path) -> TableError:
+def _changed(file: DataFile) -> TableError:
     return TableError(
-        f"{path}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
+        f"{file}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
         "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
     )
 

@@ -1,0 +1,1 @@
+"""One table on many machines: its rows stay in the workers of a cluster."""
