@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 import typer
 
 from sottovoce.cli._options import Reading
+from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
@@ -23,6 +25,7 @@ __all__ = [
     "HELD_BYTES",
     "Labels",
     "OpenedTable",
+    "Pieces",
     "ReadRows",
     "RowReader",
     "SchemaRows",
@@ -32,6 +35,7 @@ __all__ = [
 ]
 
 Labels = npt.NDArray[Any]
+Pieces: TypeAlias = "Generator[tuple[Any, Any]]"  # rows and labels, some at a time
 
 HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
 
@@ -60,7 +64,7 @@ class OpenedTable:
     """
 
     rows: UnreadTable
-    pieces: Callable[[], Iterator[tuple[Any, Any]]]
+    pieces: Callable[[], Pieces]
     table: BatchedTable | LibsvmText
     is_small: bool
     row_bytes: int = 0
@@ -126,7 +130,9 @@ class RowReader:
     classes: tuple[Any, ...] | None = None
     label_bounds: tuple[float, float] | None = None
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
         Parameters
@@ -136,6 +142,8 @@ class RowReader:
             False where labels, and whose row it is, may be absent; they are not read then.
         beside : collection of str, default=()
             Further columns that are used.
+        quiet : bool, default=True
+            False draws on stderr how much of the file was read, each time that it is.
         """
         raise NotImplementedError
 
@@ -175,19 +183,25 @@ class SchemaRows(RowReader):
             classes=schema.classes, label_bounds=schema.label_bounds, encoder=encoder,
         )  # fmt: skip
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file; its columns are there."""
         encoder, schema = self.encoder, self.encoder.schema
+        bar = ReadingBar(path, shown=not quiet)
         row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * self.n_features
         table = self.reading.batches(
             path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
-            most_rows=_most_rows(row_bytes // 8),
+            most_rows=_most_rows(row_bytes // 8), report=bar,
         )  # fmt: skip
         self._refuse_lacking(table, labelled, beside)
-        shape = table.n_rows, self.n_features
+        with bar.drawn():
+            shape = table.n_rows, self.n_features
 
-        def pieces() -> Iterator[tuple[Any, Any]]:
-            return ((encoder.features(part), encoder.labels(part) if labelled else None) for part in table)
+        def pieces() -> Pieces:
+            with bar.drawn():
+                for part in table:
+                    yield encoder.features(part), encoder.labels(part) if labelled else None
 
         groups = None
         if schema.unit is not None and labelled:
@@ -231,13 +245,19 @@ class SchemaRows(RowReader):
 class SparseRows(RowReader):
     """Reads LIBSVM text, in which there are no columns to describe."""
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
-        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
-        shape = text.n_rows, self.n_features
+        bar = ReadingBar(path, shown=not quiet)
+        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, report=bar)
+        with bar.drawn():
+            shape = text.n_rows, self.n_features
 
-        def pieces() -> Iterator[tuple[Any, Any]]:
-            return ((part.X, self._labels(part) if labelled else None) for part in text.tables(self.n_features))
+        def pieces() -> Pieces:
+            with bar.drawn():
+                for part in text.tables(self.n_features):
+                    yield part.X, self._labels(part) if labelled else None
 
         return OpenedTable(UnreadTable(shape, lambda: _joined(pieces(), shape)), pieces, text, is_small=text.is_small)
 
@@ -291,26 +311,27 @@ def _most_rows(width: int) -> int:
     return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
-def _joined(pieces: Iterator[tuple[Any, Any]], shape: tuple[int, int]) -> tuple[Any, Labels | None]:
+def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]:
     """Return all rows and labels in memory."""
-    X, y = next(pieces)
-    if X.shape[0] == shape[0]:
-        return X, y
-    labels = [y]
-    if sp.issparse(X):
-        parts: list[Any] = [X]
-        for part, y in pieces:
-            parts.append(part)
+    with closing(pieces):
+        X, y = next(pieces)
+        if X.shape[0] == shape[0]:
+            next(pieces, None)  # to the end, where a file that changed is refused
+            return X, y
+        labels, parts, start = [y], [X], X.shape[0]
+        rows: Any = None if sp.issparse(X) else np.empty(shape, X.dtype)
+        if rows is not None:
+            rows[:start] = parts.pop()
+        for X, y in pieces:
             labels.append(y)
-        rows: Any = sp.csr_matrix(sp.vstack(parts, format="csr"))
-    else:
-        rows = np.empty(shape, X.dtype)
-        rows[: len(X)], start = X, len(X)
-        for part, y in pieces:
-            rows[start : start + len(part)] = part
-            labels.append(y)
-            start += len(part)
-    return rows, None if y is None else np.concatenate(labels)
+            if rows is None:
+                parts.append(X)
+            else:
+                rows[start : start + len(X)] = X
+                start += len(X)
+    if rows is None:
+        rows = sp.csr_matrix(sp.vstack(parts, format="csr"))
+    return rows, None if labels[0] is None else np.concatenate(labels)
 
 
 def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:

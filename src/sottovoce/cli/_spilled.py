@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,7 @@ class SpilledRows:
 
     def unread(self) -> UnreadTable:
         """Return all rows, as a fit or an evaluation takes them."""
-        return UnreadTable(self.opened.rows.shape, lambda: (self._written(self.opened.pieces()), None))
+        return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))
 
     def split(self, held: Mask) -> Split:
         """Return the rows in two parts, those that are ``held`` out and the others; the file is read once for both."""
@@ -56,11 +56,12 @@ class SpilledRows:
             trained, kept = self._empty(), self._empty()
             try:
                 start = 0
-                for X, y in self.opened.pieces():
-                    chosen = held[start : start + X.shape[0]]
-                    start += X.shape[0]
-                    for table, rows in ((trained, ~chosen), (kept, chosen)):
-                        table.add(X[rows], y[rows])
+                with closing(self.opened.pieces()) as pieces:
+                    for X, y in pieces:
+                        chosen = held[start : start + X.shape[0]]
+                        start += X.shape[0]
+                        for table, rows in ((trained, ~chosen), (kept, chosen)):
+                            table.add(X[rows], y[rows])
             except BaseException:
                 trained.close()
                 kept.close()
@@ -73,8 +74,9 @@ class SpilledRows:
             lambda: held,
         )
 
-    def _written(self, pieces: Iterator[tuple[Any, Any]]) -> ScratchTable:
-        return ScratchTable.write(pieces, self.opened.rows.shape[1], folder=self.folder)
+    def _written(self) -> ScratchTable:
+        with closing(self.opened.pieces()) as pieces:
+            return ScratchTable.write(pieces, self.opened.rows.shape[1], folder=self.folder)
 
     def _empty(self) -> ScratchTable:
         return ScratchTable(self.opened.rows.shape[1], folder=self.folder)

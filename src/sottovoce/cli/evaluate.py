@@ -93,7 +93,7 @@ def evaluate(
         )
     else:
         reader = SchemaRows.of(schema, reading)
-    opened = reader.open(table)
+    opened = reader.open(table, quiet=False)
     spilled = spilled_for_evaluation(opened, scratch)
     rows = opened.rows if spilled is None else spilled.unread()  # values are read after the charge
     found = evaluate_model(estimator, rows, **facts, ledger=ledger, dataset=dataset, random_state=random_state)

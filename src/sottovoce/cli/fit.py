@@ -286,7 +286,7 @@ def fit(
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     split = None
     with ExitStack() as connection:
-        opened = None if cluster.given else reader.open(table)
+        opened = None if cluster.given else reader.open(table, quiet=quiet)
         rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
         if opened is not None:
             if holdout.holdout is not None:

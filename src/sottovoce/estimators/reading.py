@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import (
     _num_features,
     _num_samples,
@@ -196,6 +197,8 @@ def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:
 
 def products(X: NDArray[Any], weights: Vector) -> Vector:
     """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix."""
+    if sp.issparse(X):
+        return np.asarray(safe_sparse_dot(X, weights, dense_output=True))
     out = np.empty((len(X), weights.shape[1]))
     for lo in range(0, len(X), PIECE):
         np.matmul(X[lo : lo + PIECE], weights, out=out[lo : lo + PIECE])
