@@ -1,0 +1,1 @@
+"""Budgets that outlive processes."""
