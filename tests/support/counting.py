@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.central.operation import Effect, Operation, RowSum
 from sottovoce.central.part import Part
 
-__all__ = ["Begin", "CountRows", "Move", "Refuse"]
+__all__ = ["Begin", "CountRows", "FirstRows", "Move", "Refuse"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ class CountRows(Operation[int]):
     def on(self, part: Part) -> int:
         """Return their number."""
         return part.n_samples
+
+
+@dataclass(frozen=True)
+class FirstRows(Operation[list[int]]):
+    """List where parts begin: an answer that is no sum, and has an order."""
+
+    def on(self, part: Part) -> list[int]:
+        """Return the place of the first row."""
+        return [part.first_row]
 
 
 @dataclass(frozen=True)

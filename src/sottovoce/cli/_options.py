@@ -17,7 +17,7 @@ from sottovoce.cli._parse import parse_number_or_auto, parse_weights
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import Layout, Table
+    from sottovoce.tables import BatchedTable, Layout, Table
 
 __all__ = [
     "ACCEPT_DELTA",
@@ -272,6 +272,13 @@ class Reading:
 
         layout = self.layout(layout)
         return read_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
+
+    def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
+        """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
+        from sottovoce.tables import open_table
+
+        layout = self.layout(layout)
+        return open_table(path, layout=layout, format=self._format(path), skip_rows=self.skip_rows, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

@@ -76,7 +76,9 @@ class ClusterHolder(Holder):
             raise error
         if self._told is not None:
             self._told(self)
-        return operation.merged([answer.value for answer in answers])
+        self.constant = answers[0].constant
+        runs = {first: value for answer in answers for first, value in answer.value.items()}
+        return operation.merged([runs[first] for first in sorted(runs)])
 
     def release(
         self,
@@ -89,13 +91,13 @@ class ClusterHolder(Holder):
         """Release with noise; what was released under this number in a former run is given again, and rows rest."""
         number = self.n_released
         self.n_released += 1
-        stored = self._log.stored(number, operation)
+        stored = self._log.stored(number, operation, mechanism, noise)
         if stored is not None:
             mechanism.release(np.zeros(stored.shape, np.int64), noise)  # a seeded run goes on where it was
             self._skip(operation)
             return stored
         values = super().release(operation, mechanism, noise, ticks=ticks)
-        self._log.released(number, operation, values)
+        self._log.released(number, operation, mechanism, noise, values)
         return values
 
     def close(self) -> None:
@@ -104,7 +106,7 @@ class ClusterHolder(Holder):
         self.partitions.call(held, lambda _: Call("end", (self.session,)))
 
     def _answers(self, operation: Operation[Any]) -> list[Answer]:
-        """Return answers that are about each partition once, in the order of rows."""
+        """Return answers that are about each partition once."""
         owed, taken = set(self.partitions.places), list[Answer]()
         while owed:
             self.partitions.settle(owed)
@@ -121,7 +123,7 @@ class ClusterHolder(Holder):
                 owed.difference_update(places)
                 taken.append(answer)
                 self.partitions.answered(places)
-        return sorted(taken, key=lambda answer: answer.places)
+        return taken
 
     def _catch_up(self, owed: set[int]) -> bool:
         """Bring partitions that were rebuilt, or are new to the fit, where the others are; return whether all are."""

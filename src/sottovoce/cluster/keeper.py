@@ -14,7 +14,7 @@ import numpy as np
 from sottovoce.central.operation import Operation
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.part import Part
-from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
 __all__ = ["Answer", "Facts", "Keeper"]
@@ -46,7 +46,10 @@ class Answer:
     places : tuple of int
         The partitions that it is about.
     value : object
-        The answers of these partitions, merged.
+        Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise
+        what the method says.
+    constant : float
+        Entry of the intercept's column in a scaled row, after the operation.
     error : Exception or None
         What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
         what goes wrong with a worker or on the way is never told in this way.
@@ -60,6 +63,7 @@ class Answer:
     value: Any = None
     error: Exception | None = None
     error_at: int = -1
+    constant: float = 0.0
 
 
 @dataclass
@@ -102,7 +106,7 @@ class Keeper:
             for place, source in sources.items():
                 self._drop(place)
                 try:
-                    loaded = source.load(self._scratch)
+                    loaded = load(source, self._scratch)
                 except Exception as error:
                     return Answer("", 0, tuple(sources), None, _portable(error), place)
                 self._held[place] = _Held(loaded)
@@ -189,19 +193,21 @@ class Keeper:
             return Answer("", 0, ())
 
     def _done(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
-        values, error, error_at = [], None, -1
+        values, error, error_at, constant = list[Any](), None, -1, 0.0
         for place in places:
             held = self._held[place]
             assert held.part is not None
             held.done = number + 1
             try:
                 values.append(operation.on(held.part))
+                constant = held.part.constant
             except Exception as failure:
                 if error is None:
                     error, error_at = _portable(failure), place
         if error is not None:
             return Answer(session, number, places, None, error, error_at)
-        return Answer(session, number, places, operation.merged(values))
+        merged = {run[0]: operation.merged([values[k] for k in own]) for run, own in _runs(places)}
+        return Answer(session, number, places, merged, constant=constant)
 
     def _part(self, loaded: LoadedRows, first_row: int) -> Part:
         row_memory = getattr(loaded.raw, "row_memory", None)
@@ -220,6 +226,20 @@ class Keeper:
         if held is not None:
             self._end(held)
             held.loaded.close()
+
+
+def _runs(places: Places) -> list[tuple[Places, list[int]]]:
+    """Return runs of consecutive places, each with where its places are among the given ones.
+
+    Answers are merged in the order of rows only.
+    """
+    runs: list[tuple[list[int], list[int]]] = []
+    for k, place in enumerate(places):
+        if not runs or place != runs[-1][0][-1] + 1:
+            runs.append(([], []))
+        runs[-1][0].append(place)
+        runs[-1][1].append(k)
+    return [(tuple(run), own) for run, own in runs]
 
 
 def _facts(loaded: LoadedRows) -> Facts:

@@ -167,12 +167,12 @@ class Partitions:
         return workers
 
     def _placed(self, places: list[int]) -> dict[str, list[int]]:
-        """Choose a keeper for each partition: that of the worker which has the fewest rows for a thread."""
+        """Choose a keeper for each partition, so that each has about equally many rows for a thread."""
         load: dict[str, list[int]] = {}
+        threads: dict[str, int] = {}
         while True:
             workers = self._workers()
             keepers = {worker: keeper for keeper, worker in self._keepers.items()}
-            threads = {}
             for worker in workers:
                 try:
                     keeper = keepers.get(worker.name) or self._start(worker.name)
@@ -183,6 +183,8 @@ class Partitions:
             if load:
                 break
             time.sleep(_PAUSE)
+        if len(places) == len(self.sources):
+            return self._in_runs(threads)
         rows = dict.fromkeys(load, 0.0)
         for place, home in self._homes.items():
             if home in rows:
@@ -192,6 +194,18 @@ class Partitions:
             load[keeper].append(place)
             rows[keeper] += self._n_rows(place) / threads[keeper]
         return {keeper: own for keeper, own in load.items() if own}
+
+    def _in_runs(self, threads: Mapping[str, int]) -> dict[str, list[int]]:
+        """Give each keeper consecutive partitions: it then answers with one sum."""
+        ends = list(accumulate(threads.values()))
+        n_rows = [self._n_rows(place) for place in self.places]
+        middles = [end - own / 2 for end, own in zip(accumulate(n_rows), n_rows, strict=True)]
+        share, keepers = sum(n_rows) / ends[-1], list(threads)
+        load: dict[str, list[int]] = {}
+        for place, middle in enumerate(middles):
+            k = next(k for k, end in enumerate(ends) if middle <= end * share or k == len(ends) - 1)
+            load.setdefault(keepers[k], []).append(place)
+        return load
 
     def _start(self, worker: str) -> str:
         keeper = self.pool.start(worker)

@@ -3,11 +3,13 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
-__all__ = ["LoadedRows", "Source"]
+__all__ = ["LoadedRows", "Source", "held", "load"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ class Source(ABC):
     n_rows: int | None = None
     first_row: int = 0
 
+    @property
+    def key(self) -> str:
+        """Name of these rows, the same in every process that the source was sent to."""
+        key: str = self.__dict__.setdefault("_key", uuid4().hex)
+        return key
+
+    def __getstate__(self) -> dict[str, Any]:
+        assert self.key
+        return self.__dict__
+
     @abstractmethod
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.
@@ -65,3 +77,22 @@ class Source(ABC):
         DataError
             If the rows cannot be read, or are not those that the table was opened with.
         """
+
+    def opened(self, scratch: Path | None) -> LoadedRows:
+        """Return the rows for one look at them in order, where nobody holds them; need not keep them, nor hash them."""
+        return self.load(scratch)
+
+
+_HELD: Final[WeakValueDictionary[str, LoadedRows]] = WeakValueDictionary()
+
+
+def load(source: Source, scratch: Path | None) -> LoadedRows:
+    """Read the rows of a source, and let whoever looks for them in this process find them while they are held."""
+    loaded = source.load(scratch)
+    _HELD[source.key] = loaded
+    return loaded
+
+
+def held(source: Source) -> LoadedRows | None:
+    """Return the rows of a source if this process holds them."""
+    return _HELD.get(source.key)

@@ -1,19 +1,22 @@
 """Tables and the public facts about them: read, describe, encode."""
 
+from sottovoce.tables.batches import BatchedTable
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.drafting import draft_schema
 from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.layout import Layout
+from sottovoce.tables.libsvm import LibsvmTable, LibsvmText, read_libsvm
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.parquet import ParquetTable
-from sottovoce.tables.reading import FORMATS, LibsvmTable, LibsvmText, file_format, read_libsvm, read_table
+from sottovoce.tables.reading import FORMATS, file_format, open_table, read_table
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 from sottovoce.tables.transformer import SchemaEncoder
 
 __all__ = [
     "FORMATS",
+    "BatchedTable",
     "CategoricalColumn",
     "Column",
     "Encoder",
@@ -28,6 +31,7 @@ __all__ = [
     "Table",
     "draft_schema",
     "file_format",
+    "open_table",
     "read_libsvm",
     "read_table",
 ]

@@ -165,7 +165,7 @@ class DataFile:
                 known = Path(self.path).stat()
             except OSError as error:
                 raise TableError(f"{self.shown}: cannot read the file: {error.strerror}.") from None
-            return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
+            return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
         with self.told():
             if self._store.is_wrapped:
                 wrapped_system = self.filesystem.handler.fs
@@ -177,6 +177,10 @@ class DataFile:
             with self.filesystem.open_input_file(self.path) as file:
                 tags = file.metadata() or {}
             return info.size, info.mtime_ns, tuple(sorted((str(key), bytes(tags[key])) for key in tags))
+
+    def portable(self, stamp: Stamp) -> Stamp:
+        """Return the beginning of a stamp that is the same on all machines that reach the file."""
+        return stamp[:2] if self.is_local else stamp
 
     def same_file(self, path: Path) -> bool:
         """Return whether a path of this machine is this file."""

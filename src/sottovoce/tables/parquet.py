@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
@@ -24,13 +23,13 @@ from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
 from sottovoce.tables.addresses import DataFile, Stamp, found_files
+from sottovoce.tables.parquet_rows import opened_parquet
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
-_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 _LABEL_ROWS = 1 << 16
 _NAMED = 8
 _AT_ONCE = 16  # footers that are read at the same time
@@ -41,13 +40,16 @@ class _Piece:
     """Some row groups of a file, as the file was when it was opened."""
 
     file: DataFile
-    stamp: Stamp
+    stamp: Stamp  # of another machine's: without what a machine says of its own disks
     rows_of_file: int
     groups: tuple[tuple[int, int], ...]  # number and rows of each
 
     @property
     def n_rows(self) -> int:
         return sum(rows for _, rows in self.groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
 
 class ParquetTable(StreamedTable):
@@ -190,6 +192,12 @@ class ParquetTable(StreamedTable):
             first += table._n_rows
             tables.append(table)
         return tables
+
+    def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
+        """Return the table with ``row_memory="disk"`` in another folder."""
+        table = copy(self)
+        table._on_disk, table._scratch = True, scratch
+        return table
 
     def refuse_changed(self) -> None:
         """Refuse a file that is not what it was when the table was opened, by what its store says of it.
@@ -374,7 +382,7 @@ def _joined(pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
 
 
 def _refuse_changed(piece: _Piece) -> None:
-    if piece.file.stamp() != piece.stamp:
+    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
         raise _changed(piece.file)
 
 
@@ -419,11 +427,8 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
 @contextmanager
 def _opened(source: DataFile) -> Iterator[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    here = source.is_local
     try:
-        with pyarrow.parquet.ParquetFile(
-            source.path, filesystem=source.filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
-        ) as file:
+        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
             yield file
     except UnicodeDecodeError:
         raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None

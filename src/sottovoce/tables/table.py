@@ -209,12 +209,15 @@ class Table:
     source : str
         Name of the file, for messages.
     line : callable
-        Maps row numbers, counted from 0, to texts such as ``"line 17"``.
+        Maps row numbers of this table, counted from 0, to texts such as ``"line 17"``.
+    first_row : int, default=0
+        Which row of the file is the first of this table: not 0 in a batch of a larger one.
     """
 
     data: Any
     source: str
     line: Callable[[int], str] = field(repr=False)
+    first_row: int = 0
 
     @classmethod
     def from_frame(cls, frame: object, *, source: str = "the frame") -> Table:

@@ -18,7 +18,7 @@ from sottovoce.cluster.keeper import Keeper
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
-from support.counting import Begin, CountRows, Move, Refuse
+from support.counting import Begin, CountRows, FirstRows, Move, Refuse
 from support.parts_pool import FATES, PartsPool
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
@@ -84,7 +84,7 @@ def test_a_partition_answers_a_number_once(truth: list[object]) -> None:
         first = keeper.do("s", number, operation, (0, 1))
         assert keeper.do("s", number, operation, (0, 1)) is first
         assert keeper.do("s", number, operation, (0, 1)) is first
-        seen.append(np.asarray(first.value).tolist())
+        seen.append(np.asarray(first.value[0]).tolist())
     assert seen == truth
 
 
@@ -98,7 +98,7 @@ def test_what_is_out_of_order_is_refused() -> None:
     for session, number, places in (("s", 0, (0, 1)), ("s", 3, (0, 1)), ("t", 2, (0, 1)), ("s", 1, (0,))):
         with pytest.raises(RuntimeError, match="is out of order"):
             keeper.do(session, number, Move(1.0), places)
-    assert keeper.do("s", 2, CountRows(), (0, 1)).value == 60
+    assert keeper.do("s", 2, CountRows(), (0, 1)).value == {0: 60}
 
 
 def test_partitions_of_a_lost_worker_are_rebuilt_elsewhere(truth: list[object]) -> None:
@@ -113,6 +113,17 @@ def test_partitions_of_a_lost_worker_are_rebuilt_elsewhere(truth: list[object]) 
     assert holder.partitions.n_workers == 2
     replays = [call for _, call in pool.calls if call.method == "replay" and call.arguments[1] > 0]
     assert [[op.effect for op in call.arguments[2]] for call in replays] == [[Effect.FIRST] + 2 * [Effect.STEP]] * 2
+
+
+def test_answers_are_merged_in_the_order_of_rows() -> None:
+    """Also when the partitions of a worker do not lie one after another any more."""
+    pool = PartsPool(3, restart=False)
+    holder = held(pool, [10, 20, 30, 40, 50])
+    for _ in range(3):
+        assert holder.ask(FirstRows()) == [0, 10, 20, 30, 40, 50]
+        pool.kill("worker-0")
+    asked = [call.arguments[3] for _, call in pool.calls if call.method == "do"]
+    assert asked == [(0, 1), (2, 3), (4, 5), (2, 3), (4, 5), (0,), (1,), (0, 2, 3), (1, 4, 5)]
 
 
 def test_steps_before_a_new_beginning_are_not_repeated() -> None:

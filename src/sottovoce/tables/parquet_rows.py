@@ -1,0 +1,109 @@
+"""Parquet files as tables of some ten thousand rows, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from sottovoce.exceptions import TableError
+from sottovoce.tables.table import Table, refuse_repeated_names
+from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
+
+__all__ = ["ParquetRows", "opened_parquet"]
+
+_BATCH_BYTES = 1 << 22
+_BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
+
+
+class ParquetRows:
+    """The columns of a Parquet file, and its rows, some at a time.
+
+    Parameters
+    ----------
+    source : Source
+    most_rows : int
+        Of a table.
+    report : callable or None
+        Told how much was read.
+
+    Raises
+    ------
+    TableError
+        If it is no Parquet file.
+    """
+
+    def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:
+        self._source, self._report = source, report
+        path = source.path
+        if path.suffix.lower() in COMPRESSIONS:
+            raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
+        if source.size == 0:
+            raise TableError(f"{path}: the file is empty.")
+        with self._opened() as file:
+            refuse_repeated_names(file.schema_arrow.names, str(path))
+            self.header = file.schema_arrow.empty_table()
+            self.names = list(self.header.column_names)
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            self._n_rows = file.metadata.num_rows
+        longest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
+        self._batch_rows = max(1, min(most_rows, int(_BATCH_BYTES / max(longest, 1.0))))
+        if self._n_rows == 0:
+            raise TableError(f"{path}: the table has columns, but no row of data.")
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the rows from the first to the last."""
+        self._source.refuse_changed()
+        first_row = 0
+        with self._opened() as file:
+            for batch in file.iter_batches(self._batch_rows, use_threads=False):
+                yield Table(pa.Table.from_batches([batch]), str(self._source.path), _Numbered(first_row), first_row)
+                first_row += batch.num_rows
+                if self._report is not None and self._source.size is not None:
+                    self._report(self._source.size * first_row // self._n_rows, self._source.size)
+        self._source.refuse_changed()
+
+    def line(self, row: int) -> str:
+        """Return where a row stands in the file."""
+        return f"row {row + 1}"
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        path = self._source.path
+        try:
+            with closing(self._source.open()) as file, opened_parquet(file) as parquet:
+                yield parquet
+        except UnicodeDecodeError:
+            raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+        except OSError as error:
+            if error.errno is not None and error.filename is not None:
+                raise unreadable(path, error) from None
+            raise self._no_parquet(error) from None
+        except pa.ArrowException as error:
+            raise self._no_parquet(error) from None
+
+    def _no_parquet(self, error: Exception) -> TableError:
+        return TableError(
+            f"{self._source.path}: cannot be read as Parquet: {first_line(error)} "
+            'Give format="..." if it is of another format.'
+        )
+
+
+def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> Any:
+    """Open a Parquet file, or its path: here so that large row groups are decoded a page at a time, elsewhere ahead."""
+    return pyarrow.parquet.ParquetFile(
+        file, filesystem=filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
+    )
+
+
+class _Numbered:
+    """Names the rows of a batch by their number in the file."""
+
+    def __init__(self, first_row: int) -> None:
+        self._first_row = first_row
+
+    def __call__(self, row: int) -> str:
+        return f"row {self._first_row + row + 1}"
