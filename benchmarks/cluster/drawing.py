@@ -50,7 +50,8 @@ def drawing() -> Any:
     arrow((12, 17.4), (12, 11.6))
     axes.text(12.8, 14, "with noise", fontsize=8)
     axes.text(
-        68, 51, "red: private data, trusted\nblue: protected by the guarantee\nall arrows between machines: TLS on both sides",
+        68, 51, "red: private data, trusted\nblue: protected by the guarantee\n"
+        "all arrows between machines: TLS on both sides",
         fontsize=8, va="top", linespacing=1.5,
     )  # fmt: skip
     figure.tight_layout(pad=0.3)

@@ -218,9 +218,7 @@ def coordinate_factors(width: int) -> Vector:
     return factors
 
 
-def moments_mechanism(
-    width: int, *, square: float, length: float, n_rows: int, mu: float
-) -> GridGaussian:
+def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
     """Return the mechanism that releases `Triangle.coordinates` in ticks, from public facts.
 
     Parameters
