@@ -33,6 +33,8 @@ class Part:
         Place of the first row in the whole table, for messages.
     persons : ndarray of int64 or None, default=None
         Where the rows of each person begin, and their number; None where the unit is a row.
+    labels : ndarray or None, default=None
+        Of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are none.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Part:
         *,
         first_row: int = 0,
         persons: NDArray[np.int64] | None = None,
+        labels: NDArray[Any] | None = None,
     ) -> None:
         self.raw = raw
+        self.labels = labels
         self.team = team
         self.first_row = first_row
         self.persons = persons

@@ -142,7 +142,9 @@ class DaskPool(Pool):
             if await self._ping(name, _SOON):
                 self._silent.discard(name)
         return [
-            Worker(name, int(facts["nthreads"])) for name, facts in sorted(known.items()) if name not in self._silent
+            Worker(name, int(facts["nthreads"]), int(facts["memory_limit"] or 0))
+            for name, facts in sorted(known.items())
+            if name not in self._silent
         ]
 
     async def _ping(self, worker: str, timeout: float) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from sottovoce.central.operation import Operation
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.part import Part
+from sottovoce.central.streamed import StreamedTable
 from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
@@ -31,6 +32,7 @@ class Facts:
     dtype: str
     digest: str
     n_bytes: int
+    has_labels: bool
 
 
 @dataclass(frozen=True)
@@ -210,11 +212,8 @@ class Keeper:
         return Answer(session, number, places, merged, constant=constant)
 
     def _part(self, loaded: LoadedRows, first_row: int) -> Part:
-        row_memory = getattr(loaded.raw, "row_memory", None)
-        memory = row_memory(loaded.n_rows) if row_memory is not None else None
-        part = Part(loaded.raw, self._team, memory, first_row=first_row)
-        part.labels = loaded.labels  # type: ignore[attr-defined]
-        return part
+        memory = loaded.raw.row_memory(loaded.n_rows) if isinstance(loaded.raw, StreamedTable) else None
+        return Part(loaded.raw, self._team, memory, first_row=first_row, labels=loaded.labels)
 
     def _end(self, held: _Held) -> None:
         if held.part is not None:
@@ -248,7 +247,7 @@ def _facts(loaded: LoadedRows) -> Facts:
         n_bytes = int(raw.data.nbytes + raw.indices.nbytes + raw.indptr.nbytes)
     else:
         n_bytes = int(raw.nbytes) if isinstance(raw, np.ndarray) else 0
-    return Facts(loaded.n_rows, int(raw.shape[1]), np.dtype(raw.dtype).str, loaded.digest, n_bytes)
+    return Facts(loaded.n_rows, int(raw.shape[1]), str(raw.dtype), loaded.digest, n_bytes, loaded.labels is not None)
 
 
 def _portable(error: Exception) -> Exception:

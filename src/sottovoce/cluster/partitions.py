@@ -9,11 +9,12 @@ from sottovoce.cluster.pool import Call, Lost, Pool, Worker
 from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError
 
-__all__ = ["Partitions"]
+__all__ = ["Partitions", "Prepare"]
 
 _PAUSE = 0.2  # seconds between two looks for a worker
 
 Places = tuple[int, ...]
+Prepare = Callable[[Places], Mapping[int, Source]]
 
 
 class Partitions:
@@ -46,7 +47,7 @@ class Partitions:
         *,
         max_rebuilds: int = 5,
         wait_for_workers: float = 60.0,
-        prepare: Callable[[Places], Mapping[int, Source]] | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self.pool = pool
         self.sources = list(sources)

@@ -14,6 +14,7 @@ class Worker(NamedTuple):
 
     name: str
     threads: int
+    memory_limit: int = 0  # bytes; 0 where there is none
 
 
 class Call(NamedTuple):
