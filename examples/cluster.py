@@ -1,8 +1,8 @@
-"""A private model on a cluster of two workers, one of which dies in the middle; and the same model on this machine alone.
+"""A private model on a cluster of two workers, one of which dies in the middle, and the same model on one machine.
 
-Run with ``python examples/cluster.py``; it needs ``pip install 'sottovoce[cluster]'`` and no data. The table is made up:
-200,000 people, eight columns, and whether they came back within a month. Random states are fixed so that two models can
-be compared; for a model that protects somebody leave them out.
+Run with ``python examples/cluster.py``; it needs ``pip install 'sottovoce[cluster]'`` and no data. The table is made
+up: 200,000 people, eight columns, and whether they came back within a month. Random states are fixed so that models can
+be compared; for one that protects somebody leave them out.
 """
 
 import hashlib
@@ -57,6 +57,7 @@ def kill_a_worker(client: Client, after: float) -> threading.Timer:
 
 
 def main() -> None:
+    """Train three times, and compare."""
     with tempfile.TemporaryDirectory() as name:
         X, y = write(Path(name))
         alone = model().fit(X, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Cluster:
     )  # fmt: skip
     log: Path | None = option(
         "--log",
-        "Where the driver keeps what it has released, so that the same command goes on after it was killed.",
+        "A folder where the driver keeps what it has released, so that the same command goes on after it was killed.",
         _PANEL,
     )
 
@@ -90,7 +90,8 @@ class Cluster:
     def table(self, table: str | Path, reader: RowReader) -> Iterator[Any]:
         """Yield the table, whose rows workers read and encode."""
         from sottovoce.cluster.connecting import connected
-        from sottovoce.cluster.encoded import encoded_table
+        from sottovoce.cluster.encoded import EncodedTable
+        from sottovoce.cluster.log import FolderLog
 
         if not isinstance(reader, SchemaRows):
             raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
@@ -100,14 +101,14 @@ class Cluster:
                 "of a cluster hold apart. Sum up each person's rows to one row before, or train on one machine."
             )
         address = table if isinstance(table, str) else str(table.resolve())
-        with (
-            connected(
+        with ExitStack() as held:
+            client = held.enter_context(connected(
                 str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
                 in_clear=self.in_clear,
-            ) as client,
-            encoded_table(client, address, reader.encoder, partitions=self.partitions, log=self.log) as rows,
-        ):  # fmt: skip
-            yield rows
+            ))  # fmt: skip
+            log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
+            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
+            yield held.enter_context(rows)
 
 
 def _is_text(table: str | Path) -> bool:
