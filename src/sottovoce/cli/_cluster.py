@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce._validation import whole_number
-from sottovoce.cli._options import Format, flag, option, refuse_options
+from sottovoce.cli._models import is_sparse
+from sottovoce.cli._options import Format, ModelKind, flag, option, refuse_options
 from sottovoce.cli._rows import RowReader, SchemaRows
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import file_format
@@ -57,7 +58,7 @@ class Cluster:
         """Whether there is a cluster."""
         return self.cluster is not None
 
-    def check(self, table: str | Path, **others: object) -> None:
+    def check(self, table: str | Path, model: ModelKind, **others: object) -> None:
         """Refuse options that do not go together; ``others`` are those that only a table read here can have."""
         if not self.given:
             if isinstance(table, str):
@@ -75,6 +76,11 @@ class Cluster:
             raise ParameterError(
                 f"TABLE {table}: workers read Parquet. Write the table as Parquet first, or train on one machine, "
                 "without --cluster."
+            )
+        if is_sparse(model):
+            raise ParameterError(
+                f"--model {model} is not for a table on a cluster: its solver holds all rows. Use logistic, svm or "
+                "ridge, or train on one machine."
             )
         for name, path in (("--tls-ca", self.tls_ca), ("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
             if path is not None and not path.is_file():
