@@ -9,11 +9,13 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_label_location_and_scale, release_largest_eigenvalue
 from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
+from sottovoce.central.targets import Given
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import with_labels
 
 TEAM = Team(1, None)
 ZERO = Neighbours(Adjacency.ZERO_OUT)
@@ -158,5 +160,12 @@ def test_counts_are_noised_as_declared(monkeypatch):
 
 def release(y, seed, mu, located=True):
     return release_label_location_and_scale(
-        y, n_public=len(y), bound=50.0, located=located, neighbours=ZERO, mu=mu, noise=np.random.default_rng(seed)
+        with_labels(y),
+        Given(1),
+        n_public=len(y),
+        bound=50.0,
+        located=located,
+        neighbours=ZERO,
+        mu=mu,
+        noise=np.random.default_rng(seed),
     )
