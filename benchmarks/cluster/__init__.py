@@ -1,1 +1,1 @@
-"""One table on many machines."""
+"""Budgets that outlive processes."""

@@ -237,7 +237,7 @@ def fit(
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, **vars(holdout), **vars(unit), **reading.of_text())
+    cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text())
     _check_outputs(
         {
             "--out": out,

@@ -57,6 +57,8 @@ class DaskTable(RemoteTable):
         How often in a row a partition may be lost before the fit is given up.
     log : Log or None, default=None
         Where released values are written, so that a new driver can go on.
+    read : bool, default=True
+        False leaves reading to the first fit, where a subclass knows the sizes without it.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class DaskTable(RemoteTable):
         max_rebuilds: int = 5,
         log: Log | None = None,
         prepare: Prepare | None = None,
+        read: bool = True,
     ) -> None:
         if not sources:
             raise ParameterError("sources must name at least one partition; got none.")
@@ -95,6 +98,8 @@ class DaskTable(RemoteTable):
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
             prepare=prepare,
         )
+        if not read:
+            return
         try:
             self.partitions.settle()
             self._check_facts()
