@@ -166,5 +166,5 @@ def test_a_log_is_given_as_a_path_or_as_itself(folder: Path) -> None:
     log = open_log(str(folder))
     assert isinstance(log, FolderLog) and open_log(log) is log
     log.close()
-    with pytest.raises(ParameterError, match="log must be the path of a folder, which is made .*; got 3"):
+    with pytest.raises(ParameterError, match=r"log must be the path of a folder, which is made .*; got 3"):
         open_log(3)  # type: ignore[arg-type]
