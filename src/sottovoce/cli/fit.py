@@ -239,7 +239,7 @@ def fit(
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
+    cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
     _check_outputs(
         {
             "--out": out,

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sottovoce.cluster.encoded import encoded_sources
 from sottovoce.exceptions import TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, Schema, read_table
-from sottovoce.tables.addresses import found_files
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))
@@ -37,7 +36,7 @@ def folder(tmp_path):
 
 
 def opened(folder, encoder, partitions):
-    return encoded_sources(found_files(folder, ".parquet"), encoder, partitions)
+    return encoded_sources(folder, encoder, partitions=partitions, memory_limits=[0])
 
 
 def dense(matrix):
