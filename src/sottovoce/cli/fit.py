@@ -285,7 +285,7 @@ def fit(
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table)
-        rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
+        rows = connection.enter_context(cluster.table(table, reader, quiet=quiet)) if opened is None else opened.rows
         if opened is not None and holdout.holdout is not None:
             opened.text(
                 np.zeros(rows.shape[0], dtype=bool)
