@@ -287,7 +287,7 @@ def fit(
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table, quiet=quiet)
-        rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
+        rows = connection.enter_context(cluster.table(table, reader, quiet=quiet)) if opened is None else opened.rows
         if opened is not None:
             if holdout.holdout is not None:
                 opened.refuse_unwritable()  # before the charge
