@@ -11,7 +11,8 @@
     +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
     +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
     +-- PartyError                            a party of a vertical training refused or failed; the message names it
-    +-- StorageError                          a database cannot be used: out of reach, of another version, not durable
+    +-- ClusterError                          workers of a cluster are gone, out of reach, or lost faster than rebuilt
+    +-- StorageError                          a database or the scratch disk cannot be used: out of reach, full
     +-- AuditError                            an estimator under audit failed, or cannot be run
     +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
         +-- BudgetError    (also ValueError)  a charge does not fit the budget of its data set; names both
@@ -28,6 +29,7 @@ __all__ = [
     "AccountingError",
     "AuditError",
     "BudgetError",
+    "ClusterError",
     "DataError",
     "LedgerError",
     "LedgerIntegrityError",
@@ -80,6 +82,10 @@ class PartyError(SottovoceError):
     """A party of a vertical training refused or failed; the message names it and tells nothing about its data."""
 
 
+class ClusterError(SottovoceError):
+    """The workers or the scheduler of a cluster are gone, cannot be reached, or are lost faster than rebuilt."""
+
+
 class LedgerError(SottovoceError):
     """A privacy ledger cannot be used: it is not there, cannot be reached, or was asked for what it does not do."""
 
@@ -112,7 +118,7 @@ class LedgerIntegrityError(LedgerError):
 
 
 class StorageError(SottovoceError):
-    """A database cannot be used: it is out of reach, has tables of another version, or would lose what it commits."""
+    """A database or the scratch disk cannot be used: out of reach, of another version, full, or not durable."""
 
 
 class AuditError(SottovoceError):

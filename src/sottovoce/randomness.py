@@ -27,7 +27,7 @@ from randomgen import AESCounter
 
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams"]
+__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams", "is_repeatable"]
 
 _MAX_SEED: Final = 2**63
 _KEY_BITS: Final = 128
@@ -147,6 +147,11 @@ class Streams:
         if self._seed is None:
             return _PrivateBits()
         return AESCounter(np.random.SeedSequence([self._seed, purpose.value]))
+
+
+def is_repeatable(stream: np.random.Generator) -> bool:
+    """Tell whether what is drawn from a stream of `Streams` can be drawn again by whoever knows a seed."""
+    return not isinstance(stream.bit_generator, _PrivateBits)
 
 
 class TurningStreams:

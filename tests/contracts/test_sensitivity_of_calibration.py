@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central import calibration
-from sottovoce.central.calibration import Prior
+from sottovoce.central.calibration import Prior, calibrate
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import begun
 
 TEAM = Team(1, None)
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -26,9 +27,11 @@ def released_exactly(rows, y, w, adjacency, multiplier, prior, patch):
         return ticks.astype(np.float64) * self.tick, self.event
 
     patch.setattr(GridGaussian, "release", record)
-    design = calibration._design(prior)
-    counts = calibration._counted(rows, y, [w], TEAM)[0]
-    calibration._released(design, counts, multiplier, Neighbours(adjacency), np.random.default_rng(0))
+    patch.setattr(calibration, "_fit", lambda *_: calibration._Fit(1.0, 0.0, 0.0, 1.0))  # post-processing
+    calibrate(
+        begun(rows, y), [w], mu=1.0 / multiplier, neighbours=Neighbours(adjacency), n_public=8, prior=prior,
+        noise=np.random.default_rng(0),
+    )  # fmt: skip
     return seen[0]
 
 
@@ -85,9 +88,12 @@ def test_the_rounding_to_coarse_ticks_is_counted(multiplier):
     rows = make_rows(np.array([[0.5]]), data_norm=1.0, constant=0.0, names=None, team=TEAM)
     design = calibration._design(prior)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "_fit", lambda *_: calibration._Fit(1.0, 0.0, 0.0, 1.0))
         patch.setattr(GridGaussian, "release", lambda self, ticks, noise: (seen.append(self), (ticks * 1.0, None))[1])
-        counts = calibration._counted(rows, np.ones(1), [np.ones(1)], TEAM)[0]
-        calibration._released(design, counts, multiplier, Neighbours(Adjacency.ZERO_OUT), np.random.default_rng(0))
+        calibrate(
+            begun(rows, np.ones(1)), [np.ones(1)], mu=1.0 / multiplier, neighbours=Neighbours(Adjacency.ZERO_OUT),
+            n_public=1, prior=prior, noise=np.random.default_rng(0),
+        )  # fmt: skip
     (mechanism,) = seen
     rounded = mechanism.tick > calibration._TICK
     assert rounded == (multiplier > 1e5)

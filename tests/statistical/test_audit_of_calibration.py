@@ -16,6 +16,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import begun
 from support.noise import Scaled
 
 EPSILON, DELTA, RUNS = 1.0, 0.05, 5000
@@ -59,8 +60,8 @@ def test_audit(adjacency, n_candidates, factor, monkeypatch):
         for _ in range(RUNS):
             seen.clear()
             calibrate(
-                rows, y, [weights] * n_candidates, mu=gaussian_mu(EPSILON, DELTA), neighbours=Neighbours(adjacency),
-                n_public=3, prior=PRIOR, noise=noise, team=TEAM,
+                begun(rows, y), [weights] * n_candidates, mu=gaussian_mu(EPSILON, DELTA),
+                neighbours=Neighbours(adjacency), n_public=3, prior=PRIOR, noise=noise,
             )  # fmt: skip
             scores.append(np.concatenate([value for value, _ in seen]))
         released.append(np.array(scores))

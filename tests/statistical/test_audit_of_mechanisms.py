@@ -16,6 +16,7 @@ from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_label_location_and_scale
+from sottovoce.central.targets import Given
 from sottovoce.losses import Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency
@@ -30,6 +31,7 @@ from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.coordinator.plan import PublicFacts, read_public_facts
 from sottovoce.vertical.protocols.exact.messages import AdmmReply
+from support.many_parts import with_labels
 from support.noise import Scaled
 
 DELTA = 0.05
@@ -98,7 +100,8 @@ def test_labels_by_bisection(located, moved, factor, releases):
         for seed in range(place * 2000, (place + 1) * 2000):
             releases.clear()
             release_label_location_and_scale(
-                y,
+                with_labels(y),
+                Given(1),
                 n_public=9,
                 bound=1.0,
                 located=located,

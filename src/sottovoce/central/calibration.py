@@ -29,7 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +37,14 @@ from scipy.special import expit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.holder import Holder
 from sottovoce.central.kernels.binned import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.parallel import Team
+from sottovoce.central.largest_eigenvalue import MAX_GRAM
+from sottovoce.central.operation import RowSum, Ticks
+from sottovoce.central.part import Part
+from sottovoce.central.row_memory import TARGET
 from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import Rows
-from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.sketch import sketch_sensitivity
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
@@ -120,8 +122,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
 
 
 def calibrate(
-    rows: Rows,
-    y: Vector,
+    holder: Holder,
     candidates: Sequence[Vector],
     *,
     mu: float,
@@ -129,15 +130,13 @@ def calibrate(
     n_public: int,
     prior: Prior,
     noise: np.random.Generator,
-    team: Team,
 ) -> Calibration:
-    """Choose one of some weight vectors, and fit slope and shift for its predictions; the rows are visited once.
+    """Choose one of some weight vectors, and fit slope and shift for its predictions; each visits the rows once.
 
     Parameters
     ----------
-    rows : Rows
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    holder : Holder
+        Of the rows, with labels -1 and +1 as targets.
     candidates : sequence of ndarray of shape (n_weights,)
         Released weights. The first is taken unless another has a smaller loss by more than the noise of the difference.
     mu : float, > 0
@@ -147,15 +146,15 @@ def calibrate(
         Public number of rows.
     prior : Prior
     noise : numpy.random.Generator
-    team : Team
     """
     design = _design(prior)
-    multiplier = math.sqrt(len(candidates)) / mu
-    fits, events = [], []
-    for counts in _counted(rows, y, candidates, team):
-        noisy, noise_std, event = _released(design, counts, multiplier, neighbours, noise)
-        fits.append(_fit(design, noisy, noise_std, n_public))
-        events.append(event)
+    mechanism = _mechanism(design, math.sqrt(len(candidates)) / mu, neighbours)
+    bits = round(math.log2(mechanism.tick / _TICK))
+    fits = []
+    for candidate in candidates:
+        counts = BinnedMargins(holder.weights(candidate))
+        noisy = holder.release(counts, mechanism, noise, ticks=lambda counts: (design.matrix @ counts.ravel()) >> bits)
+        fits.append(_fit(design, noisy, mechanism.noise_std, n_public))
     chosen = 0
     for place, fit in enumerate(fits):
         if (
@@ -164,7 +163,7 @@ def calibrate(
             and fit.loss < fits[chosen].loss
         ):
             chosen = place
-    return Calibration(chosen, fits[chosen].slope, fits[chosen].shift, tuple(events))
+    return Calibration(chosen, fits[chosen].slope, fits[chosen].shift, (mechanism.event,) * len(fits))
 
 
 class _Fit(NamedTuple):
@@ -174,34 +173,37 @@ class _Fit(NamedTuple):
     loss_std: float
 
 
-def _counted(rows: Rows, y: Vector, candidates: Sequence[Vector], team: Team) -> NDArray[np.int64]:
-    """Return for each candidate how many parts of rows of each label are at each node."""
-    weights = [rows.weights(w) for w in candidates]
-    counts = np.zeros((rows.n_parts(team), len(weights), 2, len(_NODES)), np.int64)
+@dataclass(frozen=True, eq=False)
+class BinnedMargins(RowSum):
+    """How many parts of rows of each label are at each node, by the predictions of some weights.
 
-    def count(part: int, lo: int, hi: int, block: Rows, y: Vector) -> None:
-        kernel: ScaledRows = block.kernel
-        for place, w in enumerate(weights):
-            binned_margins(kernel, y, w, _NODES, _PARTS, lo, hi, counts[part, place])
+    Parameters
+    ----------
+    w : ndarray of shape (n_weights,)
+        Released, in the precision of the matrix.
+    """
 
-    rows.sweep(team, count, y)
-    total: NDArray[np.int64] = counts.sum(axis=0)
-    return total
+    w: NDArray[Any]
+
+    reads = (TARGET,)
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """Return labels times nodes."""
+        return (2, len(_NODES))
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Count a range of rows."""
+        binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
 
 
-def _released(
-    design: "_Design", counts: NDArray[np.int64], multiplier: float, neighbours: Neighbours, noise: np.random.Generator
-) -> tuple[Vector, float, GaussianEvent]:
-    """Release A times the counts; all sums are of whole numbers, so they are exact."""
+def _mechanism(design: "_Design", multiplier: float, neighbours: Neighbours) -> GridGaussian:
+    """Return the mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
     # a replaced person may have fewer rows than before: then some columns come, and none goes
     replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
     gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
     tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
-    bits = round(math.log2(tick / _TICK))
-    coarse = rounding_norm(len(design.matrix), tick) if bits else 0.0
-    mechanism = GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
-    noisy, event = mechanism.release((design.matrix @ counts.ravel()) >> bits, noise)
-    return noisy, mechanism.noise_std, event
+    coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
+    return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
 
 
 @dataclass(frozen=True)

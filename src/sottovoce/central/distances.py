@@ -22,12 +22,22 @@ Proof: ``docs/privacy/refinement.md``.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sottovoce._numerics import Vector
+from sottovoce._numerics import PIECE, Vector
+from sottovoce.central.holder import Holder
+from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.operation import RowSum, Ticks
+from sottovoce.central.part import Part
+from sottovoce.central.row_memory import DIVISOR, TARGET
+from sottovoce.central.scales import noisy_count
+from sottovoce.central.targets import CountBelow, Targets
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
@@ -47,16 +57,22 @@ def location_event(mu: float) -> RepeatedEvent:
 
 
 def release_location(
-    y: Vector, *, n_public: int, bound: float, neighbours: Neighbours, mu: float, noise: np.random.Generator
+    holder: Holder,
+    targets: Targets,
+    *,
+    n_public: int,
+    bound: float,
+    neighbours: Neighbours,
+    mu: float,
+    noise: np.random.Generator,
 ) -> tuple[float, Event]:
     """Release a median of labels within ``bound`` of 0, on a grid of 2 bound / 4096, and what it cost."""
     counting = counts_mechanism(1, neighbours.count, mu / math.sqrt(_LOCATION_COUNTS))
     low, high = -bound, bound
     for _ in range(_LOCATION_COUNTS):
         middle = 0.5 * (low + high)
-        count = float(np.count_nonzero(y <= middle))
-        noisy, _event = counting.release(to_ticks(np.array([count]), counting.tick), noise)
-        low, high = (low, middle) if noisy[0] >= 0.5 * n_public else (middle, high)
+        count = noisy_count(holder, CountBelow(targets, middle), counting, noise)
+        low, high = (low, middle) if count >= 0.5 * n_public else (middle, high)
     return 0.5 * (low + high), location_event(mu)
 
 
@@ -119,14 +135,22 @@ def histogram_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
 
 
 def release_distances(
-    distances: Vector, *, widest: float, neighbours: Neighbours, mu: float, noise: np.random.Generator
+    holder: Holder,
+    w: Vector | None,
+    *,
+    widest: float,
+    neighbours: Neighbours,
+    mu: float,
+    noise: np.random.Generator,
 ) -> tuple[Distances, GaussianEvent]:
     """Release the histogram of signed distances; those beyond ``widest``, and NaN, count as ``widest``.
 
     Parameters
     ----------
-    distances : ndarray of shape (n,)
-        Labels minus predictions, times bounds on the norms of the rows that are at most 1.
+    holder : Holder
+        Of the rows and their targets.
+    w : ndarray of shape (n_weights,) or None
+        Released; distances are from what it predicts. None: from 0.
     widest : float, > 0
         Public.
     neighbours : Neighbours
@@ -140,10 +164,55 @@ def release_distances(
     GaussianEvent
         What it cost.
     """
-    clips = clip_grid(widest)
-    size = np.minimum(np.nan_to_num(np.abs(distances), nan=widest, posinf=widest), widest)
-    place = np.searchsorted(clips[1::2], size) + _BINS * (distances > 0.0)
-    counts = np.bincount(place, minlength=2 * _BINS).astype(np.float64)
     mechanism = histogram_mechanism(neighbours, mu)
-    noisy, event = mechanism.release(to_ticks(counts, mechanism.tick), noise)
-    return Distances(clips, noisy[_BINS:], noisy[:_BINS], mechanism.noise_std), event
+    noisy = holder.release(
+        CountDistances(w, widest), mechanism, noise,
+        ticks=lambda counts: to_ticks(counts.astype(np.float64), mechanism.tick),
+    )  # fmt: skip
+    return Distances(clip_grid(widest), noisy[_BINS:], noisy[:_BINS], mechanism.noise_std), mechanism.event
+
+
+@dataclass(frozen=True, eq=False)
+class CountDistances(RowSum):
+    """How many rows lie in each bin of the signed distance of target and prediction, times a bound on the row's norm.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_weights,) or None
+        Released, in double precision; None predicts 0.
+    widest : float, > 0
+        Public; those beyond it, and NaN, count as this.
+    """
+
+    w: Vector | None
+    widest: float
+
+    reads = (TARGET,)
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """Return the number of bins."""
+        return (2 * _BINS,)
+
+    def on(self, part: Part) -> Ticks:
+        """Count the rows of a part; the table is read for predictions only."""
+        if self.w is not None:
+            return super().on(part)
+        total = np.zeros(2 * _BINS, np.int64)
+        for _, (target, divisor) in part.columns([TARGET, DIVISOR]):
+            total += self.counts(target * divisor)
+        return total
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Count a range of rows."""
+        assert self.w is not None
+        margins = np.empty(len(views[0]))
+        for first in range(lo, hi, PIECE):
+            here = slice(first, min(first + PIECE, hi))
+            passes.margins(rows, self.w, here.start, here.stop, margins)
+            total += self.counts((views[0][here] - margins[here]) * rows.divisor[here])
+
+    def counts(self, distances: Vector) -> Ticks:
+        """Return the counts of some distances."""
+        size = np.minimum(np.nan_to_num(np.abs(distances), nan=self.widest, posinf=self.widest), self.widest)
+        place = np.searchsorted(clip_grid(self.widest)[1::2], size) + _BINS * (distances > 0.0)
+        return np.bincount(place, minlength=2 * _BINS)

@@ -1,7 +1,7 @@
 """Whoever holds the rows: what a solver knows of them, and how it asks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.operation import Operation, Ticks
+from sottovoce.central.parallel import Team
 from sottovoce.central.part import Part
+from sottovoce.central.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
+from sottovoce.central.rows import Rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-__all__ = ["Holder", "LocalHolder"]
+__all__ = ["Holder", "LocalHolder", "hold"]
 
 T = TypeVar("T")
 
@@ -86,3 +89,36 @@ class LocalHolder(Holder):
     def ask(self, operation: Operation[T]) -> T:
         """Do an operation on the one part."""
         return operation.merged([operation.on(self.part)])
+
+
+def hold(
+    rows: Rows,
+    targets: Sequence[Vector],
+    team: Team,
+    *,
+    row_weights: Vector | None = None,
+    persons: NDArray[np.int64] | None = None,
+) -> LocalHolder:
+    """Return a holder of scaled rows in this process, whose labels are the targets themselves (`targets.Given`).
+
+    Parameters
+    ----------
+    rows : Rows
+        Their scales are copied, since operations change them.
+    targets : sequence of ndarray of shape (n,)
+        One for each model.
+    team : Team
+    row_weights : ndarray of shape (n,) or None
+        Weights over their public bound, within [0, 1]; None where rows have none.
+    persons : ndarray of int64 or None
+        Where the rows of each person begin, and their number; None where the unit is a row.
+    """
+    part = Part(rows.raw, team, persons=persons)
+    part.constant = rows.constant
+    part.memory.set(SCALE, rows.scale.copy())
+    part.memory.set(DIVISOR, rows.divisor.copy())
+    if targets:
+        part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
+    if row_weights is not None:
+        part.memory.set(WEIGHT, row_weights)
+    return LocalHolder(part)

@@ -19,7 +19,7 @@ from sottovoce.central.kernels.scaled import ScaledRows
 if TYPE_CHECKING:
     from sottovoce.central.part import Part
 
-__all__ = ["Effect", "Operation", "RowSum", "Ticks"]
+__all__ = ["Change", "Count", "Effect", "Operation", "RowSum", "Ticks"]
 
 Ticks = NDArray[np.int64]
 T = TypeVar("T")
@@ -52,6 +52,31 @@ class Operation(ABC, Generic[T]):
         for answer in answers[1:]:
             total = total + answer
         return cast("T", total)
+
+
+class Change(Operation[None]):
+    """An operation that only changes what is remembered of the rows."""
+
+    def merged(self, answers: Sequence[None]) -> None:
+        """Return nothing."""
+
+
+class Count(Operation[Ticks]):
+    """Counts over what is remembered of the rows; the table itself is not read."""
+
+    # What there is for each row that `counts` takes, by name.
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
+        """Return the counts of some rows of a part, whose columns the views are."""
+
+    def on(self, part: "Part") -> Ticks:
+        """Add up all rows of a part."""
+        total: Any = 0
+        for _, views in part.columns(self.reads):
+            total = total + self.counts(part, views)
+        return cast("Ticks", total)
 
 
 class RowSum(Operation[Ticks]):

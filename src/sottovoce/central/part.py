@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.operation import Ticks
 from sottovoce.central.parallel import Team
-from sottovoce.central.row_memory import InMemory, RowMemory
+from sottovoce.central.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
 from sottovoce.central.rows import Matrix, Rows
 from sottovoce.central.streamed import StreamedTable
 
-__all__ = ["DIVISOR", "LABEL", "SCALE", "TARGET", "WEIGHT", "Part"]
+__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "Part"]
 
-# names of columns that several operations know
-SCALE: Final = "scale"  # what a raw row is multiplied by
-DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row
-LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
-TARGET: Final = "target"  # what the model at work is trained on
-WEIGHT: Final = "weight"  # of the row over its public bound
+_AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
 
 
 class Part:
@@ -38,6 +33,8 @@ class Part:
         Place of the first row in the whole table, for messages.
     persons : ndarray of int64 or None, default=None
         Where the rows of each person begin, and their number; None where the unit is a row.
+    labels : ndarray or None, default=None
+        Of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are none.
     """
 
     def __init__(
@@ -48,8 +45,10 @@ class Part:
         *,
         first_row: int = 0,
         persons: NDArray[np.int64] | None = None,
+        labels: NDArray[Any] | None = None,
     ) -> None:
         self.raw = raw
+        self.labels = labels
         self.team = team
         self.first_row = first_row
         self.persons = persons
@@ -57,7 +56,7 @@ class Part:
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
         self.memory = InMemory(self.n_samples) if memory is None else memory
         for name in (SCALE, DIVISOR):
-            self.memory.set(name, np.ones(self.n_samples))
+            self.memory.fill(name, 1.0)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -94,6 +93,37 @@ class Part:
                 yield place, self._block(raw, place), list(views.values())
                 for name in writes:
                     self.memory.put(name, place, views[name])
+
+    def columns(
+        self, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> Generator[tuple[slice, list[NDArray[Any]]]]:
+        """Yield consecutive ranges of all rows, with their parts of some columns; the table itself is not read.
+
+        What is written to those of ``writes``, which come last, is kept. There is one range, of no rows, in a part
+        without rows.
+        """
+        for start in range(0, max(1, self.n_samples), _AT_ONCE):
+            place = slice(start, min(start + _AT_ONCE, self.n_samples))
+            views = {name: self.memory.get(name, place) for name in (*reads, *writes)}
+            yield place, list(views.values())
+            for name in writes:
+                self.memory.put(name, place, views[name])
+
+    def at(self, places: NDArray[np.intp], persons: NDArray[np.int64] | None) -> "Part":
+        """Return a copy of the rows at some places, in their order, with what is remembered of them.
+
+        Parameters
+        ----------
+        places : ndarray of int
+        persons : ndarray of int64 or None
+            Where the rows of each person begin among them, and their number.
+        """
+        part = Part(self.raw[places], self.team, first_row=self.first_row, persons=persons)
+        part.constant = self.constant
+        for name in (SCALE, DIVISOR, LENGTH, LABEL, TARGET, WEIGHT):
+            if name in self.memory:
+                part.memory.set(name, self.memory.whole(name)[places])
+        return part
 
     def sweep(self, task: Callable[..., None], reads: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
         """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.

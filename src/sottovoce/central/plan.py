@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from sottovoce._notebook import html_table, plan_rows
 from sottovoce._numerics import Vector
 from sottovoce.central.facts import NORM, TrainingFacts
+from sottovoce.central.holder import Holder, LocalHolder, hold
 from sottovoce.central.parallel import Team
+from sottovoce.central.part import Part
 from sottovoce.central.released_norm import ReleasedNorm
+from sottovoce.central.row_memory import LABEL, TARGET, WEIGHT
 from sottovoce.central.rows import Rows
+from sottovoce.central.targets import Given, Targets
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.unit import unit_of
@@ -103,7 +107,8 @@ class Plan(ABC):
     solver: ClassVar[str]
     # Page with statement and proof.
     proof: ClassVar[str] = "docs/privacy/dp_scd.md"
-    # Whether the solver visits rows in order, by `Rows.sweep` and `Rows.blocks` alone: then tables on disk will do.
+    # Whether the solver asks the holder of the rows for operations alone, which visit rows in order: then tables on
+    # disk and on many machines will do.
     in_order: ClassVar[bool] = False
     # Whether one model of all classes is trained, on one target of whole numbers, in place of one model for each class.
     joint: ClassVar[bool] = False
@@ -168,9 +173,41 @@ class Plan(ABC):
         persons: NDArray[np.int64] | None = None,
         norm: ReleasedNorm | None = None,
     ) -> Solution:
-        """Train one model for each target on ``rows`` as planned; they are cut to ``norm`` where that was released."""
+        """Train one model for each target on ``rows`` in memory, which were cut to ``norm`` where that was released."""
+        holder = hold(rows, targets, team, row_weights=row_weights, persons=persons)
+        return self.solve_held(
+            holder, Given(len(targets)), streams, progress,
+            weighted=row_weights is not None, grouped=persons is not None, norm=norm,
+        )  # fmt: skip
+
+    def solve_held(
+        self,
+        holder: Holder,
+        targets: Targets,
+        streams: Streams,
+        progress: Progress,
+        *,
+        weighted: bool = False,
+        grouped: bool = False,
+        norm: ReleasedNorm | None = None,
+    ) -> Solution:
+        """Train one model for each target on scaled rows as planned.
+
+        Parameters
+        ----------
+        holder : Holder
+            Of rows that are scaled, and cut to ``norm`` where that was released; with labels, and weights if any.
+        targets : Targets
+        streams : Streams
+        progress : callable
+        weighted : bool, default=False
+            Whether rows have weights.
+        grouped : bool, default=False
+            Whether the unit is a person of several rows.
+        norm : ReleasedNorm or None, default=None
+        """
         spent = () if norm is None or norm.event is None else (norm.event,)
-        solution = self.train(Fit(rows, targets, streams, team, progress, row_weights, persons, spent))
+        solution = self.train(Fit(holder, targets, streams, progress, weighted, grouped, spent))
         return solution if norm is None else replace(solution, chosen={NORM: norm.value, **solution.chosen})
 
     @abstractmethod
@@ -261,28 +298,27 @@ class Fit:
 
     Attributes
     ----------
-    rows : Rows
-    targets : sequence of ndarray of shape (n,)
-        The labels of each model.
+    holder : Holder
+        Of the rows, their labels and all that is remembered of them.
+    targets : Targets
+        What each model is trained on.
     streams : Streams
-    team : Team
     progress : callable
         Told how many steps of all models are done, and their number.
-    row_weights : ndarray of shape (n,) or None
-        Weights over their public bound, within [0, 1]; None where rows have none.
-    persons : ndarray of int64 or None
-        Where the rows of each person begin, and their number; None where the unit is a row.
+    weighted : bool
+        Whether rows have weights.
+    grouped : bool
+        Whether the unit is a person, of several rows perhaps.
     spent_before : tuple of Event
         What the bound on the rows has cost.
     """
 
-    rows: Rows
-    targets: Sequence[Vector]
+    holder: Holder
+    targets: Targets
     streams: Streams
-    team: Team
     progress: Progress
-    row_weights: Vector | None = None
-    persons: NDArray[np.int64] | None = None
+    weighted: bool = False
+    grouped: bool = False
     spent_before: tuple[Event, ...] = ()
 
     @property
@@ -290,10 +326,47 @@ class Fit:
         """The stream that noise is drawn from."""
         return self.streams.generator(Purpose.NOISE)
 
-    def each_model(self, n_steps: int, train: Callable[[Vector, Report], Vector]) -> Vector:
+    def each_model(self, n_steps: int, train: Callable[[int, Report], Vector]) -> Vector:
         """Train one model of ``n_steps`` for each target, one after the other; return their weights, one a line."""
+        n_models = self.targets.n_models
 
-        def train_one(model: int, y: Vector) -> Vector:
-            return train(y, lambda step: self.progress(model * n_steps + step, n_steps * len(self.targets)))
+        def train_one(model: int) -> Vector:
+            return train(model, lambda step: self.progress(model * n_steps + step, n_steps * n_models))
 
-        return np.stack([train_one(model, y) for model, y in enumerate(self.targets)])
+        return np.stack([train_one(model) for model in range(n_models)])
+
+    # --- for solvers that visit rows in another order than theirs: rows in this process, in memory
+
+    def each_target(self, n_steps: int, train: Callable[[Vector, Report], Vector]) -> Vector:
+        """Do the same as `each_model`, with the target of each model."""
+        return self.each_model(n_steps, lambda model, report: train(self.target(model), report))
+
+    @property
+    def part(self) -> Part:
+        """All rows, with what is remembered of them."""
+        assert isinstance(self.holder, LocalHolder)
+        return self.holder.part
+
+    @property
+    def rows(self) -> Rows:
+        """All rows."""
+        return self.part.rows
+
+    @property
+    def team(self) -> Team:
+        """The threads."""
+        return self.part.team
+
+    def target(self, model: int) -> Vector:
+        """Return what a model is trained on."""
+        return self.targets.of(self.part.memory.whole(LABEL), model)
+
+    @property
+    def current_target(self) -> Vector:
+        """What the model at work is trained on."""
+        return self.part.memory.whole(TARGET)
+
+    @property
+    def row_weights(self) -> Vector | None:
+        """The weights of the rows over their public bound, within [0, 1]; None where rows have none."""
+        return self.part.memory.whole(WEIGHT) if self.weighted else None

@@ -1,20 +1,31 @@
 """What is remembered of each row, by name: scale, label, dual variables. It stays where the rows are.
 
-In memory for tables that fit. In a private folder for tables that do not: then no number of rows fills the memory.
+In memory for tables that fit. On scratch disk for tables that do not: then no number of rows fills the memory.
 """
 
-import shutil
-import tempfile
+import math
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["InMemory", "OnDisk", "RowMemory"]
+from sottovoce.central.scratch import ScratchFile
+
+__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
+
+# names of columns that several operations know
+SCALE: Final = "scale"  # what a raw row is multiplied by
+DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row
+LENGTH: Final = "length"  # norm of the raw row, until it is scaled
+LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
+TARGET: Final = "target"  # what the model at work is trained on
+WEIGHT: Final = "weight"  # of the row over its public bound
 
 Column = NDArray[Any]
+
+_PIECE = 1 << 16
 
 
 class RowMemory(ABC):
@@ -56,6 +67,13 @@ class RowMemory(ABC):
         self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
         self.put(name, slice(0, self.n_rows), values)
 
+    def fill(self, name: str, value: float) -> None:
+        """Make a column of one number in all rows, a piece at a time."""
+        self.new(name)
+        for start in range(0, self.n_rows, _PIECE):
+            place = slice(start, min(start + _PIECE, self.n_rows))
+            self.put(name, place, np.full(place.stop - start, value))
+
     def close(self) -> None:  # noqa: B027 - memory needs no closing
         """Give back what the columns take."""
 
@@ -94,58 +112,48 @@ class InMemory(RowMemory):
 
 
 class OnDisk(RowMemory):
-    """Columns as files of a private folder, which is deleted at the end.
+    """Columns as scratch files, which are gone at the end.
 
     Parameters
     ----------
     n_rows : int
     folder : str, Path or None, default=None
-        Where the private folder is made; None: where temporary files are.
+        Where the files take their room; None: where temporary files are.
     """
 
     def __init__(self, n_rows: int, folder: "str | Path | None" = None) -> None:
         super().__init__(n_rows)
-        self._folder = Path(tempfile.mkdtemp(prefix="sottovoce-rows-", dir=folder))
-        self._shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        self._folder = folder
+        self._columns: dict[str, tuple[ScratchFile, tuple[int, ...], np.dtype[Any]]] = {}
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         """Make a column of zeros."""
+        self.drop(name)
         shape, kind = () if width is None else (width,), np.dtype(dtype)
-        self._shapes[name] = shape, kind
-        with self._path(name).open("wb") as file:
-            file.truncate(self.n_rows * self._bytes(name))
+        file = ScratchFile(self._folder)
+        file.zeros(self.n_rows * kind.itemsize * math.prod(shape))
+        self._columns[name] = file, shape, kind
 
     def get(self, name: str, place: slice) -> Column:
         """Read some rows."""
-        shape, kind = self._shapes[name]
-        count = place.stop - place.start
-        values = np.fromfile(
-            self._path(name), kind, count * max(1, int(np.prod(shape))), offset=place.start * self._bytes(name)
-        )
-        return values.reshape(count, *shape)
+        file, shape, kind = self._columns[name]
+        each, count = math.prod(shape), place.stop - place.start
+        return file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
 
     def put(self, name: str, place: slice, values: Column) -> None:
         """Write some rows."""
-        with self._path(name).open("r+b") as file:
-            file.seek(place.start * self._bytes(name))
-            np.ascontiguousarray(values, self._shapes[name][1]).tofile(file)
+        file, shape, kind = self._columns[name]
+        file.write(np.ascontiguousarray(values, kind), place.start * math.prod(shape) * kind.itemsize)
 
     def drop(self, name: str) -> None:
         """Forget a column."""
-        if self._shapes.pop(name, None) is not None:
-            self._path(name).unlink()
+        if name in self._columns:
+            self._columns.pop(name)[0].close()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._shapes
+        return name in self._columns
 
     def close(self) -> None:
-        """Delete the folder."""
-        self._shapes.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _path(self, name: str) -> Path:
-        return self._folder / name.replace(" ", "_")
-
-    def _bytes(self, name: str) -> int:
-        shape, kind = self._shapes[name]
-        return kind.itemsize * int(np.prod(shape, dtype=np.int64))
+        """Give back what all columns take."""
+        for name in list(self._columns):
+            self.drop(name)

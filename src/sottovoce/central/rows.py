@@ -24,7 +24,17 @@ from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
-__all__ = ["PIECE", "Rows", "make_bounded_rows", "make_rows", "norm_bounds", "row_norms"]
+__all__ = [
+    "PIECE",
+    "Rows",
+    "describe_not_finite",
+    "make_bounded_rows",
+    "make_rows",
+    "norm_bounds",
+    "norms_within",
+    "row_norms",
+    "scales_for",
+]
 
 Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
 
@@ -102,22 +112,7 @@ class Rows:
     @property
     def norms(self) -> Vector:
         """An upper bound on the norm of each row without its constant, over the largest that it can be."""
-        # the divisor is the norm with the constant, rounded: the root of the difference is off by 1e-8 at most
-        own = np.sqrt(np.maximum(self.divisor**2 - self.constant**2, 0.0)) + _ROUNDED
-        return np.minimum(own / max(self._most, _ROUNDED), 1.0)
-
-    @property
-    def _most(self) -> float:
-        """The largest norm that a row can have without its constant."""
-        return math.sqrt(max(1.0 - self.constant**2, 0.0))
-
-    def shortened(self, bound: float) -> "Rows":
-        """Return the same rows for a bound that is ``bound`` <= 1 times the present one; longer rows are shortened."""
-        if bound >= 1.0:
-            return self
-        factor = 1.0 / np.maximum(self.norms, bound)
-        length = self.norms * self._most
-        return replace(self, scale=self.scale * factor, divisor=norm_bounds(factor, length, self.constant))
+        return norms_within(self.divisor, self.constant)
 
     def at(self, places: NDArray[np.intp]) -> "Rows":
         """Return a copy of the rows at some places, in their order; not for a table on disk."""
@@ -258,8 +253,20 @@ def make_rows(
     """
     unit = RowUnit(data_norm, constant)
     length = row_norms(raw, names, team) if norms is None else norms
-    scale = np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
+    scale = scales_for(length, unit)
     return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
+
+
+def scales_for(length: Vector, unit: RowUnit) -> Vector:
+    """Return what raw rows of a ``length`` are multiplied by, to be at most 1 long with their constant."""
+    return np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
+
+
+def norms_within(divisor: Vector, constant: float) -> Vector:
+    """Return an upper bound on the norm of each row without its constant, over the largest that it can be."""
+    # the divisor is the norm with the constant, rounded: the root of the difference is off by 1e-8 at most
+    own = np.sqrt(np.maximum(divisor**2 - constant**2, 0.0)) + _ROUNDED
+    return np.minimum(own / max(math.sqrt(max(1.0 - constant**2, 0.0)), _ROUNDED), 1.0)
 
 
 def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
@@ -312,7 +319,11 @@ def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
     Rows(raw, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
     bad = np.flatnonzero(np.isnan(length))
     if bad.size:
-        raise DataError(_describe(raw, int(bad[0]), bad.size, names))
+        what = describe_not_finite(raw, int(bad[0]), 0, None if names is None else tuple(names))
+        raise DataError(
+            f"{what} ({bad.size} row(s) hold NaN or infinity). Replace missing values by a public constant, or drop "
+            "those rows, before fit; a value computed from the data would need a share of the budget."
+        )
     return length
 
 
@@ -324,13 +335,10 @@ def _is_sparse(raw: Matrix) -> bool:
     return bool(sp.issparse(raw))
 
 
-def _describe(raw: Matrix, row: int, count: int, names: "list[str] | None") -> str:
+def describe_not_finite(raw: Matrix, row: int, first_row: int, names: tuple[str, ...] | None) -> str:
+    """Return the message about a row with NaN or infinity; ``first_row`` is the place of the first one of ``raw``."""
     if isinstance(raw, StreamedTable):
         values = raw.row(row)
     else:
         values = raw[[row], :].toarray().ravel() if _is_sparse(raw) else np.asarray(raw[row])
-    return (
-        f"{not_finite(values, row, names, f' ({count} row(s) hold NaN or infinity)')} Replace missing values by a "
-        "public constant, or drop those rows, before fit; a value computed from the data would need a share of the "
-        "budget."
-    )
+    return not_finite(values, first_row + row, names).removesuffix(".")

@@ -99,9 +99,9 @@ class SampledPlan(SteppedPlan):
     def moved(self, point: Vector, noisy: Vector) -> Vector:
         """Return the point after a step."""
 
-    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Take the steps for one target; yield the points that are released."""
-        kernel, point = self.kernel(fit.rows, y, scales), np.zeros(self.n_weights)
+        kernel, point = self.kernel(fit.rows, fit.current_target, scales), np.zeros(self.n_weights)
         first_clip = sums.clip
         for step in range(self.n_steps):
             clip = first_clip * self.share_of_clip(step)

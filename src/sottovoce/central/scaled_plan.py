@@ -10,13 +10,13 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
 from sottovoce.central.facts import HARDLY_ANY_NOISE
+from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
+from sottovoce.central.lengths import Shorten
 from sottovoce.central.plan import Fit, Plan
-from sottovoce.central.rows import Rows
 from sottovoce.central.scales import (
     norm_counts,
     number_of_counts,
     release_label_location_and_scale,
-    release_largest_eigenvalue,
     release_row_norm,
 )
 from sottovoce.exceptions import ParameterError
@@ -203,25 +203,30 @@ class ScaledPlan(Plan):
         """Return the event of the plan, the scales and what follows from them; see `Plan.run`."""
         return self.event, self.chosen(self.scales_of(released))
 
-    def release_scales(self, fit: Fit) -> tuple[Scales, Rows]:
-        """Release the scales as planned; return them, and the rows shortened to the bound that was found."""
-        rows, events = fit.rows, list(fit.spent_before)
+    def release_scales(self, fit: Fit, *, keeps_whole: bool = False) -> Scales:
+        """Release the scales as planned; rows are shortened to the bound that was found.
+
+        ``keeps_whole`` keeps the scales of the whole rows, too.
+        """
+        holder, events = fit.holder, list(fit.spent_before)
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
             norm, counts = release_row_norm(
-                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_norm, noise=fit.noise
+                holder, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_norm, noise=fit.noise
             )
             events.append(counts)
-            rows = rows.shortened(norm)
+        if norm < 1.0 or keeps_whole:
+            holder.ask(Shorten(norm, keeps_whole))
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
+                holder, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:
             assert self.label_bound is not None
             location, label, spent = release_label_location_and_scale(
-                fit.targets[0],
+                holder,
+                fit.targets,
                 n_public=self.n_samples,
                 bound=self.label_bound,
                 located=self.facts.constant > 0.0,
@@ -230,7 +235,7 @@ class ScaledPlan(Plan):
                 noise=fit.noise,
             )
             events.append(spent)
-        return Scales(norm, eigenvalue, location, label, tuple(events)), rows
+        return Scales(norm, eigenvalue, location, label, tuple(events))
 
     @property
     def calibration_releases(self) -> tuple[str, ...]:
@@ -238,28 +243,24 @@ class ScaledPlan(Plan):
         counts = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
         return (counts,) if self.share_of_calibration > 0.0 else ()
 
-    def calibrate(
-        self, fit: Fit, y: Vector, weights: Vector, eigenvalue: float, calibrations: list[Calibration]
-    ) -> Vector:
-        """Return finished weights with slope and shift as planned, and add these to ``calibrations``.
+    def calibrate(self, fit: Fit, weights: Vector, eigenvalue: float, calibrations: list[Calibration]) -> Vector:
+        """Return finished weights of the model at work with slope and shift as planned; add these to ``calibrations``.
 
         ``eigenvalue`` is a released upper estimate of lambda_max. Where the plan has no share for it nothing is done.
         """
         if self.share_of_calibration == 0.0:
             return weights
         calibration = calibrate(
-            fit.rows,
-            y,
+            fit.holder,
             [weights],
             mu=self.mu_calibration / math.sqrt(self.n_models),
             neighbours=self.neighbours,
             n_public=self.n_samples,
             prior=prior_for(self.mu_model * self.n_units, self.facts, eigenvalue, self.mu_scale * self.n_samples),
             noise=fit.noise,
-            team=fit.team,
         )
         calibrations.append(calibration)
-        return calibration.applied(weights, fit.rows.constant)
+        return calibration.applied(weights, fit.holder.constant)
 
     def told(self, calibrations: list[Calibration]) -> dict[str, object]:
         """Return what a receipt says of the calibrations."""

@@ -16,17 +16,23 @@ post-processing. ``docs/privacy/dp_scd.md``, Proposition 5.
 """
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
+from sottovoce.central.clipped_sums import clipped_sum
+from sottovoce.central.holder import Holder
 from sottovoce.central.kernels import passes
-from sottovoce.central.parallel import Team
-from sottovoce.central.rows import Rows
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.lengths import WHOLE_SCALE
+from sottovoce.central.operation import RowSum, Ticks
+from sottovoce.central.part import Part
+from sottovoce.central.row_memory import TARGET
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.neighbours import Neighbours
 
@@ -45,29 +51,25 @@ def length_event(mu: float) -> Event:
 
 
 def release_score_length(
-    rows: Rows,
-    codes: NDArray[np.intp],
+    holder: Holder,
     weights: Vector,
     *,
     neighbours: Neighbours,
     mu: float,
     noise: np.random.Generator,
-    team: Team,
 ) -> tuple[float, Event]:
     """Release the factor by which the scores of a model should be longer.
 
     Parameters
     ----------
-    rows : Rows
-    codes : ndarray of shape (n,)
-        Private. The class of each row, 0, ..., K - 1.
+    holder : Holder
+        Of the rows, with the columns `WHOLE_SCALE` and, as target, the class of each row, 0, ..., K - 1.
     weights : ndarray of shape (K, n_weights)
         Released.
     neighbours : Neighbours
     mu : float, > 0
         Gaussian-DP parameter to spend.
     noise : numpy.random.Generator
-    team : Team
 
     Returns
     -------
@@ -77,11 +79,12 @@ def release_score_length(
         What it cost.
     """
     sums = clipped_sum(neighbours, CLIP, math.sqrt(ROUNDS) / mu)
-    scores, std = _scores(rows, weights, team), sums.mechanism.noise_std
+    std = sums.mechanism.noise_std
     t, mean, precision = _PRIOR_MEAN, _PRIOR_MEAN, _PRIOR_STD**-2
     for _ in range(ROUNDS):
+        moments = ScoreMoments(weights, math.exp(t), sums.clip, sums.ticks_per_unit)
         # where the derivative is 0, this is the second derivative too
-        slope, curvature = sums.mechanism.release(_moments(scores, codes, math.exp(t), sums), noise)[0]
+        slope, curvature = holder.release(moments, sums.mechanism, noise)
         if not curvature >= 2.0 * std:  # it may be noise alone, and tells nothing
             continue
         seen = t - min(max(float(slope) / curvature, -_LARGEST_STEP), _LARGEST_STEP)
@@ -91,32 +94,52 @@ def release_score_length(
     return math.exp(t), length_event(mu)
 
 
-def _scores(rows: Rows, weights: Vector, team: Team) -> Vector:
-    """Return the scores of all rows, of shape (n, K), in one reading of the table."""
-    out = np.empty((rows.n_samples, len(weights)))
+@dataclass(frozen=True, eq=False)
+class ScoreMoments(RowSum):
+    """The sums of derivative and curvature in t, cut together for each row; rows as they were before shortening.
 
-    def task(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:
-        column = np.empty(block.n_samples)
-        for k, w in enumerate(weights):
-            passes.margins(block.kernel, w, lo, hi, column)
-            out[lo:hi, k] = column[lo:hi]
+    Parameters
+    ----------
+    weights : ndarray of shape (n_classes, n_weights)
+        Released, for whole rows.
+    factor : float
+        e^t.
+    clip, ticks_per_unit : float
+    """
 
-    rows.sweep(team, task, out)
-    return out
+    weights: Vector
+    factor: float
+    clip: float
+    ticks_per_unit: float
 
+    reads = (TARGET, WHOLE_SCALE)
 
-def _moments(scores: Vector, codes: NDArray[np.intp], factor: float, sums: ClippedSum) -> NDArray[np.int64]:
-    """Return the sums of derivative and curvature in whole ticks; total, and each row's part is within the clip."""
-    total = np.zeros(2, np.int64)
-    for lo in range(0, len(scores), PIECE):
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """Return the shape of the sum."""
+        return (2,)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add the terms of a range of rows."""
+        codes, scale = views
+        whole, column = rows._replace(scale=scale), np.empty(len(codes))
+        for first in range(lo, hi, PIECE):
+            last = min(first + PIECE, hi)
+            scores = np.empty((last - first, len(self.weights)))
+            for k, w in enumerate(self.weights):
+                passes.margins(whole, w, first, last, column)
+                scores[:, k] = column[first:last]
+            total += self.moments(scores, codes[first:last].astype(np.intp))
+
+    def moments(self, scores: Vector, codes: NDArray[np.intp]) -> Ticks:
+        """Return the sums of some rows in whole ticks; total, and each row's part is within the clip."""
         with np.errstate(all="ignore"):
-            z = np.clip(np.nan_to_num(factor * scores[lo : lo + PIECE], nan=0.0), -_FAR, _FAR)
+            z = np.clip(np.nan_to_num(self.factor * scores, nan=0.0), -_FAR, _FAR)
             p = softmax(z, axis=1)
             middle = (p * z).sum(axis=1)
-            slope = middle - z[np.arange(len(z)), codes[lo : lo + PIECE]]
+            slope = middle - z[np.arange(len(z)), codes]
             curvature = (p * (z - middle[:, None]) ** 2).sum(axis=1)
-            pair = np.clip(np.nan_to_num(np.stack([slope, curvature], axis=1), nan=0.0), -_FAR, _FAR) / sums.clip
+            pair = np.clip(np.nan_to_num(np.stack([slope, curvature], axis=1), nan=0.0), -_FAR, _FAR) / self.clip
             pair /= np.maximum(1.0, np.sqrt((pair * pair).sum(axis=1)))[:, None]
         # toward zero, which can only shorten a row's part
-        total += (pair * (sums.clip * sums.ticks_per_unit)).astype(np.int64).sum(axis=0)
-    return total
+        sums: Ticks = (pair * (self.clip * self.ticks_per_unit)).astype(np.int64).sum(axis=0)
+        return sums

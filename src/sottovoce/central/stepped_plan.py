@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from sottovoce.central.calibration import Calibration
 from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
+from sottovoce.central.targets import BeginModel
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["SteppedPlan"]
@@ -22,6 +22,8 @@ class SteppedPlan(ScaledPlan):
 
     # Share of the released points, the last ones, that a model is averaged over.
     averaged: ClassVar[float]
+    # Columns of dual variables, which are zeros when a model is begun, and how many numbers each has for a row.
+    duals: ClassVar[tuple[tuple[str, int | None], ...]] = ()
 
     @property
     def unit(self) -> float:
@@ -55,8 +57,8 @@ class SteppedPlan(ScaledPlan):
         return clipped_sum(self.neighbours, self.clip_for(scales), self.multiplier_for(scales))
 
     @abstractmethod
-    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
-        """Take the steps for one target, each a release of ``sums``; yield the released points."""
+    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+        """Take the steps for the model at work, each a release of ``sums``; yield the released points."""
 
     def spent(self, event: GaussianEvent, n_steps: int) -> tuple[Event, ...]:
         """Return what the steps of all models cost, from what one release does."""
@@ -66,22 +68,21 @@ class SteppedPlan(ScaledPlan):
         """Release the scales, and train one model for each target as planned."""
         self.settle()  # calibrated from public facts before anything is released
         _ = fit.noise  # the first stream to be opened, also where no scale is released
-        scales, rows = self.release_scales(fit)
-        fit = replace(fit, rows=rows)
+        scales = self.release_scales(fit)
         n_steps, n_points = self.steps_for(scales), self.points_for(scales)
         sums = self.sums_for(scales)
         averaged = max(1, round(self.averaged * n_points))
         calibrations = list[Calibration]()
 
-        def train_one(y: Vector, report: Report) -> Vector:
-            # a classifier's location is 0: no second copy of its labels
-            centred, total = y - scales.location if scales.location else y, np.zeros(self.n_weights)
-            for step, point in enumerate(self.iterates(fit, centred, scales, sums)):
+        def train_one(model: int, report: Report) -> Vector:
+            total = np.zeros(self.n_weights)
+            fit.holder.ask(BeginModel(fit.targets, model, scales.location, self.duals))
+            for step, point in enumerate(self.iterates(fit, scales, sums)):
                 if step >= n_points - averaged:
                     total += point
                 report(step + 1)
             weights = total / (averaged * self.unit)
-            return self.calibrate(fit, y, weights, scales.eigenvalue, calibrations)
+            return self.calibrate(fit, weights, scales.eigenvalue, calibrations)
 
         weights = fit.each_model(n_points, train_one)
         weights[:, : self.n_features] /= scales.norm

@@ -7,12 +7,14 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce.central.parallel import default_threads
+from sottovoce.central.row_memory import InMemory, RowMemory
 from sottovoce.exceptions import DataError
 
-__all__ = ["StreamedTable", "not_finite"]
+__all__ = ["StreamedTable", "is_sparse", "not_finite"]
 
 
 class StreamedTable(ABC):
@@ -21,6 +23,14 @@ class StreamedTable(ABC):
     Subclasses read; this class checks the shape of what comes and reads ahead: the next block is made on a thread of
     its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
     """
+
+    # where the rows are in a larger table, for messages and for sums of products that are rounded as those of the whole
+    first_row: int = 0
+
+    @property
+    def whole_rows(self) -> int:
+        """Number of rows of that larger table."""
+        return self.first_row + self.shape[0]
 
     @property
     @abstractmethod
@@ -35,7 +45,7 @@ class StreamedTable(ABC):
     @property
     @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
+        """Names of the columns, in order; none where columns have no names."""
 
     @property
     def has_labels(self) -> bool:
@@ -46,9 +56,17 @@ class StreamedTable(ABC):
     def labels(self) -> NDArray[Any]:
         """Return the target of each row."""
 
+    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Yield the target of consecutive rows; tables that can read it piece by piece do."""
+        yield slice(0, self.shape[0]), self.labels()
+
+    def row_memory(self, n_rows: int) -> RowMemory:
+        """Return where a fit remembers what belongs to each row: memory, unless the table knows a disk for it."""
+        return InMemory(n_rows)
+
     @abstractmethod
-    def _read(self, n_threads: int) -> Generator[NDArray[Any]]:
-        """Read the table once: yield fresh C-contiguous blocks of rows, of any sizes, in order.
+    def _read(self, n_threads: int) -> Generator[Any]:
+        """Read the table once: yield fresh blocks of rows, of any sizes, in order: C-contiguous arrays, or CSR.
 
         It must yield the same rows each time, or raise: the solvers rely on it for the privacy of the result.
         """
@@ -61,9 +79,7 @@ class StreamedTable(ABC):
         """Number of entries."""
         return self.shape[0] * self.shape[1]
 
-    def blocks(
-        self, n_threads: int | None = None, ahead: Executor | None = None
-    ) -> Generator[tuple[slice, NDArray[Any]]]:
+    def blocks(self, n_threads: int | None = None, ahead: Executor | None = None) -> Generator[tuple[slice, Any]]:
         """Read the table once, in order.
 
         Parameters
@@ -78,8 +94,8 @@ class StreamedTable(ABC):
         ------
         slice
             The rows of the block.
-        ndarray of shape (n_rows_of_the_block, n_columns)
-            C-contiguous.
+        ndarray or CSR matrix of shape (n_rows_of_the_block, n_columns)
+            C-contiguous, or in canonical form.
 
         Raises
         ------
@@ -96,7 +112,7 @@ class StreamedTable(ABC):
         try:
             while (block := coming.result()) is not None:
                 coming = ahead.submit(next, reader, None)
-                place = slice(start, start + len(block))
+                place = slice(start, start + block.shape[0])
                 start = place.stop
                 yield place, block
         finally:
@@ -105,7 +121,7 @@ class StreamedTable(ABC):
         if start != self.shape[0]:
             raise DataError(f"{self!r} gave {start} rows: it changed while it was read.")
 
-    def finite_blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, NDArray[Any]]]:
+    def finite_blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, Any]]:
         """Read the table as `blocks` does, and refuse the first entry that is NaN or infinite.
 
         Raises
@@ -115,10 +131,12 @@ class StreamedTable(ABC):
         """
         with closing(self.blocks(n_threads)) as blocks:
             for place, block in blocks:
-                good = np.isfinite(block).all(axis=1)
-                if not good.all():
-                    at = int(np.argmin(good))
-                    raise DataError(not_finite(block[at], place.start + at, self.feature_names))
+                finite = np.isfinite(block.data if is_sparse(block) else block)
+                if not finite.all():
+                    at = int(np.argmin(_by_row(block, finite)))
+                    raise DataError(
+                        not_finite(_dense_row(block, at), self.first_row + place.start + at, self.feature_names or None)
+                    )
                 yield place, block
 
     def row(self, number: int) -> NDArray[Any]:
@@ -126,9 +144,28 @@ class StreamedTable(ABC):
         with closing(self.blocks()) as blocks:
             for place, block in blocks:
                 if number < place.stop:
-                    found: NDArray[Any] = block[number - place.start].copy()
-                    return found
+                    return _dense_row(block, number - place.start)
         raise IndexError(number)
+
+
+def is_sparse(block: Any) -> bool:
+    """Return whether a block is CSR, and not an array."""
+    return bool(sp.issparse(block))
+
+
+def _by_row(block: Any, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which rows of a block are good in all of their entries."""
+    if not is_sparse(block):
+        return np.asarray(good.all(axis=1))
+    rows = np.ones(block.shape[0], np.bool_)
+    rows[np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[~good]] = False
+    return rows
+
+
+def _dense_row(block: Any, at: int) -> NDArray[Any]:
+    """Return a copy of a row of a block."""
+    row: NDArray[Any] = block[[at], :].toarray().ravel() if is_sparse(block) else block[at].copy()
+    return row
 
 
 def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None", tail: str = "") -> str:

@@ -59,7 +59,9 @@ class GapPlan(UnprotectedPlan):
 
     def train(self, fit: Fit) -> Solution:
         """Train one model for each target until its gap is small."""
-        weights, steps, gaps = zip(*(self.approach(fit, y) for y in fit.targets), strict=True)
+        weights, steps, gaps = zip(
+            *(self.approach(fit, fit.target(model)) for model in range(fit.targets.n_models)), strict=True
+        )
         return Solution(np.stack(weights), max(steps), self.event, {self.gap: max(gaps)})
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:

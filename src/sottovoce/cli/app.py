@@ -59,7 +59,8 @@ class _Commands(LazyGroup):
 
 # what an error asks for in Python, and what it is called here
 _ARGUMENT = re.compile(
-    r"\b(another_run|delimiter|duplicates|format|header|overwrite|same_unit|target)=(True|False|\"(\.\.\.|[\w-]+)\")"
+    r"\b(another_run|delimiter|duplicates|format|header|in_clear|overwrite|same_unit|target|tls_ca|tls_cert|tls_key)"
+    r"=(True|False|\"(\.\.\.|[\w-]+)\")"
 )
 
 

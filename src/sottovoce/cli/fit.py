@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sottovoce._validation import number, whole_number
+from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._completion import complete_column
 from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._models import is_sparse, make_estimator, model_rows
@@ -22,7 +25,7 @@ from sottovoce.cli._options import (
     MODEL_CARD,
     RANDOM_STATE,
     REQUIRED,
-    TABLE,
+    TABLE_OR_ADDRESS,
     TARGET,
     TRAINING,
     ForceOption,
@@ -203,7 +206,7 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
 @with_groups
 def fit(
     *,
-    table: Path = TABLE,
+    table: Any = TABLE_OR_ADDRESS,
     model: ModelKind = MODEL,
     epsilon: float = EPSILON,
     out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
@@ -228,11 +231,13 @@ def fit(
     facts: _Facts,
     unit: _Unit,
     holdout: _Holdout,
+    cluster: Cluster,
     reading: Reading,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
+    cluster.check(table, **vars(holdout), **vars(unit), **reading.of_text())
     _check_outputs(
         {
             "--out": out,
@@ -241,14 +246,14 @@ def fit(
             "--holdout-out": holdout.holdout_out,
             "--evaluate-epsilon": holdout.evaluation(out),
         },
-        inputs=(table, schema, model_card),
+        inputs=(None if isinstance(table, str) else table, schema, model_card),
         overwrite=force,
     )
     if report is None:
         refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
     reader: RowReader
-    if reading.is_libsvm(table):
+    if not cluster.given and reading.is_libsvm(table):
         refuse_options("is for named columns, which LIBSVM text has not", {
             "--schema": schema, "--target": target, "--unit": unit.unit, "--max-rows-per-unit": unit.max_rows_per_unit,
         })  # fmt: skip
@@ -277,19 +282,23 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(ledger, dataset):
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
-    opened = reader.open(table)
-    rows, split = opened.rows, None
-    if holdout.holdout is not None:
-        opened.text(np.zeros(rows.shape[0], dtype=bool))  # refuses columns that cannot be written, before the charge
-        split = split_by_coins(rows, holdout.holdout, random_state)
-        rows = split.training
-    with saying_what_was_charged(estimator):
-        estimator.fit(rows)  # values are read after the charge
-        estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
-        texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
-        if split is not None and holdout.holdout_out is not None:
-            texts[holdout.holdout_out] = opened.text(split.chosen())
-        write_or_keep(texts)
+    split = None
+    with ExitStack() as connection:
+        opened = None if cluster.given else reader.open(table)
+        rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
+        if opened is not None and holdout.holdout is not None:
+            opened.text(
+                np.zeros(rows.shape[0], dtype=bool)
+            )  # refuses columns that cannot be written, before the charge
+            split = split_by_coins(rows, holdout.holdout, random_state)
+            rows = split.training
+        with saying_what_was_charged(estimator):
+            estimator.fit(rows)  # values are read after the charge
+            estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
+            texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
+            if split is not None and opened is not None and holdout.holdout_out is not None:
+                texts[holdout.holdout_out] = opened.text(split.chosen())
+            write_or_keep(texts)
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet:

@@ -1,7 +1,11 @@
 """`evaluate`: from a trained model and rows that nobody may see to measures with intervals, for one charge."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from sottovoce._groups import kept_rows, person_codes
@@ -13,6 +17,7 @@ from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.scoring import model_of, score_rows, task_of
+from sottovoce.evaluation.stored import StoredRows
 from sottovoce.evaluation.tables import PLACING, ScoredRows, Table, axes_of, count, placing_cells
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import charging
@@ -124,9 +129,10 @@ def evaluate(
         if person is not None:
             if groups is None:
                 groups = X.groups()
-            codes = person_codes(groups, len(rows.labels))
-            rows = _of(rows, kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
-        tables, event = released_tables(plan, rows, streams)
+            codes = person_codes(groups, _size(X))
+            rows = _of(rows.whole(), kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
+        with closing(rows):
+            tables, event = released_tables(plan, rows, streams)
         charge.check_plan(event)
         charge.commit(event)
         own = isinstance(model, DPLinearEstimator)
@@ -171,18 +177,23 @@ def evaluation_plan(
     )  # fmt: skip
 
 
-def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) -> tuple[dict[str, Table], Event]:
-    """Return the noisy tables, as planned, and what they cost."""
+def released_tables(
+    plan: EvaluationPlan, rows: ScoredRows | StoredRows, streams: Streams
+) -> tuple[dict[str, Table], Event]:
+    """Return the noisy tables, as planned, and what they cost.
+
+    Counts are whole numbers: the tables are the same however the rows are cut into pieces.
+    """
     noise = streams.generator(Purpose.NOISE)
     placed: dict[str, tuple[Vector, float]] = {}
     events, tables = [], {}
     for name, mechanism in plan.mechanisms.items():
         if name in PLACING:
-            found, event = mechanism.release(placing_cells(plan, name, rows), noise)
+            found, event = mechanism.release(_total(placing_cells(plan, name, piece) for piece in rows.pieces()), noise)
             placed[name] = found, mechanism.noise_std
         else:
             axes = axes_of(plan, name, placed)
-            noisy, event = mechanism.release(count(plan, name, axes, rows), noise)
+            noisy, event = mechanism.release(_total(count(plan, name, axes, piece) for piece in rows.pieces()), noise)
             lines = len(axes[0]) if axes[0] is not None else plan.n_classes
             tables[name] = Table(noisy[:-1].reshape(lines, -1), float(noisy[-1]), mechanism.noise_std, axes)
         events.append(event)
@@ -202,6 +213,13 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
 
 def _size(X: Any) -> int:
     return int(X.shape[0]) if isinstance(X, UnreadTable) else int(_num_samples(X))
+
+
+def _total(counts: Iterator[NDArray[np.int64]]) -> NDArray[np.int64]:
+    total = next(counts)
+    for more in counts:
+        total = total + more
+    return total
 
 
 def _of(rows: ScoredRows, kept: Any) -> ScoredRows:

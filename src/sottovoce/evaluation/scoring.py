@@ -3,6 +3,8 @@
 The models of this library score a row by their own row kernels, so that other rows cannot reach its last digit.
 """
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,14 +19,16 @@ from sottovoce._validation import refuse_masked
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators.classifier import LogisticClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.reading import UnreadTable
+from sottovoce.estimators.reading import UnreadTable, check_columns
 from sottovoce.estimators.search.scores import margins_of
 from sottovoce.evaluation.plan import EvaluationPlan
+from sottovoce.evaluation.stored import StoredRows
 from sottovoce.evaluation.tables import MOST_LOSS, MOST_ODDS, ScoredRows
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = ["labels_of", "model_of", "score_rows", "task_of"]
 
+_LABEL: Final = "label as it was read"
 _HOW: Final = "predict_proba", "decision_function"
 
 
@@ -62,8 +66,8 @@ def _kind(model: Any) -> str | None:
     return kind
 
 
-def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
-    """Read the table and score its rows; the first look at its values.
+def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows | StoredRows:
+    """Read the table and score its rows; the first look at its values. A table on disk is read in blocks.
 
     Raises
     ------
@@ -72,18 +76,41 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
     """
     if isinstance(X, UnreadTable):
         X, y = X.read()
-    if isinstance(X, StreamedTable) and y is None:
-        y = X.labels()
     refuse_masked("X", X)
     refuse_masked("y", y)
-    y = column_or_1d(y, warn=False)
-    X, unreadable = _readable(model, X)
+    if y is not None:
+        y = column_or_1d(y, warn=False)
+    if isinstance(X, StreamedTable):
+        return _score_blocks(plan, model, X, y)
+    return _score_in_memory(plan, model, X, column_or_1d(y, warn=False))
+
+
+def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> StoredRows:
+    if isinstance(model, DPLinearEstimator):
+        check_columns(model, X, reset=False)
+    memory = X.row_memory(len(X))
+    rows = StoredRows(memory, losses=plan.task == "classes, probabilities")
+    memory.new(_LABEL)
+    classes = None if plan.task == "regression" else model.classes_
+    given: Iterator[tuple[slice, Any]] = iter(((slice(0, len(X)), y),)) if y is not None else X.label_blocks()
+    for place, labels in given:
+        memory.put(_LABEL, place, labels_of(plan, classes, labels))
+    with closing(X.blocks()) as blocks:
+        for place, block in blocks:
+            rows.put(place, _score_in_memory(plan, model, block, memory.get(_LABEL, place), block=True))
+    memory.drop(_LABEL)
+    return rows
+
+
+def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block: bool = False) -> ScoredRows:
+    """Score rows; of a ``block`` the columns were checked, and the labels are what `labels_of` returns."""
+    X, unreadable = _readable(model, X, checked=block)
+    classes = None if plan.task == "regression" else model.classes_
+    labels = y if block else labels_of(plan, classes, y)
     with np.errstate(all="ignore"):
         if plan.task == "regression":
             assert plan.label_bounds is not None
-            labels, scores = labels_of(plan, None, y), np.clip(_predictions(model, X), *plan.label_bounds)
-            return _without(labels, scores, unreadable)
-        labels = labels_of(plan, model.classes_, y)
+            return _without(labels, np.clip(_predictions(model, X), *plan.label_bounds), unreadable)
         if plan.task.startswith("binary"):
             return _without(labels, np.clip(_scores(model, X), *_limits(plan)), unreadable)
         if plan.task == "classes":
@@ -125,9 +152,9 @@ def _limits(plan: EvaluationPlan) -> tuple[float, float]:
     return -most, most
 
 
-def _readable(model: Any, X: Any) -> tuple[Any, NDArray[np.bool_]]:
+def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArray[np.bool_]]:
     """Return a table that the model takes, and which rows had to be emptied for that: those with NaN or infinity."""
-    if isinstance(model, DPLinearEstimator) and not isinstance(X, StreamedTable):
+    if isinstance(model, DPLinearEstimator) and not checked:
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": False}
         X = validate_data(model, X, reset=False, order="C", **checks)
     bad: NDArray[np.bool_]
@@ -148,16 +175,9 @@ def _takes_nan(model: Any) -> bool:
     return bool(get_tags(model).input_tags.allow_nan) if hasattr(model, "__sklearn_tags__") else False
 
 
-def _own_scores(model: DPLinearEstimator, X: Any) -> Vector:
-    """Return a score of each row and model, shape (n, k)."""
-    if isinstance(X, StreamedTable):
-        return np.asarray(model._scores(X), dtype=np.float64)
-    return margins_of(model, X)
-
-
 def _scores(model: Any, X: Any) -> Vector:
     if isinstance(model, DPLinearEstimator):
-        return _own_scores(model, X)[:, 0]
+        return margins_of(model, X)[:, 0]
     if hasattr(model, "predict_proba"):
         chances = np.asarray(model.predict_proba(X), dtype=np.float64)
         return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
@@ -166,18 +186,18 @@ def _scores(model: Any, X: Any) -> Vector:
 
 def _predicted_places(model: Any, X: Any) -> Vector:
     if isinstance(model, DPLinearEstimator):
-        return np.asarray(_own_scores(model, X).argmax(axis=1), dtype=np.float64)
+        return np.asarray(margins_of(model, X).argmax(axis=1), dtype=np.float64)
     return _places(model.classes_, model.predict(X))
 
 
 def _probabilities(model: Any, X: Any) -> Vector:
     if isinstance(model, LogisticClassifier):
-        own = _own_scores(model, X)
+        own = margins_of(model, X)
         return model.probabilities_of(own[:, 0] if own.shape[1] == 1 else own)
     return np.asarray(model.predict_proba(X), dtype=np.float64)
 
 
 def _predictions(model: Any, X: Any) -> Vector:
     if isinstance(model, DPLinearEstimator):
-        return _own_scores(model, X)[:, 0]
+        return margins_of(model, X)[:, 0]
     return np.asarray(model.predict(X), dtype=np.float64).reshape(-1)

@@ -1,7 +1,7 @@
 """From scored rows to tables of whole counts, in each of which a row counts as exactly one, and to where nodes are."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,17 @@ class ScoredRows:
     scores: Vector
     left_out: NDArray[np.bool_]
     losses: tuple[Vector, Vector] | None = None
+
+    def pieces(self) -> "Iterator[ScoredRows]":
+        """Yield all rows, some at a time."""
+        yield self
+
+    def whole(self) -> "ScoredRows":
+        """Return all rows at once."""
+        return self
+
+    def close(self) -> None:
+        """Give back what they take."""
 
 
 @dataclass(frozen=True)

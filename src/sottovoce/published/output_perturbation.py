@@ -136,4 +136,4 @@ class OutputPlan(Plan):
             report(1)
             return released
 
-        return Solution(fit.each_model(1, train_one), 1, self.event, {})
+        return Solution(fit.each_target(1, train_one), 1, self.event, {})

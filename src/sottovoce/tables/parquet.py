@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +15,21 @@ import pyarrow.compute as pc
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
+from sottovoce.central.row_memory import OnDisk, RowMemory
+from sottovoce.central.scratch import check_room
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
-from sottovoce.tables.parquet_rows import opened_parquet
+from sottovoce.tables.addresses import DataFile, found_files
+from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
 
 _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
+_LABEL_ROWS = 1 << 16
 _NAMED = 8
-
-_Stamp = tuple[int, int, int, int]
 
 
 class ParquetTable(StreamedTable):
@@ -40,13 +42,22 @@ class ParquetTable(StreamedTable):
     Parameters
     ----------
     path : str, Path or sequence of them
-        A file, a folder (its ``*.parquet`` files in the order of their names), or several of them, one after another.
+        A file, a folder (its ``*.parquet`` files in the order of their names), a pattern with ``*``, or several of
+        them, one after another. Each is a path or an address: ``s3://``, ``gs://``, ``hdfs://``, or what fsspec knows.
     features : sequence of str or None, default=None
         The columns of the matrix, in this order. None: all but the target, in the order of the first file.
     target : str or None, default=None
         The column that `labels` reads.
     dtype : {"float32", "float64"}, default="float32"
         Type of the entries. Columns may be of any width of integers, floats and booleans.
+    storage_options : dict or None, default=None
+        For addresses: arguments of the file system of pyarrow that reads them, such as ``endpoint_override`` of an S3
+        store. None finds keys and regions as the store's own tools do. No message and no receipt shows them.
+    row_memory : {"memory", "disk"}, default="memory"
+        Where a fit keeps what it remembers of each row (some 48 bytes: the label, the scale, dual variables). With
+        ``"disk"`` no number of rows fills the memory, and a pass takes longer.
+    scratch : str, Path or None, default=None
+        The folder that ``"disk"`` means; None: where temporary files are. What is kept there is private, in clear.
 
     Raises
     ------
@@ -83,25 +94,78 @@ class ParquetTable(StreamedTable):
         features: Sequence[str] | None = None,
         target: str | None = None,
         dtype: str = "float32",
+        storage_options: Mapping[str, Any] | None = None,
+        row_memory: str = "memory",
+        scratch: str | Path | None = None,
     ) -> None:
+        self._on_disk = choice("row_memory", row_memory, ("memory", "disk")) == "disk"
+        self._scratch = scratch
+        if self._on_disk:
+            check_room(0, scratch, "what is remembered of the rows")
+        elif scratch is not None:
+            raise ParameterError(f"scratch is for row_memory='disk'; got scratch={str(scratch)!r} without it.")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
-        self._paths = _files(path)
+        files = found_files(path, ".parquet", storage_options)
         self._target = target
-        self._features = tuple(features) if features is not None else self._all_but_target()
+        self._features = tuple(features) if features is not None else _all_but(target, files[0])
         _check_names(self._features, target)
-        self._stamps = {file_path: _stamp(file_path) for file_path in self._paths}
-        self._counts: dict[Path, int] = {}
-        for file_path in self._paths:
-            with _opened(file_path) as file:
-                self._counts[file_path] = file.metadata.num_rows
-                _check_columns(file.schema_arrow, file_path, self._features, target)
-        self._n_rows = sum(self._counts[file_path] for file_path in self._paths)
-        if self._n_rows == 0:
-            raise TableError(f"{self._paths[0]}: the table has columns, but no row of data.")
+
+        self._pieces = row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target))
+        self._n_rows = sum(piece.n_rows for piece in self._pieces)
 
     def __repr__(self) -> str:
-        more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
-        return f"ParquetTable({str(self._paths[0])!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
+        first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
+        more = f" and {len(others)} more" if others else ""
+        return f"ParquetTable({first!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
+        return all(piece.file.is_local for piece in self._pieces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths and addresses of the files, in order, as messages show them."""
+        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
+
+    def split(self, parts: int) -> list[Self]:
+        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
+
+        Parameters
+        ----------
+        parts : int
+            How many are wanted, at least 1; there are fewer where there are fewer row groups.
+
+        Returns
+        -------
+        list of ParquetTable
+            None without rows. Their files are not opened again, and are refused where they have changed since. Each
+            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
+        """
+        tables, first = [], self.first_row
+        for pieces in cut(self._pieces, parts):
+            table = copy(self)
+            table._pieces, table.first_row = pieces, first
+            table._n_rows = sum(piece.n_rows for piece in pieces)
+            first += table._n_rows
+            tables.append(table)
+        return tables
+
+    def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
+        """Return the table with ``row_memory="disk"`` in another folder."""
+        table = copy(self)
+        table._on_disk, table._scratch = True, scratch
+        return table
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
+
+        Raises
+        ------
+        TableError
+        """
+        for piece in self._pieces:
+            refuse_changed(piece)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -144,22 +208,41 @@ class ParquetTable(StreamedTable):
         TableError
             If a label is missing; the message names the first such row.
         """
+        column = pa.chunked_array([part for _, part in self._label_parts(_BATCH_BYTES // 8)])
+        return self._as_labels(column, 0, column.null_count)
+
+    def label_blocks(self) -> Generator[tuple[slice, npt.NDArray[Any]]]:
+        """Read the target column piece by piece; what is refused, and how, is as for `labels`."""
+        for start, part in self._label_parts(_LABEL_ROWS):
+            missing = 0
+            if part.null_count:  # an error: how many there are in all is part of it
+                missing = sum(other.null_count for _, other in self._label_parts(_LABEL_ROWS))
+            yield slice(start, start + len(part)), self._as_labels(pa.chunked_array([part]), start, missing)
+
+    def _label_parts(self, batch_rows: int) -> Iterator[tuple[int, Any]]:
         if self._target is None:
             raise ParameterError(
                 "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
             )
-        parts = [column for (column,) in self._columns((self._target,), batch_rows=_BATCH_BYTES // 8, n_threads=1)]
-        column = pa.chunked_array([_plain(part) for part in parts])
+        start = 0
+        for (column,) in self._columns((self._target,), batch_rows=batch_rows, n_threads=1):
+            yield start, _plain(column)
+            start += len(column)
+
+    def _as_labels(self, column: Any, start: int, missing: int) -> npt.NDArray[Any]:
         if column.null_count:
-            row = pc.index(pc.is_null(column), True).as_py()
+            row = self.first_row + start + pc.index(pc.is_null(column), True).as_py()
             raise TableError(
-                f"column {self._target!r}: row {row} has no label ({column.null_count} row(s) in all). Drop those rows "
-                "before."
+                f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows before."
             )
         try:
             return _texts(column) if pa.types.is_string(column.type) else np.asarray(column.to_numpy())
         except UnicodeDecodeError:
             raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
+
+    def row_memory(self, n_rows: int) -> RowMemory:
+        """Return where a fit remembers what belongs to each row, as the table was made to."""
+        return OnDisk(n_rows, self._scratch) if self._on_disk else super().row_memory(n_rows)
 
     def to_npy(self, path: str | Path) -> npt.NDArray[Any]:
         """Write the matrix as a ``.npy`` file, decoded once and for all, and return it as a memory map.
@@ -185,7 +268,7 @@ class ParquetTable(StreamedTable):
             If the path cannot be written to, or is one of the table's files.
         """
         check_writable("path", path, overwrite=True)
-        if Path(path).resolve() in (source.resolve() for source in self._paths):
+        if any(piece.file.same_file(Path(path)) for piece in self._pieces):
             raise ParameterError(f"path {path}: this is a file to read from. Choose another path.")
         header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": self.shape}
         with whole_file(path) as file, closing(self.finite_blocks()) as blocks:
@@ -220,37 +303,15 @@ class ParquetTable(StreamedTable):
         """Yield some rows of these columns, as Arrow arrays, until the end of the last file."""
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
-        for path in self._paths:
-            self._refuse_changed(path)
-            with _opened(path) as file:
-                if file.metadata.num_rows != self._counts[path]:
-                    raise _changed(path)
-                for batch in file.iter_batches(batch_rows, columns=list(names), use_threads=use_threads):
-                    yield [batch.column(name) for name in names]
-            self._refuse_changed(path)
-
-    def _refuse_changed(self, path: Path) -> None:
-        if _stamp(path) != self._stamps[path]:
-            raise _changed(path)
-
-    def _all_but_target(self) -> tuple[str, ...]:
-        with _opened(self._paths[0]) as file:
-            refuse_repeated_names(file.schema_arrow.names, str(self._paths[0]))
-            return tuple(name for name in file.schema_arrow.names if name != self._target)
+        for piece in self._pieces:
+            for batch in batches(piece, names, batch_rows, use_threads=use_threads):
+                yield [batch.column(name) for name in names]
 
 
-def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files to read, in order."""
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found: list[Path] = []
-    for entry in map(Path, given):
-        inside = sorted(entry.glob("*.parquet")) if entry.is_dir() else [entry]
-        if not inside:
-            raise TableError(f"{entry}: the folder holds no file with the ending .parquet.")
-        found += inside
-    if not found:
-        raise ParameterError(f"path must name at least one Parquet file; got {path!r}.")
-    return found
+def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
+    with opened(file) as parquet:
+        refuse_repeated_names(parquet.schema_arrow.names, str(file))
+        return tuple(name for name in parquet.schema_arrow.names if name != target)
 
 
 def _check_names(features: tuple[str, ...], target: str | None) -> None:
@@ -262,7 +323,7 @@ def _check_names(features: tuple[str, ...], target: str | None) -> None:
         raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
 
 
-def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: str | None) -> None:
+def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], target: str | None) -> None:
     refuse_repeated_names(schema.names, str(path))
     for name in (*features, *(() if target is None else (target,))):
         if name not in schema.names:
@@ -283,34 +344,6 @@ def _check_columns(schema: Any, path: Path, features: tuple[str, ...], target: s
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_primitive(kind) or is_text(kind)) or pa.types.is_temporal(kind):
             raise TableError(f"{path}, column {target!r}: values of type {kind} cannot be labels. Convert them before.")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    try:
-        with opened_parquet(path) as file:
-            yield file
-    except UnicodeDecodeError:
-        raise TableError(f"{path}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
-    except (pa.ArrowException, OSError) as error:
-        text = str(error).partition("\n")[0].rstrip(".")
-        raise TableError(f"{path}: cannot be read as Parquet: {text}.") from None
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        known = path.stat()
-    except OSError as error:
-        raise TableError(f"{path}: cannot read the file: {error.strerror}.") from None
-    return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
-
-
-def _changed(path: Path) -> TableError:
-    return TableError(
-        f"{path}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
-        "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
-    )
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:

@@ -92,9 +92,11 @@ class ParquetRows:
         )
 
 
-def opened_parquet(file: Any) -> Any:
-    """Open a Parquet file, or its path, so that large row groups are decoded a page at a time."""
-    return pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> Any:
+    """Open a Parquet file, or its path: here so that large row groups are decoded a page at a time, elsewhere ahead."""
+    return pyarrow.parquet.ParquetFile(
+        file, filesystem=filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
+    )
 
 
 class _Numbered:

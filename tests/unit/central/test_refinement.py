@@ -12,6 +12,7 @@ from sottovoce.central.solvers.refinement import MAX_WEIGHTS, RefinementPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import with_targets
 from support.noise import switch_off_gaussians
 
 rng = np.random.default_rng(0)
@@ -91,7 +92,8 @@ def test_predictions_stay_within_the_bounds_of_the_labels():
 
 def histogram(distances, mu=1e6, widest=8.0):
     found, _ = release_distances(
-        np.asarray(distances),
+        with_targets(distances),
+        None,
         widest=widest,
         neighbours=Neighbours(Adjacency.ZERO_OUT),
         mu=mu,

@@ -15,6 +15,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import begun
 
 TEAM = Team(1, None)
 PRIOR = Prior(0.7, 0.45, 0.25)
@@ -27,12 +28,12 @@ def rows_and_weights(n, dtype=np.float64, seed=0):
     return rows, 5.0 * rng.standard_normal(7), rng
 
 
-def run(rows, y, candidates, mu, **changed):
+def run(rows, y, candidates, mu, team=TEAM, **changed):
     options = {
         "neighbours": Neighbours(Adjacency.ZERO_OUT), "n_public": rows.n_samples, "prior": PRIOR,
-        "noise": np.random.default_rng(1), "team": TEAM,
+        "noise": np.random.default_rng(1),
     }  # fmt: skip
-    return calibrate(rows, y, candidates, mu=mu, **{**options, **changed})
+    return calibrate(begun(rows, y, team), candidates, mu=mu, **{**options, **changed})
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.4, 0.3), (1.0, -0.5), (0.7, 0.0)])
@@ -93,7 +94,7 @@ def test_any_budget_makes_finite_numbers(mu):
 def test_threads_and_ranges_change_nothing():
     rows, w, _ = rows_and_weights(5000)
     y = np.where(np.arange(5000) % 3 == 0, 1.0, -1.0)
-    assert run(rows, y, [w], 0.5) == run(rows, y, [w], 0.5, team=Team(3, None))
+    assert run(rows, y, [w], 0.5) == run(rows, y, [w], 0.5, Team(3, None))
 
 
 def test_no_column_is_longer_than_one():

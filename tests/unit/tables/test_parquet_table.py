@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce.central import parallel
-from sottovoce.exceptions import DataError, ParameterError, TableError
+from sottovoce.exceptions import DataError, ParameterError, StorageError, TableError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.tables import parquet
 
@@ -201,6 +201,8 @@ def test_labels_that_are_not_there(tmp_path, folder):
     path = write(tmp_path / "a.parquet", {"a": [1.0, 2.0, 3.0], "y": pa.array([1, None, None])})
     with pytest.raises(TableError, match=r"column 'y': row 1 has no label \(2 row"):
         sv.ParquetTable(path, target="y").labels()
+    with pytest.raises(TableError, match=r"column 'y': row 1 has no label \(2 row"):
+        list(sv.ParquetTable(path, target="y").label_blocks())
     with pytest.raises(ParameterError, match="y is missing, and the ParquetTable names no target"):
         sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(path, features=["a"]))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -285,3 +287,28 @@ def test_other_columns_at_prediction_are_named(folder):
         model.predict(sv.ParquetTable(folder / "whole.parquet", features=NAMES[:-1]))
     with pytest.raises(ValueError, match="order"):
         model.predict(sv.ParquetTable(folder / "whole.parquet", features=NAMES[::-1]))
+
+
+@pytest.mark.parametrize("labels", [Y, Y.astype(np.float32), np.where(Y > 0, "yes", "no")])
+def test_labels_come_piece_by_piece_as_they_do_at_once(tmp_path, monkeypatch, labels):
+    monkeypatch.setattr(parquet, "_LABEL_ROWS", 1000)
+    table = sv.ParquetTable(write(tmp_path / "t.parquet", columns(y=labels), row_group_size=7000), target="y")
+    blocks = list(table.label_blocks())
+    assert len(blocks) >= 17 and [place.start for place, _ in blocks[1:]] == [place.stop for place, _ in blocks[:-1]]
+    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), table.labels())
+
+
+def test_what_is_remembered_of_rows_is_on_the_disk_that_is_named(folder, tmp_path):
+    table = sv.ParquetTable(folder / "cut.parquet", target="y", row_memory="disk", scratch=tmp_path)
+    memory = table.row_memory(10)
+    assert type(memory).__name__ == "OnDisk" and list(tmp_path.iterdir()) == []
+    memory.close()
+    assert type(sv.ParquetTable(folder / "cut.parquet").row_memory(10)).__name__ == "InMemory"
+    for wrong, words in (
+        ({"row_memory": "tape"}, r"row_memory must be one of 'memory', 'disk'"),
+        ({"scratch": tmp_path}, r"scratch is for row_memory='disk'"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            sv.ParquetTable(folder / "cut.parquet", **wrong)
+    with pytest.raises(StorageError, match="no scratch file can be made there"):
+        sv.ParquetTable(folder / "cut.parquet", row_memory="disk", scratch=tmp_path / "missing")

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from sottovoce._kept import RecordFile
 from sottovoce.exceptions import BudgetError, DataError, ParameterError, PartyError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import charging
@@ -16,7 +17,6 @@ from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegressi
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.run import Run
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.kept import RecordFile
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.wire import Done, Refused
 from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, tables

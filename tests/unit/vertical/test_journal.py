@@ -11,13 +11,13 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from sottovoce._kept import RecordFile
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.charges import event_text
 from sottovoce.vertical.frames import Frame
-from sottovoce.vertical.kept import RecordFile
 from sottovoce.vertical.party.budget import LedgerBudget, PartyBudget, Place
 from sottovoce.vertical.party.journal import Journal, SessionLog
 from sottovoce.vertical.party.sessions import MOST_OPEN

@@ -37,10 +37,10 @@ References
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,17 +51,24 @@ from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.operation import Effect, RowSum
+from sottovoce.central.part import Part
 from sottovoce.central.plan import Fit, Plan
+from sottovoce.central.row_memory import TARGET, WEIGHT
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, SmoothedHinge
+from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, GaussianEvent, compose
 from sottovoce.privacy.neighbours import Neighbours
 
-__all__ = ["AcceleratedPlan", "persons_together"]
+__all__ = ["DUAL", "DUAL_BEFORE", "AcceleratedPass", "AcceleratedPlan", "persons_together"]
+
+# columns of a row's memory: its dual variable after the last pass, and after the one before
+DUAL: Final = "dual"
+DUAL_BEFORE: Final = "dual before"
 
 _MIN_PASSES: Final = 20
 _TOGETHER: Final = (
@@ -124,6 +131,7 @@ class AcceleratedPlan(SteppedPlan):
     takes_weights = True
     takes_persons = True
     averaged = 0.45
+    duals = ((DUAL, None), (DUAL_BEFORE, None))
     estimates_norm = True
 
     n_passes: int | None = None
@@ -273,52 +281,107 @@ class AcceleratedPlan(SteppedPlan):
         event = compose(*self.scale_events, *spent, *self.calibration_events)
         return event, self.chosen(scales) | self.calibration_of(released)
 
-    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes for one target; yield v after each."""
-        rows, mechanism = fit.rows, sums.mechanism
-        ratio, damping = scales.eigenvalue / self.alpha_scaled, self.damping(scales.eigenvalue)
-        a, a_before = np.zeros(rows.n_samples), np.zeros(rows.n_samples)
+        holder, ratio = fit.holder, scales.eigenvalue / self.alpha_scaled
+        damping = self.damping(scales.eigenvalue)
+        kind = self._kind_of_pass(fit)
         v, v_before = np.zeros(self.n_weights), np.zeros(self.n_weights)
-        shares = fit.row_weights
-        several = fit.persons if self.neighbours.rows > 1 else None
-
-        def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
-            if several is not None:
-                each = np.ones(rows.n_samples) if shares is None else shares
-                return fit.team.total(
-                    partial(add_persons, several, each, momentum, w), len(several) - 1, rows.work,
-                    np.zeros(self.n_weights, np.int64),
-                )  # fmt: skip
-            if shares is not None:
-                return rows.total(fit.team, partial(add_weighted, momentum, w), y, shares, a, a_before)
-
-            def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
-                passes.accelerated_pass(
-                    block, y, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss, lo,
-                    hi, total,
-                )  # fmt: skip
-
-            return rows.total(fit.team, add, y, a, a_before)
-
-        def add_weighted(
-            momentum: float, w: NDArray[Any], block: ScaledRows, y: Vector, shares: Vector, a: Vector, a_before: Vector,
-            lo: int, hi: int, total: Ticks,
-        ) -> None:  # fmt: skip
-            passes.weighted_pass(
-                block, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip, sums.ticks_per_unit, self.loss,
-                lo, hi, total,
-            )  # fmt: skip
-
-        def add_persons(
-            starts: NDArray[np.int64], shares: Vector, momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks
-        ) -> None:
-            person_pass(
-                rows.kernel, starts, y, shares, a, a_before, momentum, w, ratio, damping, sums.clip,
-                sums.ticks_per_unit, self.loss, lo, hi, total,
-            )  # fmt: skip
-
         for step in range(self.steps_for(scales)):
             momentum = self.momentum_for(step, scales)
             v, v_before = v + momentum * (v - v_before), v
-            v = v + mechanism.release(one_pass(momentum, rows.weights(v / self.unit)), fit.noise)[0]
+            one_pass = kind(
+                self.loss, holder.weights(v / self.unit), momentum, ratio, damping, sums.clip, sums.ticks_per_unit
+            )
+            v = v + holder.release(one_pass, sums.mechanism, fit.noise)
             yield v
+
+    def _kind_of_pass(self, fit: Fit) -> "type[AcceleratedPass]":
+        if fit.grouped and self.neighbours.rows > 1:
+            return WeightedPersonPass if fit.weighted else PersonPass
+        return WeightedPass if fit.weighted else AcceleratedPass
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratedPass(RowSum):
+    """One pass: it extrapolates and moves the dual variables, and returns by how much v moves.
+
+    Parameters
+    ----------
+    loss : Loss
+    w : ndarray of shape (n_weights,)
+        Released, in the precision of the matrix.
+    momentum : float
+    ratio : float
+        lambda_max / alpha.
+    damping : float
+        Share of the way that a step goes; 0 means exact coordinate steps.
+    clip : float
+        Bound on a row's term.
+    ticks_per_unit : float
+    """
+
+    loss: Loss
+    w: NDArray[Any]
+    momentum: float
+    ratio: float
+    damping: float
+    clip: float
+    ticks_per_unit: float
+
+    effect = Effect.STEP
+    reads: ClassVar[tuple[str, ...]] = (TARGET,)
+    writes = (DUAL, DUAL_BEFORE)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add what a range of rows moves v by."""
+        y, a, a_before = views
+        passes.accelerated_pass(
+            rows, y, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip, self.ticks_per_unit,
+            self.loss, lo, hi, total,
+        )  # fmt: skip
+
+
+class WeightedPass(AcceleratedPass):
+    """The same where rows have weights."""
+
+    reads = (TARGET, WEIGHT)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add what a range of rows moves v by."""
+        y, shares, a, a_before = views
+        passes.weighted_pass(
+            rows, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
+            self.ticks_per_unit, self.loss, lo, hi, total,
+        )  # fmt: skip
+
+
+class PersonPass(AcceleratedPass):
+    """The same where the unit is a person of several rows, all of them in memory and in one part."""
+
+    def on(self, part: Part) -> Ticks:
+        """Do the pass on all persons of a part."""
+        assert part.persons is not None
+        rows, persons, memory = part.rows, part.persons, part.memory
+        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
+        shares = self.shares(part)
+
+        def add(lo: int, hi: int, total: Ticks) -> None:
+            person_pass(
+                rows.kernel, persons, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping,
+                self.clip, self.ticks_per_unit, self.loss, lo, hi, total,
+            )  # fmt: skip
+
+        return part.team.total(add, len(persons) - 1, rows.work, np.zeros(part.n_weights, np.int64))
+
+    def shares(self, part: Part) -> Vector:
+        """Return the weight of each row over its bound."""
+        return np.ones(part.n_samples)
+
+
+class WeightedPersonPass(PersonPass):
+    """The same where rows have weights."""
+
+    def shares(self, part: Part) -> Vector:
+        """Return the weight of each row over its bound."""
+        return part.memory.whole(WEIGHT)

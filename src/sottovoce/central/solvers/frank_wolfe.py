@@ -156,7 +156,7 @@ class FrankWolfePlan(Plan):
                 report(step + 1)
             return np.asarray(taken * (self.radius / self.n_steps))
 
-        weights = fit.each_model(self.n_steps, train_one)
+        weights = fit.each_target(self.n_steps, train_one)
         return Solution(weights, self.n_steps, RepeatedEvent(mechanism.event, self.n_steps * self.n_models), {})
 
     def _draw(

@@ -23,8 +23,8 @@ Privacy: ``docs/privacy/dp_scd.md``, Theorem 1 and Proposition 5. Memory: 2 n K 
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -38,11 +38,15 @@ from sottovoce.central.clipped_sums import ClippedSum, Ticks
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.operation import Effect, RowSum
+from sottovoce.central.part import Part
 from sottovoce.central.plan import Fit, Solution
+from sottovoce.central.row_memory import TARGET
 from sottovoce.central.rows import Rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
 from sottovoce.central.score_length import length_event, release_score_length
-from sottovoce.central.solvers.accelerated import persons_together
+from sottovoce.central.solvers.accelerated import DUAL, DUAL_BEFORE, persons_together
+from sottovoce.central.targets import BeginModel
 from sottovoce.central.without_noise import GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
@@ -181,8 +185,9 @@ class MultinomialPlan(ScaledPlan):
         """Release the scales, do the passes, average the weights after the last ones, and fit their length."""
         self.settle()
         _ = fit.noise  # the first stream to be opened
-        scales, rows = self.release_scales(fit)
-        whole, fit = fit.rows, replace(fit, rows=rows)
+        scales = self.release_scales(fit, keeps_whole=self.is_noisy)
+        duals = ((DUAL, self.n_models), (DUAL_BEFORE, self.n_models))
+        fit.holder.ask(BeginModel(fit.targets, 0, fresh=duals))
         n_passes = self.passes_for(scales.eigenvalue)
         sums = persons_together(self, self.clip_for(scales), self.multiplier_for(scales))
         averaged, total = max(1, round(_AVERAGED * n_passes)), np.zeros((self.n_models, self.n_weights))
@@ -194,50 +199,84 @@ class MultinomialPlan(ScaledPlan):
         weights[:, : self.n_features] /= scales.norm
         if self.is_noisy:
             length, _ = release_score_length(
-                whole, fit.targets[0].astype(np.intp), weights, neighbours=self.neighbours, mu=self.mu_length,
-                noise=fit.noise, team=fit.team,
-            )  # fmt: skip
+                fit.holder, weights, neighbours=self.neighbours, mu=self.mu_length, noise=fit.noise
+            )
             weights *= length
         return Solution(weights, n_passes, self.spent(sums.mechanism.event, n_passes), self.chosen(scales))
 
     def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the passes; yield V after each."""
-        rows, mechanism, (y,) = fit.rows, sums.mechanism, fit.targets
-        damping, unit = self.damping(scales.eigenvalue), self.alpha_scaled * self.n_samples
-        a, a_before = np.zeros((rows.n_samples, self.n_models)), np.zeros((rows.n_samples, self.n_models))
+        holder, unit = fit.holder, self.alpha_scaled * self.n_samples
+        damping = self.damping(scales.eigenvalue)
+        kind = JointPersonPass if fit.grouped and self.neighbours.rows > 1 else JointPass
         v, v_before = np.zeros((self.n_models, self.n_weights)), np.zeros((self.n_models, self.n_weights))
-
-        persons = fit.persons if self.neighbours.rows > 1 else None
-
-        def one_pass(momentum: float, w: NDArray[Any]) -> Ticks:
-            if persons is not None:
-                parts = np.zeros((rows.n_parts(fit.team), *v.shape), np.int64)
-                fit.team.run(
-                    lambda part, lo, hi: add_persons(momentum, w, lo, hi, parts[part]),
-                    fit.team.split(len(persons) - 1, rows.work),
-                )
-                whole: Ticks = parts.sum(axis=0)
-                return whole
-
-            def add(block: ScaledRows, y: Vector, a: Vector, a_before: Vector, lo: int, hi: int, total: Ticks) -> None:
-                multinomial.joint_pass(
-                    block, y, a, a_before, momentum, w, damping, sums.clip, sums.ticks_per_unit, lo, hi, total
-                )
-
-            return rows.total(fit.team, add, y, a, a_before, n_models=self.n_models)
-
-        def add_persons(momentum: float, w: NDArray[Any], lo: int, hi: int, total: Ticks) -> None:
-            person_joint_pass(
-                rows.kernel, persons, y, a, a_before, momentum, w, damping, sums.clip, sums.ticks_per_unit,
-                lo, hi, total,
-            )  # fmt: skip
-
         for step in range(self.passes_for(scales.eigenvalue)):
             momentum = step / (step + 3.0)
             v, v_before = v + momentum * (v - v_before), v
-            noisy = mechanism.release(one_pass(momentum, rows.weights(v / unit)), fit.noise)[0]
+            one_pass = kind(holder.weights(v / unit), momentum, damping, sums.clip, sums.ticks_per_unit)
+            noisy = holder.release(one_pass, sums.mechanism, fit.noise)
             v = v + noisy - noisy.mean(axis=0)  # the exact sums of the rows of V are 0: what is there is noise
             yield v
+
+
+@dataclass(frozen=True, eq=False)
+class JointPass(RowSum):
+    """One pass: it extrapolates and moves the dual vectors, and returns by how much V moves.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_classes, n_weights)
+        Released, in the precision of the matrix.
+    momentum : float
+    damping : float
+        Share of the way that a step goes.
+    clip : float
+        Bound on a row's term.
+    ticks_per_unit : float
+    """
+
+    w: NDArray[Any]
+    momentum: float
+    damping: float
+    clip: float
+    ticks_per_unit: float
+
+    effect = Effect.STEP
+    reads = (TARGET,)
+    writes = (DUAL, DUAL_BEFORE)
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """Return the shape of V."""
+        return (len(self.w), part.n_weights)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add what a range of rows moves V by."""
+        y, a, a_before = views
+        multinomial.joint_pass(
+            rows, y, a, a_before, self.momentum, self.w, self.damping, self.clip, self.ticks_per_unit, lo, hi, total
+        )
+
+
+class JointPersonPass(JointPass):
+    """The same where the unit is a person of several rows, all of them in memory and in one part."""
+
+    def on(self, part: Part) -> Ticks:
+        """Do the pass on all persons of a part."""
+        assert part.persons is not None
+        rows, persons, memory, team = part.rows, part.persons, part.memory, part.team
+        y, a, a_before = memory.whole(TARGET), memory.whole(DUAL), memory.whole(DUAL_BEFORE)
+        ranges = team.split(len(persons) - 1, rows.work)
+        sums = np.zeros((len(ranges), *self.shape(part)), np.int64)
+
+        def add(place: int, lo: int, hi: int) -> None:
+            person_joint_pass(
+                rows.kernel, persons, y, a, a_before, self.momentum, self.w, self.damping, self.clip,
+                self.ticks_per_unit, lo, hi, sums[place],
+            )  # fmt: skip
+
+        team.run(add, ranges)
+        total: Ticks = sums.sum(axis=0)
+        return total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +329,7 @@ class NonPrivateMultinomialPlan(GapPlan):
 
     def train(self, fit: Fit) -> Solution:
         """Train one model for all classes until its gap is small."""
-        weights, steps, gap = self.approach(fit, fit.targets[0])
+        weights, steps, gap = self.approach(fit, fit.target(0))
         return Solution(weights, steps, self.event, {self.gap: gap})
 
     def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:

@@ -30,12 +30,13 @@ References
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
@@ -44,16 +45,21 @@ from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
+from sottovoce.central.operation import Effect, RowSum
 from sottovoce.central.plan import Fit, Report, Solution
+from sottovoce.central.row_memory import TARGET
 from sottovoce.central.scaled_plan import ScaledPlan
+from sottovoce.central.targets import BeginModel
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["MAX_WEIGHTS", "NewtonPlan"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
+DUAL: Final = "dual"  # column of a row's memory
 _GRAM_SHARE: Final = 0.08  # of mu^2
 
 
@@ -192,9 +198,8 @@ class NewtonPlan(ScaledPlan):
     def train(self, fit: Fit) -> Solution:
         """Release the second moments, and train one model for each target as planned."""
         self.settle()
-        scales, rows = self.release_scales(fit)
-        fit = replace(fit, rows=rows)
-        matrix, _ = release_gram(rows, self.gram_mechanism, fit.noise)
+        scales = self.release_scales(fit)
+        matrix = release_gram(fit.holder, self.gram_mechanism, fit.noise)
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
         calibrations = list[Calibration]()
         sums = [
@@ -202,29 +207,53 @@ class NewtonPlan(ScaledPlan):
             for clip, multiplier in zip(self.clips, self.multipliers, strict=True)
         ]
 
-        def train_one(y: Vector, report: Report) -> Vector:
-            found = self._train_one(fit, y, report, curvature, sums)
-            return self.calibrate(fit, y, found, curvature.largest / self.n_samples, calibrations)
+        def train_one(model: int, report: Report) -> Vector:
+            fit.holder.ask(BeginModel(fit.targets, model, fresh=((DUAL, None),)))
+            found = self._train_one(fit, report, curvature, sums)
+            return self.calibrate(fit, found, curvature.largest / self.n_samples, calibrations)
 
         weights = fit.each_model(len(sums), train_one)
         weights[:, : self.n_features] /= scales.norm
         return Solution(weights, len(sums), self.event, self.chosen(scales) | self.told(calibrations))
 
-    def _train_one(self, fit: Fit, y: Vector, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
+    def _train_one(self, fit: Fit, report: Report, curvature: Curvature, sums: list[ClippedSum]) -> Vector:
         """Do the passes for one target; return the last point."""
-        rows, a = fit.rows, np.zeros(fit.rows.n_samples)
-
-        def moved(point: Vector, share: float, sums: ClippedSum) -> Vector:
-            """Move the dual variables at a point, and release by how much v moved."""
-            w, clip, ticks = rows.weights(point), sums.clip, sums.ticks_per_unit
-
-            def add(block: ScaledRows, y: Vector, a: Vector, lo: int, hi: int, total: Ticks) -> None:
-                newton_pass(block, y, a, w, share, clip, ticks, self.loss, lo, hi, total)
-
-            return sums.mechanism.release(rows.total(fit.team, add, y, a), fit.noise)[0]
-
-        steps = NewtonSteps(self.schedule, curvature)
+        holder, steps = fit.holder, NewtonSteps(self.schedule, curvature)
         for step, one in enumerate(sums, start=1):
-            steps.take(moved(steps.point, steps.share, one), one.mechanism.noise_std)
+            w = holder.weights(steps.point)
+            moved = NewtonPass(self.loss, w, steps.share, one.clip, one.ticks_per_unit)
+            steps.take(holder.release(moved, one.mechanism, fit.noise), one.mechanism.noise_std)
             report(step)
         return steps.point
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonPass(RowSum):
+    """Moves the dual variables at a point, and returns by how much v moves.
+
+    Parameters
+    ----------
+    loss : Loss
+    w : ndarray of shape (n_weights,)
+        Released, in the precision of the matrix.
+    share : float
+        Of the way to -l'(x.w).
+    clip : float
+        Bound on a row's term.
+    ticks_per_unit : float
+    """
+
+    loss: Loss
+    w: NDArray[Any]
+    share: float
+    clip: float
+    ticks_per_unit: float
+
+    effect = Effect.STEP
+    reads = (TARGET,)
+    writes = (DUAL,)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add what a range of rows moves v by."""
+        y, a = views
+        newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

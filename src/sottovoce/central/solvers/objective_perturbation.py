@@ -199,7 +199,7 @@ class ObjectivePlan(Plan):
             report(1)
             return released
 
-        return Solution(fit.each_model(1, train_one), 1, self.event, {})
+        return Solution(fit.each_target(1, train_one), 1, self.event, {})
 
 
 def _event(before: tuple[Event, ...], curvature_ratio: float, n_models: int, noise_multiplier: float) -> Event:

@@ -27,12 +27,13 @@ References
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
@@ -48,10 +49,15 @@ from sottovoce.central.distances import (
 from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.lengths import Shorten
+from sottovoce.central.operation import RowSum
 from sottovoce.central.plan import Fit, Plan, Solution
+from sottovoce.central.row_memory import TARGET
 from sottovoce.central.scales import norm_counts, release_row_norm
+from sottovoce.central.targets import BeginModel
 from sottovoce.central.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
+from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -215,42 +221,38 @@ class RefinementPlan(Plan):
     def train(self, fit: Fit) -> Solution:
         """Release what the plan says, in its order, and average the last weights."""
         self.settle()
-        norm, location = 1.0, 0.0
+        holder, norm, location = fit.holder, 1.0, 0.0
         if self.shortens_rows:
             norm, _ = release_row_norm(
-                fit.rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self._share(_LENGTH), noise=fit.noise
+                holder, n_public=self.n_samples, neighbours=self.neighbours, mu=self._share(_LENGTH), noise=fit.noise
             )
-            fit = replace(fit, rows=fit.rows.shortened(norm))
+            if norm < 1.0:
+                holder.ask(Shorten(norm))
         if self.is_located:
             assert self.label_bound is not None
             location, _ = release_location(
-                fit.targets[0], n_public=self.n_samples, bound=self.label_bound, neighbours=self.neighbours,
+                holder, fit.targets, n_public=self.n_samples, bound=self.label_bound, neighbours=self.neighbours,
                 mu=self._share(_LOCATION), noise=fit.noise,
             )  # fmt: skip
         mechanism = self.gram_mechanism
-        matrix, _ = release_gram(fit.rows, mechanism, fit.noise)
+        matrix = release_gram(holder, mechanism, fit.noise)
         filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
-        labels = fit.targets[0] - location
+        holder.ask(BeginModel(fit.targets, 0, location))
         widest = self._widest(location)
-        clips = [self._clip(fit, labels, widest, _DISTANCES, filtered)]
-        path = _Path(self, fit, labels, filtered)
+        clips = [self._clip(fit, None, widest, _DISTANCES, filtered)]
+        path = _Path(self, fit, filtered)
         path.follow(self.first_passes, clips[0])
-        residuals = labels - fit.rows.margins(path.point, fit.team)
-        clips.append(self._clip(fit, residuals, 2.0 * widest, _RESIDUALS, filtered))
+        clips.append(self._clip(fit, path.point, 2.0 * widest, _RESIDUALS, filtered))
         path.follow(self.passes - self.first_passes, clips[1])
         weights = path.average[None, :].copy()
         weights[:, : self.n_features] /= norm
         chosen = self._chosen(norm, location, clips[0], clips[1])
         return Solution(weights, self.passes, self.event, chosen, offset=location)
 
-    def _clip(self, fit: Fit, distances: Vector, widest: float, share: float, filtered: "_Filter") -> float:
-        """Release a histogram of distances, and return the clip that it asks for."""
+    def _clip(self, fit: Fit, w: Vector | None, widest: float, share: float, filtered: "_Filter") -> float:
+        """Release a histogram of distances from predictions, and return the clip that it asks for."""
         found, _ = release_distances(
-            distances * fit.rows.divisor,
-            widest=widest,
-            neighbours=self.neighbours,
-            mu=self._share(share),
-            noise=fit.noise,
+            fit.holder, w, widest=widest, neighbours=self.neighbours, mu=self._share(share), noise=fit.noise
         )
         length = math.sqrt(min(1.0, max(_SHORTEST, filtered.trace / self.n_samples)))
         gain = filtered.gain * (self.neighbours.rows / self.mu_passes) ** 2
@@ -313,8 +315,8 @@ def _noise_gain(values: Vector, edge: float, reached: float) -> float:
 class _Path:
     """The iterates of a fit: all of them released."""
 
-    def __init__(self, plan: RefinementPlan, fit: Fit, labels: Vector, filtered: _Filter) -> None:
-        self._plan, self._fit, self._labels, self._filter = plan, fit, labels, filtered
+    def __init__(self, plan: RefinementPlan, fit: Fit, filtered: _Filter) -> None:
+        self._plan, self._fit, self._filter = plan, fit, filtered
         self._step = 0
         self._averaged = max(1, round(_AVERAGED * plan.passes))
         self._total = np.zeros(plan.n_weights)
@@ -340,10 +342,32 @@ class _Path:
 
     def _slopes(self, point: Vector, sums: ClippedSum) -> Vector:
         """Release the sum of the clipped gradients, which are minus the residuals times rows."""
-        rows, loss, ticks = self._fit.rows, self._plan.loss, sums.ticks_per_unit
-        w = rows.weights(point)
+        holder = self._fit.holder
+        slopes = ClippedSlopes(self._plan.loss, holder.weights(point), sums.clip, sums.ticks_per_unit)
+        return holder.release(slopes, sums.mechanism, self._fit.noise)
 
-        def add(block: ScaledRows, y: Vector, lo: int, hi: int, total: Ticks) -> None:
-            full_gradient(block, y, w, sums.clip, ticks, loss, lo, hi, total)
 
-        return sums.mechanism.release(rows.total(self._fit.team, add, self._labels), self._fit.noise)[0]
+@dataclass(frozen=True, eq=False)
+class ClippedSlopes(RowSum):
+    """The sum of the clipped gradients at a point.
+
+    Parameters
+    ----------
+    loss : Loss
+    w : ndarray of shape (n_weights,)
+        Released, in the precision of the matrix.
+    clip : float
+        Bound on a row's term.
+    ticks_per_unit : float
+    """
+
+    loss: Loss
+    w: NDArray[Any]
+    clip: float
+    ticks_per_unit: float
+
+    reads = (TARGET,)
+
+    def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
+        """Add the gradients of a range of rows."""
+        full_gradient(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)

@@ -207,4 +207,4 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
                 report(epoch + 1)
             return average / (done - before)
 
-        return Solution(fit.each_model(self._epochs, train_one), self._epochs, self.event, {})
+        return Solution(fit.each_target(self._epochs, train_one), self._epochs, self.event, {})

@@ -19,7 +19,7 @@ References
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,7 @@ from sottovoce.central.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Fit, Solution
+from sottovoce.central.row_memory import DIVISOR
 from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import moments_noise
 from sottovoce.exceptions import PrivacyWarning
@@ -102,8 +103,8 @@ class PaperPlan(ShuffledPlan):
             stacklevel=5,
         )
         # |zeta| itself is clipped, because a moves by it; a short row steps with care
-        rows = replace(fit.rows, divisor=np.ones(fit.rows.n_samples))
-        return super().train(replace(fit, rows=rows))
+        fit.part.memory.set(DIVISOR, np.ones(fit.holder.n_samples))
+        return super().train(fit)
 
     def moves(self, rows: Rows, y: Vector, a: Vector, w: Vector, batch: NDArray[np.int64], tick: float) -> Ticks:
         """Return how far the duals of a batch and v go, in ticks."""

@@ -145,10 +145,10 @@ class PrimalPlan(FirstOrderPlan):
         """Return the noise of a step divided by its sensitivity."""
         return self.noise_multiplier
 
-    def iterates(self, fit: Fit, y: Vector, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
+    def iterates(self, fit: Fit, scales: Scales, sums: ClippedSum) -> Iterator[Vector]:
         """Do the epochs for one target, each in an order of its own; yield the weights after each."""
         shuffling, blocks = fit.streams.generator(Purpose.SHUFFLING), _blocks_of(fit.rows, self.size)
-        clip, per_unit = sums.clip, sums.ticks_per_unit
+        y, clip, per_unit = fit.current_target, sums.clip, sums.ticks_per_unit
         m, w = np.zeros(len(y)), np.zeros(self.n_weights)
 
         def sum_of(rows: Rows) -> Ticks:

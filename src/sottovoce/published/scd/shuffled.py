@@ -86,6 +86,6 @@ class ShuffledPlan(Plan):
                 report(epoch + 1)
             return v / alpha_n
 
-        weights = fit.each_model(self.epochs, train_one)
+        weights = fit.each_target(self.epochs, train_one)
         event = RepeatedEvent(mechanism.event, self.epochs * self.n_models)
         return Solution(weights, self.epochs * math.ceil(rows.n_samples / self.size), event, {})

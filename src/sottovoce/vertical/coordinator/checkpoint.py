@@ -15,10 +15,10 @@ from threading import Lock
 from typing import Any, Final
 
 from sottovoce._files import write_whole
+from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError, StorageError
 from sottovoce.vertical.coordinator.run import Run
 from sottovoce.vertical.frames import SESSION_BYTES, Frame
-from sottovoce.vertical.kept import PrivateFolder, RecordFile
 from sottovoce.vertical.wire import Refused, decode
 
 __all__ = ["Checkpoint"]

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from sottovoce._files import whole_file
+from sottovoce._kept import PrivateFolder, RecordFile, sync_folder
 from sottovoce._validation import truth, whole_number
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.randomness import StoredKey
 from sottovoce.vertical.frames import SESSION_BYTES
-from sottovoce.vertical.kept import PrivateFolder, RecordFile, sync_folder
 
 __all__ = ["MOST_ENDED", "Journal", "Kept", "SessionLog"]
 

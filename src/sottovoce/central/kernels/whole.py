@@ -1,0 +1,172 @@
+"""Scaled rows in whole steps, and the sums of their products that machine words hold exactly."""
+
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+
+from sottovoce._compiling import JIT, njit
+from sottovoce.central.kernels.rows import is_csr, is_dense
+
+__all__ = ["add_all", "add_pairs", "add_projected", "add_upper", "fill", "pack_upper", "project"]
+
+
+@njit(inline="always")
+def whole_steps(x, grid):  # type: ignore[no-untyped-def]
+    """Cut a number of at most ``grid`` steps toward zero to whole ones; total: NaN becomes 0."""
+    kept = x if x == x else 0.0  # NaN is the one value that differs from itself
+    return np.trunc(min(max(kept, -grid), grid))
+
+
+@njit()
+def _fill_dense(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
+        f = scale[i] * grid
+        for k in range(X.shape[1]):
+            out[i - lo, k] = whole_steps(np.float64(X[i, k]) * f, grid)
+
+
+@njit()
+def _fill_sparse(data, indices, indptr, width, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
+        f = scale[i] * grid
+        out[i - lo, :width] = 0.0
+        for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            out[i - lo, np.uint64(indices[p])] = whole_steps(np.float64(data[p]) * f, grid)
+
+
+def _fill(X: Any, scale: Any, grid: float, lo: int, hi: int, out: Any) -> None:
+    """Write the rows lo to hi times their scale, in whole steps, to the first lines of ``out``."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_fill)
+def _overload_fill(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+    if is_csr(X):
+
+        def sparse(X, scale, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+            _fill_sparse(X.data, X.indices, X.indptr, X.n_columns, scale, grid, lo, hi, out)
+
+        return sparse
+    if is_dense(X):
+        return lambda X, scale, grid, lo, hi, out: _fill_dense(X, scale, grid, lo, hi, out)
+    return None
+
+
+@njit(**JIT)
+def fill(rows, border, grid, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Write the rows lo to hi to the first lines of ``out`` in whole steps: ``grid`` of them are 1.
+
+    Features, then the constant where there is one, then the columns of ``border``, whose lines are those of ``out``.
+    """
+    X, scale, _, constant = rows
+    _fill(X, scale, grid, lo, hi, out)
+    extra = border.shape[1]
+    end = out.shape[1] - extra
+    for at in range(hi - lo):
+        if constant > 0.0:
+            out[at, end - 1] = whole_steps(constant * grid, grid)
+        for k in range(extra):
+            out[at, end + k] = whole_steps(border[at, k] * grid, grid)
+
+
+@njit(**JIT)
+def add_upper(product, total):  # type: ignore[no-untyped-def]
+    """Add the upper triangle of whole numbers in doubles to that of a matrix of words."""
+    for j in range(product.shape[0]):
+        for k in range(j, product.shape[1]):
+            total[j, k] += np.int64(product[j, k])
+
+
+@njit(**JIT)
+def add_all(product, total):  # type: ignore[no-untyped-def]
+    """Add whole numbers in doubles to a matrix of words."""
+    for j in range(product.shape[0]):
+        for k in range(product.shape[1]):
+            total[j, k] += np.int64(product[j, k])
+
+
+@njit(**JIT)
+def pack_upper(matrix, out):  # type: ignore[no-untyped-def]
+    """Write the upper triangle line by line, in the order of `numpy.triu_indices`."""
+    place = 0
+    for j in range(matrix.shape[0]):
+        for k in range(j, matrix.shape[1]):
+            out[place] = matrix[j, k]
+            place += 1
+
+
+@njit()
+def _space(rows, border, lo, hi):  # type: ignore[no-untyped-def]
+    """Return room for the entries of the longest of some sparse rows: their places, and their whole steps."""
+    indptr = rows.X.indptr
+    longest = np.int64(0)
+    for i in range(lo, hi):
+        longest = max(longest, np.int64(indptr[i + 1]) - np.int64(indptr[i]))
+    size = longest + border.shape[1] + 1
+    return np.empty(size, np.int64), np.empty(size, np.int64)
+
+
+@njit()
+def _steps_of_row(rows, border, grid, width, i, at, places, steps):  # type: ignore[no-untyped-def]
+    """Write the entries of a sparse row that are not 0; return how many there are."""
+    X, scale, _, constant = rows
+    extra = border.shape[1]
+    f, count = scale[i] * grid, 0
+    for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+        value = whole_steps(np.float64(X.data[p]) * f, grid)
+        if value != 0.0:
+            places[count], steps[count] = X.indices[p], np.int64(value)
+            count += 1
+    if constant > 0.0:
+        places[count], steps[count] = width - extra - 1, np.int64(whole_steps(constant * grid, grid))
+        count += 1
+    for k in range(extra):
+        places[count], steps[count] = width - extra + k, np.int64(whole_steps(border[at, k] * grid, grid))
+        count += 1
+    return count
+
+
+@njit(**JIT)
+def add_pairs(rows, border, grid, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Add the products of all pairs of entries of the sparse rows lo to hi to the upper triangle of ``total``."""
+    width = total.shape[0]
+    places, steps = _space(rows, border, lo, hi)
+    for i in range(lo, hi):
+        count = _steps_of_row(rows, border, grid, width, i, i - lo, places, steps)
+        for p in range(count):
+            j, step = places[p], steps[p]
+            for q in range(p, count):
+                k = places[q]
+                total[np.uint64(min(j, k)), np.uint64(max(j, k))] += step * steps[q]
+
+
+@njit(**JIT)
+def project(piece, column, sign, first, out):  # type: ignore[no-untyped-def]
+    """Write the products of the lines of ``piece`` with some columns of Q, from ``first``, to the lines of ``out``."""
+    end = first + out.shape[1]
+    for i in range(piece.shape[0]):
+        line = out[i]
+        line[:] = 0.0
+        for k in range(piece.shape[1]):
+            if first <= column[k] < end:
+                line[column[k] - first] += sign[k] * piece[i, k]
+
+
+@njit(**JIT)
+def add_projected(rows, border, grid, column, sign, first, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Add x (x'Q) of the sparse rows lo to hi, for some columns of Q from ``first``, to ``total``."""
+    width, n_columns = total.shape
+    places, steps = _space(rows, border, lo, hi)
+    projected = np.empty(n_columns, np.int32)
+    for i in range(lo, hi):
+        count = _steps_of_row(rows, border, grid, width, i, i - lo, places, steps)
+        projected[:] = 0
+        for p in range(count):
+            place = column[places[p]] - first
+            if 0 <= place < n_columns:
+                projected[place] += np.int32(sign[places[p]] * steps[p])
+        for p in range(count):
+            line, step = total[places[p]], np.int32(steps[p])
+            for k in range(n_columns):
+                line[k] += np.int64(step) * np.int64(projected[k])

@@ -1,0 +1,117 @@
+"""A table that workers of a cluster read: the options, and the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sottovoce._validation import whole_number
+from sottovoce.cli._options import Format, flag, option, refuse_options
+from sottovoce.cli._rows import RowReader, SchemaRows
+from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.tables import file_format
+
+__all__ = ["Cluster"]
+
+_PANEL = "On a cluster"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a cluster is, and how it is spoken to."""
+
+    cluster: str | None = option(
+        "--cluster",
+        "A scheduler of Dask's, tls://HOST:PORT or tcp://HOST:PORT, or the file that it wrote: its workers read TABLE, "
+        "which is Parquet that all of them reach, such as s3://BUCKET/FOLDER, and keep the rows.",
+        _PANEL,
+    )
+    tls_ca: Path | None = option(
+        "--tls-ca", "The authority's certificate (PEM). Default: as Dask's configuration says.", _PANEL
+    )
+    tls_cert: Path | None = option(
+        "--tls-cert", "This machine's certificate (PEM). Default: as Dask's configuration says.", _PANEL
+    )
+    tls_key: Path | None = option("--tls-key", "Its key (PEM). Default: in the file of --tls-cert.", _PANEL)
+    in_clear: bool = flag(
+        "--in-clear",
+        "Accept a network without TLS: exact sums of private rows cross it in clear, and whoever reaches the "
+        "scheduler runs code where the rows are.",
+        _PANEL,
+    )
+    partitions: int | None = option(
+        "--partitions", "Parts into which the table is cut; the model is the same for any. Default: some a worker.",
+        _PANEL,
+    )  # fmt: skip
+    log: Path | None = option(
+        "--log",
+        "Where the driver keeps what it has released, so that the same command goes on after it was killed.",
+        _PANEL,
+    )
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a cluster."""
+        return self.cluster is not None
+
+    def check(self, table: str | Path, **others: object) -> None:
+        """Refuse options that do not go together; ``others`` are those that only a table read here can have."""
+        if not self.given:
+            if isinstance(table, str):
+                raise ParameterError(
+                    f"TABLE {table}: workers of a cluster read such an address. Give --cluster ADDRESS, or copy the "
+                    "table to a file."
+                )
+            refuse_options("is for a cluster: give --cluster ADDRESS too", {
+                f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "cluster"
+            })  # fmt: skip
+            return
+        if table == Path("/dev/stdin"):
+            raise ParameterError("TABLE -: workers cannot read this machine's pipe. Give Parquet that all can reach.")
+        if _is_text(table):
+            raise ParameterError(
+                f"TABLE {table}: workers read Parquet. Write the table as Parquet first, or train on one machine, "
+                "without --cluster."
+            )
+        for name, path in (("--tls-ca", self.tls_ca), ("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
+            if path is not None and not path.is_file():
+                raise ParameterError(f"{name} {path}: there is no such file. Give one in PEM format.")
+        if self.partitions is not None:
+            whole_number("--partitions", self.partitions, at_least=1)
+        refuse_options(
+            "is not for a table on a cluster, whose rows stay in its workers",
+            {f"--{name.replace('_', '-')}": value for name, value in others.items()},
+        )
+
+    @contextmanager
+    def table(self, table: str | Path, reader: RowReader) -> Iterator[Any]:
+        """Yield the table, whose rows workers read and encode."""
+        from sottovoce.cluster.connecting import connected
+        from sottovoce.cluster.encoded import encoded_table
+
+        if not isinstance(reader, SchemaRows):
+            raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
+        if reader.schema is not None and reader.schema.unit is not None:
+            raise ParameterError(
+                f"the schema says that one person of unit {reader.schema.unit!r} can have several rows, which workers "
+                "of a cluster hold apart. Sum up each person's rows to one row before, or train on one machine."
+            )
+        address = table if isinstance(table, str) else str(table.resolve())
+        with (
+            connected(
+                str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
+                in_clear=self.in_clear,
+            ) as client,
+            encoded_table(client, address, reader.encoder, partitions=self.partitions, log=self.log) as rows,
+        ):  # fmt: skip
+            yield rows
+
+
+def _is_text(table: str | Path) -> bool:
+    try:
+        return file_format(Path(table)) != Format.PARQUET
+    except SottovoceError:  # a folder, or a pattern
+        return False

@@ -1,0 +1,39 @@
+"""Fingerprint of the rows of a partition: rows that are read again must be the rows that were read at first."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["RowsDigest"]
+
+
+class RowsDigest:
+    """Takes rows block by block, however they are cut, then their labels.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the columns.
+    shape : (int, int)
+    dtype : dtype
+    """
+
+    def __init__(self, names: tuple[str, ...], shape: tuple[int, int], dtype: Any) -> None:
+        self._hash = hashlib.blake2b(repr((tuple(names), tuple(shape), str(dtype))).encode(), digest_size=16)
+
+    def add(self, piece: NDArray[Any]) -> None:
+        """Take what comes next."""
+        self._hash.update(np.ascontiguousarray(piece).view(np.uint8).data)
+
+    def add_labels(self, labels: NDArray[Any] | None) -> None:
+        """Take the labels; None where there are none."""
+        if labels is not None:
+            self._hash.update(str(labels.dtype).encode())
+            self.add(labels if labels.dtype != object else np.array([repr(label) for label in labels]))
+
+    @property
+    def value(self) -> str:
+        """The fingerprint of what was taken so far."""
+        return self._hash.hexdigest()

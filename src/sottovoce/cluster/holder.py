@@ -1,0 +1,176 @@
+"""ClusterHolder: the rows of one fit, wherever their partitions are; each counts once, whatever happens to workers."""
+
+import copy
+import secrets
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.central.holder import Holder
+from sottovoce.central.operation import Effect, Operation, Ticks
+from sottovoce.cluster.keeper import Answer
+from sottovoce.cluster.log import Log, NoLog
+from sottovoce.cluster.partitions import Partitions
+from sottovoce.cluster.pool import Call, Lost
+from sottovoce.cluster.questions import question_digest
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+__all__ = ["ClusterHolder"]
+
+T = TypeVar("T")
+
+
+class ClusterHolder(Holder):
+    """Rows in the workers of a cluster, for one fit.
+
+    Every operation has a number. A partition does it once and the driver takes one answer about each partition; a
+    partition that is lost with its worker is read again by another one, repeats what changed something (`history`)
+    without telling what it adds up, and then does what it owes. So a sum has each row in it once.
+
+    Parameters
+    ----------
+    partitions : Partitions
+    log : Log or None
+        Gets each released value before it is used.
+    told : callable or None
+        Called with the holder after each operation.
+
+    Attributes
+    ----------
+    session : str
+        Made up for this fit: what a worker still says of an older one is dropped.
+    number : int
+        Of the next operation.
+    history : list of Operation
+        What a rebuilt partition repeats: public numbers and released values, nothing secret.
+    """
+
+    def __init__(
+        self, partitions: Partitions, log: Log | None = None, told: Callable[["ClusterHolder"], None] | None = None
+    ) -> None:
+        partitions.settle()
+        self.partitions = partitions
+        self.n_samples = sum(facts.n_rows for facts in partitions.facts)
+        self.n_features = partitions.facts[0].n_features
+        self.dtype = np.dtype(partitions.facts[0].dtype)
+        self.constant = 0.0
+        self.session = secrets.token_hex(8)
+        self.number = 0
+        self.n_released = 0
+        self.history: list[Operation[Any]] = []
+        self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
+        self._log = NoLog() if log is None else log
+        self._log.begin(self._about())
+        self._told = told
+
+    def ask(self, operation: Operation[T]) -> T:
+        """Have an operation done by every partition, once."""
+        if operation.effect is Effect.FIRST:
+            self._forget_steps()  # also for partitions that are rebuilt in order to do it
+        answers = self._answers(operation)
+        self._done(operation)
+        failed = [answer for answer in answers if answer.error is not None]
+        if failed:
+            error = min(failed, key=lambda answer: answer.error_at).error
+            assert error is not None
+            raise error
+        if self._told is not None:
+            self._told(self)
+        self.constant = answers[0].constant
+        runs = {first: value for answer in answers for first, value in answer.value.items()}
+        return operation.merged([runs[first] for first in sorted(runs)])
+
+    def release(
+        self,
+        operation: Operation[T],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        *,
+        ticks: Callable[[T], Ticks] | None = None,
+    ) -> Vector:
+        """Release with noise; what was released under this number in a former run is given again, and rows rest."""
+        number = self.n_released
+        self.n_released += 1
+        stored = self._log.stored(number, operation, mechanism, noise)
+        if stored is not None:
+            mechanism.release(np.zeros(stored.shape, np.int64), noise)  # a seeded run goes on where it was
+            self._skip(operation)
+            return stored
+        values = super().release(operation, mechanism, noise, ticks=ticks)
+        self._log.released(number, operation, mechanism, noise, values)
+        return values
+
+    def _about(self) -> dict[str, object]:
+        """Return public facts by which a log knows its fit: nothing that is made of the rows."""
+        stamps = {repr(getattr(source, "stamp", None)) for source in self.partitions.sources}  # however they are cut
+        return {
+            "number of rows": self.n_samples,
+            "number of columns": self.n_features,
+            "type of entries": self.dtype.str,
+            "stamps of files": question_digest(sorted(stamps)),
+            "version of sottovoce": version("sottovoce"),
+        }
+
+    def close(self) -> None:
+        """Have workers forget what they remember of rows for this fit."""
+        held = [place for place in self.partitions.places if self.partitions.home(place) is not None]
+        self.partitions.call(held, lambda _: Call("end", (self.session,)))
+
+    def _answers(self, operation: Operation[Any]) -> list[Answer]:
+        """Return answers that are about each partition once."""
+        owed, taken = set(self.partitions.places), list[Answer]()
+        while owed:
+            self.partitions.settle(owed)
+            if not self._catch_up(owed):
+                continue
+            answers = self.partitions.call(
+                owed, lambda places: Call("do", (self.session, self.number, operation, places))
+            )
+            for places, answer in answers.items():
+                if isinstance(answer, Lost):
+                    continue
+                if (answer.session, answer.number, answer.places) != (self.session, self.number, places):
+                    raise RuntimeError(f"a worker answered {answer.number} when it was asked {self.number}")  # a bug
+                owed.difference_update(places)
+                taken.append(answer)
+                self.partitions.answered(places)
+        return taken
+
+    def _catch_up(self, owed: set[int]) -> bool:
+        """Bring partitions that were rebuilt, or are new to the fit, where the others are; return whether all are."""
+        home = self.partitions.home
+        behind = {place for place in owed if self._ready.get(place) != home(place)}
+        if not behind:
+            return True
+        first_rows, history = self.partitions.first_rows, tuple(self.history)
+
+        def replay(places: tuple[int, ...]) -> Call:
+            return Call("replay", (self.session, self.number, history, {place: first_rows[place] for place in places}))
+
+        homes = {place: home(place) for place in behind}
+        for places, answer in self.partitions.call(behind, replay).items():
+            if isinstance(answer, Lost):
+                continue
+            if answer.error is not None:
+                raise answer.error
+            self._ready.update({place: homes[place] for place in places})
+        return all(home(place) is not None and self._ready.get(place) == home(place) for place in owed)
+
+    def _skip(self, operation: Operation[Any]) -> None:
+        """Take an operation for done whose answer is known: partitions will catch up when they are asked again."""
+        self._ready = {}
+        self._done(operation)
+
+    def _done(self, operation: Operation[Any]) -> None:
+        self.number += 1
+        if operation.effect is Effect.NONE:
+            return
+        if operation.effect is Effect.FIRST:
+            self._forget_steps()
+        self.history.append(copy.deepcopy(operation))  # a solver may go on writing to its vectors
+
+    def _forget_steps(self) -> None:
+        self.history = [one for one in self.history if one.effect is Effect.LASTING]

@@ -1,0 +1,264 @@
+"""What holds partitions in a worker: rows, what is remembered of each, and the number of what was done last."""
+
+import pickle
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from sottovoce.central.operation import Operation
+from sottovoce.central.parallel import Team, team
+from sottovoce.central.part import Part
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.cluster.sources import LoadedRows, Source, load
+from sottovoce.exceptions import SottovoceError
+
+__all__ = ["Answer", "Facts", "Keeper"]
+
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the driver is told of a partition. Sizes are public; the digest is a secret like the rows."""
+
+    n_rows: int
+    n_features: int
+    dtype: str
+    digest: str
+    n_bytes: int
+    has_labels: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a keeper did: in which session, under which number, on which partitions.
+
+    Attributes
+    ----------
+    session : str
+        Of the fit; empty for what belongs to none.
+    number : int
+        Of the operation.
+    places : tuple of int
+        The partitions that it is about.
+    value : object
+        Of an operation: the answers of each run of consecutive partitions, merged, by its first partition. Otherwise
+        what the method says.
+    constant : float
+        Entry of the intercept's column in a scaled row, after the operation.
+    error : Exception or None
+        What it failed with at the first partition, in the order of rows, that failed. It is about the data, or a bug:
+        what goes wrong with a worker or on the way is never told in this way.
+    error_at : int
+        That partition.
+    """
+
+    session: str
+    number: int
+    places: Places
+    value: Any = None
+    error: Exception | None = None
+    error_at: int = -1
+    constant: float = 0.0
+
+
+@dataclass
+class _Held:
+    """One partition."""
+
+    loaded: LoadedRows
+    part: Part | None = None
+    session: str = ""
+    done: int = 0  # operations done in this session: the next one has this number
+
+
+class Keeper:
+    """Some partitions of a table, in one process.
+
+    Operations are numbered by whoever asks. A partition does each once: asked for the next one, it does it and keeps
+    the answer; asked for the same once more, it gives the kept answer and touches nothing; anything else is refused.
+    So a call may be repeated whenever its answer was lost on the way, and no row is ever counted twice.
+
+    Parameters
+    ----------
+    threads : int or None
+        For one visit to the rows.
+    scratch : Path or None
+        Where private folders may be made.
+    """
+
+    def __init__(self, threads: int | None = None, scratch: Path | None = None) -> None:
+        self._scratch = scratch
+        self._held: dict[int, _Held] = {}
+        self._kept: dict[Places, Answer] = {}
+        self._lock = RLock()  # an engine may run two calls at once
+        self._open = ExitStack()
+        self._team: Team = self._open.enter_context(team(threads))
+
+    def load(self, sources: Mapping[int, Source]) -> Answer:
+        """Read partitions, and hold them; return the `Facts` of each."""
+        with self._lock:
+            facts: dict[int, Facts] = {}
+            for place, source in sources.items():
+                self._drop(place)
+                try:
+                    loaded = load(source, self._scratch)
+                except Exception as error:
+                    return Answer("", 0, tuple(sources), None, _portable(error), place)
+                self._held[place] = _Held(loaded)
+                facts[place] = _facts(loaded)
+            return Answer("", 0, tuple(sources), facts)
+
+    def replay(
+        self, session: str, number: int, history: Sequence[Operation[Any]], first_rows: Mapping[int, int]
+    ) -> Answer:
+        """Begin a session anew on some partitions, and bring them where they are before operation ``number``.
+
+        What is added up on the way is thrown away: nothing is released by it.
+
+        Parameters
+        ----------
+        session : str
+        number : int
+            Of the operation that comes next.
+        history : sequence of Operation
+            What changed something, in order.
+        first_rows : mapping
+            The partitions, each with the place of its first row in the whole table.
+        """
+        with self._lock:
+            places = tuple(first_rows)
+            for place, first_row in first_rows.items():
+                held = self._held[place]
+                self._end(held)
+                try:
+                    part = self._part(held.loaded, first_row)
+                    held.part = part
+                    for operation in history:
+                        operation.on(part)
+                except Exception as error:
+                    return Answer(session, number, places, None, _portable(error), place)
+                held.session, held.done = session, number
+            return Answer(session, number, places)
+
+    def do(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
+        """Do an operation on some partitions, once; the answers are merged, the same call again gives the same one."""
+        with self._lock:
+            kept = self._kept.get(places)
+            if kept is not None and (kept.session, kept.number) == (session, number):
+                return kept
+            for place in places:
+                held = self._held[place]
+                if (held.session, held.done) != (session, number):
+                    raise RuntimeError(
+                        f"partition {place} has done {held.done} operations of session {held.session!r}: operation "
+                        f"{number} of session {session!r} is out of order"
+                    )
+            answer = self._done(session, number, operation, places)
+            self._kept = {p: a for p, a in self._kept.items() if (a.session, a.number) == (session, number)}
+            self._kept[places] = answer
+            return answer
+
+    def look(self, function: Callable[[int, LoadedRows], Any], places: Places) -> Answer:
+        """Return what a function of place and rows says of each partition; nothing changes, in no session."""
+        with self._lock:
+            values: dict[int, Any] = {}
+            for place in places:
+                try:
+                    values[place] = function(place, self._held[place].loaded)
+                except Exception as error:
+                    return Answer("", 0, places, None, _portable(error), place)
+            return Answer("", 0, places, values)
+
+    def end(self, session: str) -> Answer:
+        """Forget what is remembered of rows for a session; the rows stay."""
+        with self._lock:
+            for held in self._held.values():
+                if held.session == session:
+                    self._end(held)
+            self._kept = {}
+            return Answer(session, 0, ())
+
+    def close(self) -> Answer:
+        """Forget all."""
+        with self._lock:
+            for place in list(self._held):
+                self._drop(place)
+            self._kept = {}
+            self._open.close()
+            return Answer("", 0, ())
+
+    def _done(self, session: str, number: int, operation: Operation[Any], places: Places) -> Answer:
+        values, error, error_at, constant = list[Any](), None, -1, 0.0
+        for place in places:
+            held = self._held[place]
+            assert held.part is not None
+            held.done = number + 1
+            try:
+                values.append(operation.on(held.part))
+                constant = held.part.constant
+            except Exception as failure:
+                if error is None:
+                    error, error_at = _portable(failure), place
+        if error is not None:
+            return Answer(session, number, places, None, error, error_at)
+        merged = {run[0]: operation.merged([values[k] for k in own]) for run, own in _runs(places)}
+        return Answer(session, number, places, merged, constant=constant)
+
+    def _part(self, loaded: LoadedRows, first_row: int) -> Part:
+        memory = loaded.raw.row_memory(loaded.n_rows) if isinstance(loaded.raw, StreamedTable) else None
+        return Part(loaded.raw, self._team, memory, first_row=first_row, labels=loaded.labels)
+
+    def _end(self, held: _Held) -> None:
+        if held.part is not None:
+            held.part.memory.close()
+        held.part, held.session, held.done = None, "", 0
+
+    def _drop(self, place: int) -> None:
+        held = self._held.pop(place, None)
+        if held is not None:
+            self._end(held)
+            held.loaded.close()
+
+
+def _runs(places: Places) -> list[tuple[Places, list[int]]]:
+    """Return runs of consecutive places, each with where its places are among the given ones.
+
+    Answers are merged in the order of rows only.
+    """
+    runs: list[tuple[list[int], list[int]]] = []
+    for k, place in enumerate(places):
+        if not runs or place != runs[-1][0][-1] + 1:
+            runs.append(([], []))
+        runs[-1][0].append(place)
+        runs[-1][1].append(k)
+    return [(tuple(run), own) for run, own in runs]
+
+
+def _facts(loaded: LoadedRows) -> Facts:
+    raw = loaded.raw
+    if hasattr(raw, "data") and hasattr(raw, "indptr"):
+        n_bytes = int(raw.data.nbytes + raw.indices.nbytes + raw.indptr.nbytes)
+    else:
+        n_bytes = int(raw.nbytes) if isinstance(raw, np.ndarray) else 0
+    return Facts(loaded.n_rows, int(raw.shape[1]), str(raw.dtype), loaded.digest, n_bytes, loaded.labels is not None)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent, with the place in the code where it is no error about the data."""
+    if isinstance(error, SottovoceError):
+        portable: Exception = error.with_traceback(None)
+    else:
+        portable = error
+        portable.add_note("In a worker:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(portable))
+    except Exception:  # some errors cannot be made from their own arguments
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return portable

@@ -1,0 +1,147 @@
+"""Partitions of Parquet files: row groups that a worker reads once, into memory or onto its scratch disk."""
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._validation import choice, whole_number
+from sottovoce.central.scratch_table import ScratchTable
+from sottovoce.cluster.digest import RowsDigest
+from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.exceptions import TableError
+from sottovoce.tables.parquet import ParquetTable
+
+__all__ = ["STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "storage_for"]
+
+STORAGES: Final = ("memory", "scratch", "file")
+
+_A_WORKER: Final = 6  # partitions: when it dies, others share them
+_REMEMBERED: Final = 56  # bytes of what a fit remembers of a row: its label, its scale, dual variables
+_SHARE: Final = 0.5  # of a worker's memory that rows may fill; the rest is for those of a worker that dies
+
+
+class ParquetSource(Source):
+    """Some row groups of Parquet files.
+
+    Parameters
+    ----------
+    table : ParquetTable
+        These row groups; pickled without rows, and read where it arrives.
+    storage : {"memory", "scratch", "file"}
+        Whether the worker keeps the rows in memory, on its scratch disk, or reads the files in each pass.
+    """
+
+    def __init__(self, table: ParquetTable, storage: str) -> None:
+        self.table, self.storage = table, storage
+        self.n_rows, self.first_row = table.shape[0], table.first_row
+
+    def __repr__(self) -> str:
+        first, *others = self.table.files
+        return f"{self.n_rows} rows from row {self.first_row} on, of {first}{f' to {others[-1]}' if others else ''}"
+
+    def load(self, scratch: Path | None) -> LoadedRows:
+        """Read the row groups once."""
+        table = self._reached()
+        labels = table.labels() if table.has_labels else None
+        digest = RowsDigest(table.feature_names, table.shape, table.dtype)
+        raw: Any
+        if self.storage == "memory":
+            raw = np.empty(table.shape, table.dtype)
+            for place, block in self._blocks(table, digest):
+                raw[place] = block
+        elif self.storage == "scratch":
+            blocks = ((block, None) for _, block in self._blocks(table, digest))
+            raw = _Scratch.write(blocks, table.shape[1], table.dtype, scratch)
+            raw.names, raw.first_row = table.feature_names, table.first_row
+        else:
+            raw = table.with_rows_on_disk(scratch)
+            for _ in self._blocks(table, digest):
+                pass
+        digest.add_labels(labels)
+        return LoadedRows(raw, labels, digest.value, table.shape[0])
+
+    def opened(self, scratch: Path | None) -> LoadedRows:
+        """Return the row groups as a table that is read when it is looked at."""
+        table = self._reached()
+        return LoadedRows(table, table.labels() if table.has_labels else None, "", table.shape[0])
+
+    def _blocks(self, table: ParquetTable, digest: RowsDigest) -> Iterator[tuple[slice, NDArray[Any]]]:
+        with closing(table.blocks()) as blocks:
+            for place, block in blocks:
+                digest.add(block)
+                yield place, block
+
+    def _reached(self) -> ParquetTable:
+        if self.table.is_local:
+            for file in self.table.files:
+                if not Path(file).exists():
+                    raise TableError(
+                        f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same "
+                        "file on all machines (a shared disk); else give an address (s3://...)."
+                    )
+        return self.table
+
+
+class _Scratch(ScratchTable):
+    """Rows on scratch disk whose columns have names."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def has_labels(self) -> bool:
+        return False
+
+
+def parquet_sources(
+    path: str | Path | Sequence[str | Path],
+    *,
+    memory_limits: Sequence[int],
+    features: Sequence[str] | None = None,
+    target: str | None = None,
+    dtype: str = "float32",
+    partitions: int | None = None,
+    storage: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[ParquetTable, list[ParquetSource]]:
+    """Return a table of which footers alone were read, and the sources of its partitions.
+
+    Parameters
+    ----------
+    path, features, target, dtype, storage_options
+        See `sottovoce.ParquetTable`.
+    memory_limits : sequence of int
+        Bytes that each worker may use; 0 where there is no limit.
+    partitions : int or None, default=None
+        How many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
+    storage : {"memory", "scratch", "file"} or None, default=None
+        None decides by public sizes, see `storage_for`.
+    """
+    if storage is not None:
+        storage = choice("storage", storage, STORAGES)
+    if partitions is not None:
+        partitions = whole_number("partitions", partitions, at_least=1)
+    table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
+    chosen = storage or storage_for(*table.shape, table.dtype, memory_limits)
+    parts = table.split(partitions or _A_WORKER * max(1, len(memory_limits)))
+    return table, [ParquetSource(part, chosen) for part in parts]
+
+
+def storage_for(n_rows: int, n_features: int, dtype: np.dtype[Any], memory_limits: Sequence[int]) -> str:
+    """Return "memory" if half of the workers' memory holds all rows with what is remembered of them, else "scratch"."""
+    if not all(memory_limits):
+        return "memory"
+    return "memory" if n_rows * bytes_a_row(n_features, dtype) <= _SHARE * sum(memory_limits) else "scratch"
+
+
+def bytes_a_row(n_features: int, dtype: np.dtype[Any]) -> int:
+    """Return what a row takes, with its label and what a fit remembers of it."""
+    return n_features * dtype.itemsize + _REMEMBERED

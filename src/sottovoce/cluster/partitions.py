@@ -1,0 +1,272 @@
+"""Which partitions a table has, and which keeper has them now: placed, and rebuilt elsewhere when a worker is lost."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from sottovoce.cluster.keeper import Answer, Facts
+from sottovoce.cluster.pool import Call, Lost, Pool, Worker
+from sottovoce.cluster.sources import LoadedRows, Source
+from sottovoce.exceptions import ClusterError, DataError
+
+__all__ = ["Partitions", "Prepare"]
+
+_PAUSE = 0.2  # seconds between two looks for a worker
+
+Places = tuple[int, ...]
+Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
+
+
+class Partitions:
+    """The partitions of a table, in the order of their rows.
+
+    Parameters
+    ----------
+    pool : Pool
+    sources : sequence of Source
+        One for each partition.
+    max_rebuilds : int
+        How often in a row a partition may be lost with its worker before it gives an answer.
+    wait_for_workers : float
+        Seconds to wait for a worker when there is none.
+    prepare : callable or None
+        Makes, from places and the workers that are to have them, what is sent there in place of the sources.
+
+    Attributes
+    ----------
+    facts : list of Facts
+        Of each partition, from the first reading on.
+    n_rebuilt : int
+        Partitions that were rebuilt so far.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        sources: Sequence[Source],
+        *,
+        max_rebuilds: int = 5,
+        wait_for_workers: float = 60.0,
+        prepare: Prepare | None = None,
+    ) -> None:
+        self.pool = pool
+        self.sources = list(sources)
+        self.max_rebuilds = max_rebuilds
+        self.wait_for_workers = wait_for_workers
+        self._prepare = prepare or (lambda workers: {place: self.sources[place] for place in workers})
+        self._keepers: dict[str, str] = {}  # the worker of each
+        self._homes: dict[int, str] = {}  # the keeper of each partition
+        self._known: dict[int, Facts] = {}
+        self._losses = dict.fromkeys(range(len(self.sources)), 0)  # in a row
+        self._why = ""  # the last keeper was lost
+        self.n_rebuilt = 0
+
+    @property
+    def places(self) -> Places:
+        """All partitions."""
+        return tuple(range(len(self.sources)))
+
+    @property
+    def facts(self) -> list[Facts]:
+        """What is known of each partition."""
+        return [self._known[place] for place in self.places]
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers that hold a partition now."""
+        return len({self._keepers[keeper] for keeper in self._homes.values()})
+
+    @property
+    def first_rows(self) -> list[int]:
+        """Place of the first row of each partition in the whole table."""
+        return [0, *accumulate(facts.n_rows for facts in self.facts[:-1])]
+
+    def settle(self, places: Iterable[int] | None = None) -> None:
+        """See to it that partitions are held by somebody; read those that are not.
+
+        Raises
+        ------
+        ClusterError
+            If there is no worker, or a partition is lost again and again.
+        DataError
+            If rows cannot be read, or are not those that were read at first.
+        """
+        wanted = self.places if places is None else tuple(places)
+        while homeless := [place for place in wanted if place not in self._homes]:
+            self._refuse_endless(homeless)
+            for place, (keeper, answer) in self._load(self._placed(homeless)).items():
+                if isinstance(answer, Lost):
+                    self._losses[place] += 1
+                    self.lost(keeper, answer)
+                else:
+                    self._take(place, keeper, answer)
+
+    def call(self, places: Collection[int], make: Callable[[Places], Call]) -> dict[Places, Answer | Lost]:
+        """Call the keepers of some partitions, all at once, each for those that it has; who is lost loses them all.
+
+        Parameters
+        ----------
+        places : collection of int
+            All are held by somebody.
+        make : callable
+            Returns the call about some of them.
+        """
+        at: dict[str, list[int]] = {}
+        for place in sorted(places):
+            at.setdefault(self._homes[place], []).append(place)
+        answers = self.pool.call({keeper: make(tuple(own)) for keeper, own in at.items()})
+        for keeper, answer in answers.items():
+            if isinstance(answer, Lost):
+                self.lost(keeper, answer)
+        return {tuple(own): answers[keeper] for keeper, own in at.items()}
+
+    def home(self, place: int) -> str | None:
+        """Return the keeper that holds a partition, as far as is known."""
+        return self._homes.get(place)
+
+    def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
+        """Return what a function of place and rows says of each partition, where it is held; lost ones are rebuilt.
+
+        Raises
+        ------
+        Exception
+            What the function raised first, in the order of rows.
+        """
+        said: dict[int, Any] = {}
+        while owed := [place for place in self.places if place not in said]:
+            self.settle(owed)
+            answers = self.call(owed, lambda places: Call("look", (function, places)))
+            answered = [answer for answer in answers.values() if isinstance(answer, Answer)]
+            failed = [answer for answer in answered if answer.error is not None]
+            if failed:
+                error = min(failed, key=lambda answer: answer.error_at).error
+                assert error is not None
+                raise error
+            for answer in answered:
+                said.update(answer.value)
+                self.answered(answer.places)
+        return said
+
+    def worker_of(self, place: int) -> str | None:
+        """Return the worker that holds a partition, as far as is known."""
+        home = self._homes.get(place)
+        return None if home is None else self._keepers[home]
+
+    def answered(self, places: Iterable[int]) -> None:
+        """Take note that partitions work."""
+        self._losses.update(dict.fromkeys(places, 0))
+
+    def lost(self, keeper: str, why: Lost) -> None:
+        """Take note that a keeper is lost, with all that it had."""
+        if keeper not in self._keepers:
+            return
+        self._why = f"{self._keepers.pop(keeper)}: {why}"
+        self.pool.forget(keeper)
+        for place in [place for place, home in self._homes.items() if home == keeper]:
+            del self._homes[place]
+            self._losses[place] += 1
+
+    def close(self) -> None:
+        """Let go of all keepers."""
+        for keeper in list(self._keepers):
+            self.pool.forget(keeper)
+        self._keepers, self._homes = {}, {}
+
+    def _refuse_endless(self, places: list[int]) -> None:
+        worst = max(places, key=lambda place: self._losses[place])
+        if self._losses[worst] <= self.max_rebuilds:
+            return
+        size = f" of {self._known[worst].n_bytes / 2**20:,.0f} MiB" if worst in self._known else ""
+        raise ClusterError(
+            f"partition {worst}{size} was lost {self._losses[worst]} times in a row with the worker that held it, the "
+            f"last time with {self._why}. The usual reason is a worker that runs out of memory: give workers more "
+            "memory, or make more and smaller partitions. Nothing was released twice; what was charged stays charged."
+        )
+
+    def _workers(self) -> list[Worker]:
+        until = time.monotonic() + self.wait_for_workers
+        while not (workers := self.pool.workers()):
+            if time.monotonic() > until:
+                raise ClusterError(
+                    f"no worker of the cluster has been there for {self.wait_for_workers:g} seconds. Start workers and "
+                    "fit again, or give a larger wait_for_workers. Nothing was released twice; what was charged stays "
+                    "charged."
+                )
+            time.sleep(_PAUSE)
+        return workers
+
+    def _placed(self, places: list[int]) -> dict[str, list[int]]:
+        """Choose a keeper for each partition, so that each has about equally many rows for a thread."""
+        load: dict[str, list[int]] = {}
+        threads: dict[str, int] = {}
+        while True:
+            workers = self._workers()
+            keepers = {worker: keeper for keeper, worker in self._keepers.items()}
+            for worker in workers:
+                try:
+                    keeper = keepers.get(worker.name) or self._start(worker.name)
+                except Lost:
+                    continue
+                threads[keeper] = max(1, worker.threads)
+                load[keeper] = []
+            if load:
+                break
+            time.sleep(_PAUSE)
+        if len(places) == len(self.sources):
+            return self._in_runs(threads)
+        rows = dict.fromkeys(load, 0.0)
+        for place, home in self._homes.items():
+            if home in rows:
+                rows[home] += self._n_rows(place) / threads[home]
+        for place in places:
+            keeper = min(rows, key=rows.__getitem__)  # of equal ones the first
+            load[keeper].append(place)
+            rows[keeper] += self._n_rows(place) / threads[keeper]
+        return {keeper: own for keeper, own in load.items() if own}
+
+    def _in_runs(self, threads: Mapping[str, int]) -> dict[str, list[int]]:
+        """Give each keeper consecutive partitions: it then answers with one sum."""
+        ends = list(accumulate(threads.values()))
+        n_rows = [self._n_rows(place) for place in self.places]
+        middles = [end - own / 2 for end, own in zip(accumulate(n_rows), n_rows, strict=True)]
+        share, keepers = sum(n_rows) / ends[-1], list(threads)
+        load: dict[str, list[int]] = {}
+        for place, middle in enumerate(middles):
+            k = next(k for k, end in enumerate(ends) if middle <= end * share or k == len(ends) - 1)
+            load.setdefault(keepers[k], []).append(place)
+        return load
+
+    def _start(self, worker: str) -> str:
+        keeper = self.pool.start(worker)
+        self._keepers[keeper] = worker
+        return keeper
+
+    def _n_rows(self, place: int) -> int:
+        known = self._known.get(place)
+        return known.n_rows if known is not None else self.sources[place].n_rows or 1
+
+    def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
+        sources = self._prepare({place: self._keepers[keeper] for keeper, own in placed.items() for place in own})
+        answers = self.pool.call(
+            {keeper: Call("load", ({place: sources[place] for place in own},)) for keeper, own in placed.items()}
+        )
+        failed = [a for a in answers.values() if isinstance(a, Answer) and a.error is not None]
+        if failed:
+            first = min(failed, key=lambda answer: answer.error_at)
+            assert first.error is not None
+            raise first.error
+        return {place: (keeper, answers[keeper]) for keeper, own in placed.items() for place in own}
+
+    def _take(self, place: int, keeper: str, answer: Answer) -> None:
+        facts: Facts = answer.value[place]
+        before = self._known.setdefault(place, facts)
+        if before != facts:
+            raise DataError(
+                f"partition {place} ({self.sources[place]!r}) has other rows than when it was read at first: its "
+                "source changed, or does not give the same rows twice. Training visits rows many times and is private "
+                "only if they are the same each time: write them to Parquet files, let these be, and make a new "
+                "DaskTable."
+            )
+        self.n_rebuilt += self._losses[place] > 0
+        self._homes[place] = keeper

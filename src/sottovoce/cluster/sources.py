@@ -1,0 +1,129 @@
+"""Where the rows of a partition come from: a value that is sent to a worker, and read there."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from numpy.typing import NDArray
+
+from sottovoce.exceptions import ClusterError
+
+__all__ = ["HeldRows", "LoadedRows", "Source", "held", "load"]
+
+
+@dataclass(frozen=True)
+class LoadedRows:
+    """The rows of one partition, in the worker that holds them. It is never sent anywhere.
+
+    Attributes
+    ----------
+    raw : ndarray, CSR matrix or StreamedTable of shape (n_rows, n_features)
+    labels : ndarray of shape (n_rows,) or None
+        As they are in the table: numbers, booleans or texts. None where the table names no target.
+    digest : str
+        Fingerprint of the decoded rows, their labels, the names of the columns and the type of the entries. A rebuilt
+        partition must have the same one, or it is not the same rows.
+    n_rows : int
+    """
+
+    raw: Any
+    labels: NDArray[Any] | None
+    digest: str
+    n_rows: int
+
+    def close(self) -> None:
+        """Delete what was written to scratch disk."""
+        close = getattr(self.raw, "close", None)
+        if close is not None:
+            close()
+
+
+class Source(ABC):
+    """Rows of one partition, before they are read. Subclasses can be pickled, and hold no open file.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Public number of rows; None where it is not known before the rows were read.
+    first_row : int
+        Place of the first row in the whole table, for messages.
+    """
+
+    n_rows: int | None = None
+    first_row: int = 0
+
+    @property
+    def key(self) -> str:
+        """Name of these rows, the same in every process that the source was sent to."""
+        key: str = self.__dict__.setdefault("_key", uuid4().hex)
+        return key
+
+    def __getstate__(self) -> dict[str, Any]:
+        assert self.key
+        return self.__dict__
+
+    is_readable_anywhere = True  # by a worker that gets no more than the source; else `reference` stands for held rows
+
+    def reference(self) -> "Source":
+        """Return what is sent to a worker that is to look at rows which it holds."""
+        return self if self.is_readable_anywhere else HeldRows(self)
+
+    @abstractmethod
+    def load(self, scratch: Path | None) -> LoadedRows:
+        """Read the rows, in the worker, once; a second call gives the same rows, or raises.
+
+        Parameters
+        ----------
+        scratch : Path or None
+            Folder on the worker's disk where a private folder may be made; None: where temporary files are.
+
+        Raises
+        ------
+        DataError
+            If the rows cannot be read, or are not those that the table was opened with.
+        """
+
+    def opened(self, scratch: Path | None) -> LoadedRows:
+        """Return the rows for one look at them in order, where nobody holds them; need not keep them, nor hash them."""
+        return self.load(scratch)
+
+
+class HeldRows(Source):
+    """Rows that a worker holds already, by their name.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.__dict__["_key"], self._shown = source.key, repr(source)
+        self.n_rows, self.first_row = source.n_rows, source.first_row
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    def load(self, scratch: Path | None) -> LoadedRows:
+        """Say that they are not here."""
+        raise ClusterError(
+            f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make "
+            "the array again."
+        )
+
+
+_HELD: Final[WeakValueDictionary[str, LoadedRows]] = WeakValueDictionary()
+
+
+def load(source: Source, scratch: Path | None) -> LoadedRows:
+    """Read the rows of a source, and let whoever looks for them in this process find them while they are held."""
+    loaded = source.load(scratch)
+    _HELD[source.key] = loaded
+    return loaded
+
+
+def held(source: Source) -> LoadedRows | None:
+    """Return the rows of a source if this process holds them."""
+    return _HELD.get(source.key)

@@ -1,0 +1,315 @@
+"""DaskTable: a table whose rows lie in the workers of a Dask cluster, as X of fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from sottovoce._notebook import html_table
+from sottovoce._validation import choice, number, whole_number
+from sottovoce.central.holder import Holder
+from sottovoce.central.remote import RemoteTable
+from sottovoce.cluster.dask_pool import DaskPool
+from sottovoce.cluster.holder import ClusterHolder
+from sottovoce.cluster.log import Log
+from sottovoce.cluster.partitions import Partitions, Prepare
+from sottovoce.cluster.sources import Source
+from sottovoce.exceptions import ClusterError, DataError, ParameterError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["DaskTable"]
+
+
+class DaskTable(RemoteTable):
+    """Numeric columns whose rows are held by the workers of a cluster, for training where they are.
+
+    Each partition is read once, by one worker, and stays there with all that a fit remembers of its rows. What leaves
+    a worker is exact sums, to the driver (the process that calls ``fit``), which adds noise before anything is used.
+    Estimators take the table in place of X and release the same model, bit by bit, as for the same rows in one array.
+    When a worker dies, others read its partitions again and repeat the released steps: the model is still the same.
+
+    Make one with `from_parquet` or `from_dataframe`. A second fit reads nothing again. `close` gives the memory of the
+    workers back; the table is a context manager that does.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of Dask's scheduler. Whoever reaches that one can run code there: use TLS, or a network of your own.
+    sources : sequence of Source
+        One for each partition, in the order of rows.
+    features : sequence of str
+        Names of the columns; empty where they have none.
+    target : str or None
+        Name of the column of labels.
+    time_limit : float, default=300
+        Seconds without a sign of life after which a worker is held to be lost. One that lives and does not answer is
+        given up ``time_limit`` seconds after it has taken ten times as long as the slowest of the others.
+    wait_for_workers : float, default=60
+        Seconds to wait for a worker when there is none.
+    max_rebuilds : int, default=5
+        How often in a row a partition may be lost before the fit is given up.
+    log : Log or None, default=None
+        Where released values are written, so that a new driver can go on.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is wrong, or ``sottovoce[cluster]`` is not installed.
+    DataError
+        If rows cannot be read.
+    ClusterError
+        If there is no worker.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        sources: Sequence[Source],
+        features: Sequence[str] = (),
+        target: str | None = None,
+        *,
+        time_limit: float = 300.0,
+        wait_for_workers: float = 60.0,
+        max_rebuilds: int = 5,
+        log: Log | None = None,
+        prepare: Prepare | None = None,
+    ) -> None:
+        if not sources:
+            raise ParameterError("sources must name at least one partition; got none.")
+        self.log = log
+        self.told: Callable[[ClusterHolder], None] | None = None  # called after each operation of a fit
+        self._features, self._target = tuple(features), target
+        self._busy = Lock()
+        self._closed = False
+        self.partitions = Partitions(
+            DaskPool(client, time_limit=time_limit),
+            sources,
+            max_rebuilds=whole_number("max_rebuilds", max_rebuilds, at_least=0),
+            wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
+            prepare=prepare,
+        )
+        try:
+            self.partitions.settle()
+            self._check_facts()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_parquet(
+        cls,
+        client: Client,
+        path: str | Path | Sequence[str | Path],
+        *,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        dtype: str = "float32",
+        partitions: int | None = None,
+        storage: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return a table of Parquet files that workers read; the driver reads their footers only.
+
+        Parameters
+        ----------
+        client : distributed.Client
+        path : str, Path or sequence of them
+            Files, folders or patterns, as `sottovoce.ParquetTable` takes them: ``s3://``, ``gs://``, ``hdfs://``, or a
+            path that leads to the same files on all machines.
+        features : sequence of str or None, default=None
+            The columns of the matrix, in this order. None: all but the target.
+        target : str or None, default=None
+            The column of labels.
+        dtype : {"float32", "float64"}, default="float32"
+        partitions : int or None, default=None
+            How many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
+        storage : {"memory", "scratch", "file"} or None, default=None
+            Where workers keep the rows: in memory, on their scratch disk, or not at all: the files are read in each
+            pass. None: in memory if all rows take less than half of it, else on scratch disk.
+        storage_options : mapping or None, default=None
+            For the file system: endpoint, region and the like.
+        **options
+            Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
+        """
+        from sottovoce.cluster.parquet import parquet_sources
+
+        limits = [worker.memory_limit for worker in DaskPool(client).workers()]
+        table, sources = parquet_sources(
+            path,
+            memory_limits=limits,
+            features=features,
+            target=target,
+            dtype=dtype,
+            partitions=partitions,
+            storage=storage,
+            storage_options=storage_options,
+        )
+        return cls(client, sources, table.feature_names, target, **options)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        client: Client,
+        frame: Any,
+        *,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        dtype: str = "float32",
+        **options: Any,
+    ) -> Self:
+        """Return a table of a Dask data frame: each of its partitions is computed once, and held as numbers.
+
+        A partition that is lost with its worker is computed again, and refused if it is not the same rows as before.
+        Frames that draw numbers, or whose partitions follow the order in which tasks end, are better written to Parquet
+        files first.
+
+        Parameters
+        ----------
+        client : distributed.Client
+        frame : dask.dataframe.DataFrame
+        features : sequence of str or None, default=None
+            The columns of the matrix, in this order. None: all but the target.
+        target : str or None, default=None
+            The column of labels.
+        dtype : {"float32", "float64"}, default="float32"
+        **options
+            Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``, ``log``.
+        """
+        from sottovoce.cluster.frames import frame_sources
+
+        dtype = choice("dtype", dtype, ("float32", "float64"))
+        sources, names, prepare = frame_sources(client, frame, features=features, target=target, dtype=dtype)
+        return cls(client, sources, names, target, prepare=prepare, **options)
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        n_workers = self.partitions.n_workers
+        return (
+            f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
+            f"on {n_workers} worker{'s' * (n_workers != 1)}{', closed' * self._closed})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = self.partitions.facts
+        return html_table(
+            [
+                ("table on a cluster", repr(self)),
+                ("target", str(self._target)),
+                ("rows of a partition", f"{min(f.n_rows for f in facts):,} to {max(f.n_rows for f in facts):,}"),
+                ("memory of the matrix", f"{sum(f.n_bytes for f in facts) / 2**20:,.1f} MiB in all workers"),
+                ("partitions rebuilt", str(self.partitions.n_rebuilt)),
+            ]
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of feature columns."""
+        facts = self.partitions.facts
+        return sum(one.n_rows for one in facts), facts[0].n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        return np.dtype(self.partitions.facts[0].dtype)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the feature columns, in order."""
+        return self._features
+
+    @property
+    def target(self) -> str | None:
+        """Name of the column of labels."""
+        return self._target
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether rows come with labels."""
+        return all(facts.has_labels for facts in self.partitions.facts)
+
+    @contextmanager
+    def opened(self) -> Iterator[Holder]:
+        """Open the table for one fit; another one at the same time is refused."""
+        self._refuse_closed()
+        if not self._busy.acquire(blocking=False):
+            raise ParameterError("the DaskTable is in use by another fit: wait for it, or make a second table.")
+        try:
+            holder = ClusterHolder(self.partitions, self.log, self.told)
+            try:
+                yield holder
+            finally:
+                with suppress(ClusterError):  # nobody is left to forget anything
+                    holder.close()
+        finally:
+            self._busy.release()
+
+    def predicted(self, model: Any, method: str) -> Any:
+        """Return what a method of a fitted model says of each row: an array of Dask's, one chunk a partition.
+
+        Nothing is done, and nothing is gathered, before it is asked for: ``compute()``, ``to_zarr(...)``, ``sum()``.
+        """
+        from sottovoce.cluster.predicting import Place, predicted_array
+
+        self._refuse_closed()
+        parts = self.partitions
+        places = [
+            Place(source, first, facts.n_rows, parts.worker_of(place))
+            for place, (source, first, facts) in enumerate(
+                zip(parts.sources, parts.first_rows, parts.facts, strict=True)
+            )
+        ]
+        return predicted_array(places, self._features, self.dtype, model, method)
+
+    def counted(self, model: Any, method: str) -> Sequence[Any]:
+        """Return what a method of a fitted model says of each partition and its labels, now; lost ones are rebuilt."""
+        from sottovoce.cluster.predicting import Count
+
+        self._refuse_closed()
+        parts = self.partitions
+        count = Count(model, method, self._features, tuple(parts.first_rows), self.shape[0])
+        said = parts.looked(count)
+        return [said[place] for place in parts.places]
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ParameterError("the DaskTable is closed: make a new one.")
+
+    def close(self) -> None:
+        """Have workers let go of the rows."""
+        self._closed = True
+        self.partitions.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_facts(self) -> None:
+        facts = self.partitions.facts
+        for place, one in enumerate(facts):
+            if (one.n_features, one.dtype, one.has_labels) != (
+                facts[0].n_features,
+                facts[0].dtype,
+                facts[0].has_labels,
+            ):
+                raise DataError(
+                    f"partition {place} has {one.n_features} columns of {one.dtype}, {_with(one.has_labels)} labels, "
+                    f"and partition 0 {facts[0].n_features} of {facts[0].dtype}, {_with(facts[0].has_labels)}."
+                )
+        if self._features and len(self._features) != facts[0].n_features:
+            raise ParameterError(f"features names {len(self._features)} columns; the rows have {facts[0].n_features}.")
+        if not sum(one.n_rows for one in facts):
+            raise DataError("the table has columns, but no row of data.")
+
+
+def _with(has_labels: bool) -> str:
+    return "with" if has_labels else "without"

@@ -1,0 +1,349 @@
+"""Files by their addresses: paths of this machine, ``s3://``, ``gs://``, ``hdfs://``, and whatever fsspec knows.
+
+What opens a store (keys, endpoints) is kept out of every text: a file is shown by its address without them.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+import pyarrow as pa
+from pyarrow import fs
+
+from sottovoce.exceptions import ParameterError, TableError
+
+__all__ = ["DataFile", "Stamp", "found_files", "is_address"]
+
+_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
+_WILD: Final = re.compile(r"[*?[]")
+_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
+_NATIVE: Final = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "hdfs": "HadoopFileSystem", "viewfs": "HadoopFileSystem"}
+_LEAST_SECRET: Final = 4  # characters; shorter values of options would be cut out of ordinary words
+
+Stamp = tuple[Any, ...]
+
+
+class _Store:
+    """Where files are, with what opens it. It is pickled with its options, and connects when it is first used."""
+
+    def __init__(self, scheme: str, place: str, options: Mapping[str, Any], query: str) -> None:
+        self.scheme, self.place, self.options, self.query = scheme, place, dict(options), query
+        self._filesystem: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_filesystem": None}
+
+    def __repr__(self) -> str:
+        return f"{self.scheme}://{self.place.rpartition('@')[2]}"
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme == "file"
+
+    @property
+    def filesystem(self) -> Any:
+        if self._filesystem is None:
+            self._filesystem = self._connected()
+        return self._filesystem
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether fsspec reads the files."""
+        return isinstance(self.filesystem, fs.PyFileSystem)
+
+    def _connected(self) -> Any:
+        scheme, options = _SAME.get(self.scheme, self.scheme), self.options
+        if self.is_local:
+            return fs.LocalFileSystem()
+        if scheme not in (*_NATIVE, "abfs"):
+            return self._of_fsspec()
+        with _wrapped(repr(self), self):
+            if not options:
+                query = f"?{self.query}" if self.query else ""
+                return fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
+            if scheme == "abfs":
+                return fs.AzureFileSystem(**options)
+            try:
+                kind = getattr(fs, _NATIVE[scheme])
+                if _NATIVE[scheme] == "HadoopFileSystem":
+                    host, _, port = self.place.rpartition("@")[2].partition(":")
+                    return kind(host=host or "default", **({"port": int(port)} if port else {}), **options)
+                return kind(**options)
+            except TypeError as error:
+                raise ParameterError(
+                    f"storage_options for {self!r} do not fit pyarrow.fs.{_NATIVE[scheme]}: {self.hidden(str(error))}."
+                ) from None
+
+    def _of_fsspec(self) -> Any:
+        try:
+            import fsspec
+        except ImportError:
+            raise ParameterError(
+                f"{self!r}: addresses of this kind need fsspec: pip install 'sottovoce[cluster]'."
+            ) from None
+        try:
+            found = fsspec.core.url_to_fs(f"{self.scheme}://{self.place}", **self.options)[0]
+        except (ImportError, ValueError, TypeError) as error:
+            raise ParameterError(f"{self!r}: {self.hidden(str(error)).rstrip('.')}.") from None
+        return fs.PyFileSystem(fs.FSSpecHandler(found))
+
+    def hidden(self, text: str) -> str:
+        """Return a text of somebody else's without what opens the store."""
+        user = self.place.rpartition("@")[0]
+        secrets = [
+            *_texts(self.options.values()),
+            *(value for _, value in parse_qsl(self.query)),
+            *user.split(":"),
+            *map(unquote, user.split(":")),
+        ]
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= _LEAST_SECRET:
+                text = text.replace(secret, "***")
+        return text
+
+
+_HERE: Final = _Store("file", "", {}, "")
+
+
+class DataFile:
+    """One file, somewhere. It can be pickled, and then be opened by another machine that reaches it.
+
+    Attributes
+    ----------
+    shown : str
+        Its address without keys, for messages.
+    path : str
+        What its store calls it.
+    """
+
+    def __init__(self, store: _Store, path: str, shown: str) -> None:
+        self._store, self.path, self.shown = store, path, shown
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return f"DataFile({self.shown!r})"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a path of this machine."""
+        return self._store.is_local
+
+    @property
+    def filesystem(self) -> Any:
+        """The file system of pyarrow that opens `path`."""
+        return self._store.filesystem
+
+    def told(self) -> Any:
+        """Return a context in which errors of the store become errors about this file."""
+        return _wrapped(self.shown, self._store)
+
+    def hidden(self, text: str) -> str:
+        """Return a text without what opens the store."""
+        return self._store.hidden(text)
+
+    def stamp(self) -> Stamp:
+        """Return what changes when the file is written again: size, time and, where there is one, the store's tag.
+
+        Raises
+        ------
+        TableError
+            If the file is missing, or cannot be asked about.
+        """
+        if self.is_local:
+            try:
+                known = Path(self.path).stat()
+            except OSError as error:
+                raise TableError(f"{self.shown}: cannot read the file: {error.strerror}.") from None
+            return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
+        with self.told():
+            if self._store.is_wrapped:
+                wrapped_system = self.filesystem.handler.fs
+                wrapped_system.invalidate_cache()
+                return (wrapped_system.info(self.path).get("size"), wrapped_system.ukey(self.path))
+            info = self.filesystem.get_file_info(self.path)
+            if info.type != fs.FileType.File:
+                raise FileNotFoundError
+            with self.filesystem.open_input_file(self.path) as file:
+                tags = file.metadata() or {}
+            return info.size, info.mtime_ns, tuple(sorted((str(key), bytes(tags[key])) for key in tags))
+
+    def portable(self, stamp: Stamp) -> Stamp:
+        """Return the beginning of a stamp that is the same on all machines that reach the file."""
+        return stamp[:2] if self.is_local else stamp
+
+    def same_file(self, path: Path) -> bool:
+        """Return whether a path of this machine is this file."""
+        return self.is_local and Path(self.path).resolve() == path.resolve()
+
+
+@contextmanager
+def _wrapped(shown: str, store: _Store) -> Iterator[None]:
+    """Tell what goes wrong with a store as an error about an address, without what opens it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TableError(f"{shown}: there is no such file.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{shown}: cannot read: {_first_line(store.hidden(str(error)))}.") from None
+
+
+def is_address(path: object) -> bool:
+    """Return whether this is an address with a scheme, not a path."""
+    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
+
+
+def found_files(
+    path: str | Path | Sequence[str | Path], ending: str, storage_options: Mapping[str, Any] | None = None
+) -> list[DataFile]:
+    """Return the files that are meant, in order.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of them
+        Files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a path
+        or an address.
+    ending : str
+        Of the files of a folder, such as ".parquet".
+    storage_options : dict or None, default=None
+        Arguments of the file system of pyarrow (or of fsspec) that reads the addresses.
+
+    Raises
+    ------
+    TableError
+        If there is nothing, or the store cannot be asked.
+    ParameterError
+        If no file is named, or options belong to no address.
+    """
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    options = dict(storage_options or {})
+    if options and not any(is_address(entry) for entry in given):
+        raise ParameterError("storage_options belong to addresses such as s3://bucket/folder; all of path is local.")
+    stores: dict[tuple[str, str, str], _Store] = {}
+    found: list[DataFile] = []
+    for entry in given:
+        found += _remote(str(entry), ending, options, stores) if is_address(entry) else _local(Path(entry), ending)
+    if not found:
+        raise ParameterError(f"path must name at least one {ending[1:].capitalize()} file; got {path!r}.")
+    return found
+
+
+def _local(entry: Path, ending: str) -> list[DataFile]:
+    if entry.is_dir():
+        inside = sorted(entry.glob(f"*{ending}"))
+        if not inside:
+            raise TableError(f"{entry}: the folder holds no file with the ending {ending}.")
+    elif _WILD.search(str(entry)) and not entry.exists():
+        inside = sorted(Path(name) for name in glob.glob(str(entry), recursive=True) if Path(name).is_file())  # noqa: PTH207 - a pattern may be absolute
+        if not inside:
+            raise TableError(f"{entry}: no file fits this pattern.")
+    else:
+        inside = [entry]
+    return [DataFile(_HERE, str(path), str(path)) for path in inside]
+
+
+def _remote(
+    address: str, ending: str, options: dict[str, Any], stores: dict[tuple[str, str, str], _Store]
+) -> list[DataFile]:
+    scheme, rest = _parts(address)
+    if scheme == "file":
+        return _local(Path("/" + unquote(rest).partition("/")[2]), ending)
+    query = _QUERY.search(rest)
+    rest, asked = (rest[: query.start()], query[1]) if query else (rest, "")
+    place, _, inside = rest.partition("/")
+    if asked and options:
+        raise ParameterError("storage_options and a query (?...) of the address: give all of it in storage_options.")
+    store = stores.setdefault((scheme, place, asked), _Store(scheme, place, options, asked))
+    path, before = _path(store, place.rpartition("@")[2], inside)
+
+    def shown_as(path: str) -> str:
+        return path if is_address(path) else before + path.lstrip("/")
+
+    def files(paths: Iterable[str]) -> list[DataFile]:
+        return [DataFile(store, each, shown_as(each)) for each in paths]
+
+    shown = shown_as(path)
+    with _wrapped(shown, store):
+        wild = _WILD.search(path)
+        if wild and not _is_file(store, path):
+            top = path[: wild.start()].rpartition("/")[0]
+            inside_top = store.filesystem.get_file_info(fs.FileSelector(top, recursive=True))
+            fitting = sorted(
+                info.path for info in inside_top if info.type == fs.FileType.File and _fits(info.path, path)
+            )
+            if not fitting:
+                raise TableError(f"{shown}: no file fits this pattern.")
+            return files(fitting)
+        info = store.filesystem.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError
+        if info.type != fs.FileType.Directory:
+            return files([path])
+        listed = store.filesystem.get_file_info(fs.FileSelector(path, recursive=False))
+        named = sorted(info.path for info in listed if info.type == fs.FileType.File and info.path.endswith(ending))
+        if not named:
+            raise TableError(
+                f"{shown}: the folder holds no file with the ending {ending}. Folders inside it are not looked into: "
+                f"give a pattern such as {shown}/**/*{ending}."
+            )
+        return files(named)
+
+
+def _parts(address: str) -> tuple[str, str]:
+    match = _ADDRESS.fullmatch(address)
+    assert match is not None
+    return match[1].lower(), match[2]
+
+
+def _path(store: _Store, host: str, inside: str) -> tuple[str, str]:
+    """Return what a store calls a file, and what stands before that in its address.
+
+    A host belongs to the address alone where the store is a server; a bucket belongs to the path too.
+    """
+    if store.scheme in ("hdfs", "viewfs"):
+        return f"/{inside}".rstrip("/") or "/", f"{store.scheme}://{host}/"
+    path = f"{host}/{inside}".rstrip("/")
+    if store.is_wrapped:
+        path = str(store.filesystem.handler.fs._strip_protocol(f"{store.scheme}://{path}"))
+    return path, f"{store.scheme}://"
+
+
+def _is_file(store: _Store, path: str) -> bool:
+    return bool(store.filesystem.get_file_info(path).type == fs.FileType.File)
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Return whether a path fits a pattern: ``*`` stays within a folder, ``**`` goes through any number of them."""
+
+    def fits(names: list[str], parts: list[str]) -> bool:
+        if not parts:
+            return not names
+        if parts[0] == "**":
+            return any(fits(names[k:], parts[1:]) for k in range(len(names) + 1))
+        return bool(names) and fnmatchcase(names[0], parts[0]) and fits(names[1:], parts[1:])
+
+    return fits(path.split("/"), pattern.split("/"))
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _texts(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _texts(value)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].rstrip(".")

@@ -1,0 +1,78 @@
+"""Operations with a state a row, by which a row that is left out, or counted twice, is seen at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.operation import Effect, Operation, RowSum
+from sottovoce.central.part import Part
+
+__all__ = ["Begin", "CountRows", "FirstRows", "Move", "Refuse"]
+
+
+@dataclass(frozen=True)
+class Begin(Operation[int]):
+    """Begin a run: every row has the state ``start``."""
+
+    start: float
+    effect: ClassVar[Effect] = Effect.FIRST
+
+    def on(self, part: Part) -> int:
+        """Return the number of rows."""
+        part.memory.set("state", np.full(part.n_samples, self.start))
+        return part.n_samples
+
+
+@dataclass(frozen=True)
+class Move(RowSum):
+    """Add a released number to the state of each row, twice the state; the sum of all states comes back."""
+
+    step: float
+    effect: ClassVar[Effect] = Effect.STEP
+    writes: ClassVar[tuple[str, ...]] = ("state",)
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """One sum a column."""
+        return (part.n_features,)
+
+    def add(self, rows: Any, views: Sequence[NDArray[Any]], lo: int, hi: int, total: NDArray[np.int64]) -> None:
+        """Move the states, and add them up times the entries of their rows."""
+        state = views[0][lo:hi]
+        state[...] = (2.0 * state + self.step) % 1009.0
+        total += (state[:, None] * rows.X[lo:hi]).sum(axis=0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CountRows(Operation[int]):
+    """Count rows."""
+
+    def on(self, part: Part) -> int:
+        """Return their number."""
+        return part.n_samples
+
+
+@dataclass(frozen=True)
+class FirstRows(Operation[list[int]]):
+    """List where parts begin: an answer that is no sum, and has an order."""
+
+    def on(self, part: Part) -> list[int]:
+        """Return the place of the first row."""
+        return [part.first_row]
+
+
+@dataclass(frozen=True)
+class Refuse(Operation[int]):
+    """Refuse rows of this place in the table."""
+
+    row: int
+
+    def on(self, part: Part) -> int:
+        """Raise what operations on data raise."""
+        from sottovoce.exceptions import DataError
+
+        if part.first_row <= self.row < part.first_row + part.n_samples:
+            raise DataError(f"row {self.row} is not wanted")
+        return 0

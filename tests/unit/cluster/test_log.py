@@ -1,0 +1,161 @@
+"""The driver's log: what was released is there once, what was not is not, and another fit is refused in words."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.central.operation import Operation, Ticks
+from sottovoce.central.part import Part
+from sottovoce.cluster.log import FolderLog, NoLog
+from sottovoce.exceptions import ParameterError, StorageError
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.randomness import Purpose, Streams
+
+MECHANISM = GridGaussian(1.0, 1.0, 2.0**-10)
+FACTS = {"table": "abc", "rows": 100}
+
+
+@dataclass(frozen=True)
+class Question(Operation[Ticks]):
+    """Asks for nothing of the rows; here only what is written about it counts."""
+
+    step: int
+
+    def on(self, part: Part) -> Ticks:
+        raise NotImplementedError
+
+
+def noise(seed: int | None = 1) -> np.random.Generator:
+    return Streams(seed).generator(Purpose.NOISE)
+
+
+def fit(log: FolderLog | NoLog, n: int, seed: int | None = 1, died_at: int | None = None) -> list[list[float]]:
+    """Release ``n`` values, as a holder does."""
+    stream, out = noise(seed), []
+    log.begin(FACTS)
+    for step in range(n):
+        values = log.stored(step, Question(step), MECHANISM, stream)
+        if values is None:
+            values = MECHANISM.release(np.array([step, 2 * step]), stream)[0]
+            if step == died_at:
+                break
+            log.released(step, Question(step), MECHANISM, stream, values)
+        else:
+            MECHANISM.release(np.zeros(values.shape, np.int64), stream)
+        out.append(values.tolist())
+    log.close()
+    return out
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def test_a_fit_that_was_cut_off_ends_with_the_same_values(folder: Path) -> None:
+    whole = fit(NoLog(), 6)
+    assert fit(FolderLog(folder), 6, died_at=3) == whole[:3]
+    log = FolderLog(folder)
+    assert log.is_resumed and log.n_kept == 3
+    assert fit(log, 6) == whole
+
+
+def test_what_was_released_is_given_back_also_where_noise_would_differ(folder: Path) -> None:
+    first = fit(FolderLog(folder), 4, seed=None, died_at=2)
+    second = fit(FolderLog(folder), 4, seed=None)
+    assert second[:2] == first and len(second) == 4
+    assert fit(FolderLog(folder), 4, seed=None) == second  # finished: the same model again, nothing new is released
+
+
+@pytest.mark.parametrize("lost", [1, 8, 40])
+def test_a_torn_record_is_as_if_it_had_never_been_drawn(folder: Path, lost: int) -> None:
+    whole = fit(FolderLog(folder), 3)
+    path = folder / "releases"
+    path.write_bytes(path.read_bytes()[:-lost])
+    log = FolderLog(folder)
+    assert log.n_kept == 2
+    assert fit(log, 3) == whole
+
+
+def test_a_changed_record_is_refused(folder: Path) -> None:
+    fit(FolderLog(folder), 2)
+    path = folder / "releases"
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(bytes(raw))
+    with pytest.raises(StorageError, match="was damaged after byte"):
+        fit(FolderLog(folder), 2)
+
+
+def test_one_driver_at_a_time(folder: Path) -> None:
+    log = FolderLog(folder)
+    with pytest.raises(StorageError, match="is held by another process"):
+        FolderLog(folder)
+    log.close()
+    FolderLog(folder).close()
+
+
+def test_the_folder_is_for_its_owner_alone(folder: Path) -> None:
+    fit(FolderLog(folder), 1)
+    assert folder.stat().st_mode & 0o077 == 0
+    assert (folder / "releases").stat().st_mode & 0o077 == 0
+
+
+def test_other_facts_are_refused(folder: Path) -> None:
+    fit(FolderLog(folder), 1)
+    log = FolderLog(folder)
+    with pytest.raises(ParameterError, match=r"table is 'xyz', and the fit in the log .* was begun with 'abc'"):
+        log.begin({**FACTS, "table": "xyz"})
+
+
+CHANGES: dict[str, Callable[[FolderLog], object]] = {
+    "question": lambda log: log.stored(0, Question(7), MECHANISM, noise()),
+    "noise": lambda log: log.stored(0, Question(0), GridGaussian(1.0, 0.7, 2.0**-10), noise()),
+    "seed": lambda log: log.stored(0, Question(0), MECHANISM, noise(None)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_fit_is_refused(folder: Path, name: str) -> None:
+    fit(FolderLog(folder), 1)
+    log = FolderLog(folder)
+    log.begin(FACTS)
+    with pytest.raises(ParameterError, match=f"differs in its {name} from that in the log {re.escape(str(folder))}"):
+        CHANGES[name](log)
+
+
+def test_a_release_is_written_once(folder: Path) -> None:
+    fit(FolderLog(folder), 2)
+    log = FolderLog(folder)
+    log.begin(FACTS)
+    with pytest.raises(StorageError, match="holds 2 releases, so release 0 cannot be the next one"):
+        log.released(0, Question(0), MECHANISM, noise(), np.zeros(2))
+
+
+def test_values_that_cannot_be_written_are_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = fit(NoLog(), 3)
+    log = FolderLog(folder)
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(log._records, "sync", full)
+    with pytest.raises(StorageError, match=r"No space left on device\. Release 0 was not used\. Make room"):
+        fit(log, 3)
+    with pytest.raises(StorageError, match="is closed"):
+        fit(log, 3)
+    again = FolderLog(folder)
+    assert fit(again, 3) == whole
+
+
+def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) -> None:
+    log = FolderLog(folder)
+    stream = noise()
+    log.begin(FACTS)
+    log.released(0, Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
+    raw = (folder / "releases").read_bytes()  # by another handle, while the log is open
+    assert raw.endswith(np.array([1.5, -2.0]).tobytes())

@@ -1,0 +1,201 @@
+"""Each partition counts once in each sum, whatever happens to workers and to answers."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.central.holder import LocalHolder
+from sottovoce.central.operation import Effect
+from sottovoce.central.parallel import team
+from sottovoce.central.part import Part
+from sottovoce.cluster.holder import ClusterHolder
+from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.keeper import Keeper
+from sottovoce.cluster.partitions import Partitions
+from sottovoce.cluster.pool import Call
+from sottovoce.exceptions import ClusterError, DataError
+from support.counting import Begin, CountRows, FirstRows, Move, Refuse
+from support.parts_pool import FATES, PartsPool
+
+_X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
+
+
+def sources(cuts: list[int], X: np.ndarray = _X) -> list[InlineSource]:
+    bounds = [0, *cuts, len(X)]
+    return [InlineSource(X[a:b], None, first_row=a) for a, b in pairwise(bounds)]
+
+
+def held(pool: PartsPool, cuts: list[int], **options: float) -> ClusterHolder:
+    return ClusterHolder(Partitions(pool, sources(cuts), **options))
+
+
+OPERATIONS = [Begin(1.0), *map(Move, (3.0, 5.0, 8.0)), CountRows(), Move(2.0), Begin(4.0), CountRows(), Move(7.0)]
+
+
+@pytest.fixture(scope="module")
+def truth() -> list[object]:
+    """The answers of one array in this process."""
+    with team(1) as threads:
+        local = LocalHolder(Part(_X, threads))
+        return [np.asarray(local.ask(operation)).tolist() for operation in OPERATIONS]
+
+
+@pytest.fixture
+def answers_of() -> Callable[[ClusterHolder], list[object]]:
+    return lambda holder: [np.asarray(holder.ask(operation)).tolist() for operation in OPERATIONS]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    n_workers=st.integers(1, 4),
+    cuts=st.lists(st.integers(1, 59), unique=True, max_size=6).map(sorted),
+    kills=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(FATES[1:])), max_size=12),
+)
+def test_same_answers_whatever_is_lost(
+    n_workers: int,
+    cuts: list[int],
+    kills: list[tuple[int, str]],
+    truth: list[object],
+) -> None:
+    """Workers die before and after they do their work; answers get lost, come twice, come late."""
+    at, calls = dict(kills), iter(range(10_000))
+    pool = PartsPool(n_workers, lambda keeper, call: at.get(next(calls), "done"))
+    holder = held(pool, cuts, max_rebuilds=50)
+    seen = []
+    for operation in OPERATIONS:
+        seen.append(np.asarray(holder.ask(operation)).tolist())
+        for keeper, call in pool.late:  # a hung worker goes on: nobody listens
+            getattr(keeper, call.method)(*call.arguments)
+        pool.late.clear()
+    assert seen == truth
+
+
+def test_a_partition_answers_a_number_once(truth: list[object]) -> None:
+    """The same call again gives the kept answer, and the states of rows are not moved by it."""
+    keeper = Keeper(1)
+    keeper.load(dict(enumerate(sources([20]))))
+    keeper.replay("s", 0, (), {0: 0, 1: 20})
+    seen = []
+    for number, operation in enumerate(OPERATIONS):
+        first = keeper.do("s", number, operation, (0, 1))
+        assert keeper.do("s", number, operation, (0, 1)) is first
+        assert keeper.do("s", number, operation, (0, 1)) is first
+        seen.append(np.asarray(first.value[0]).tolist())
+    assert seen == truth
+
+
+def test_what_is_out_of_order_is_refused() -> None:
+    """An old number, one that skips, another session, other partitions under a number that was done."""
+    keeper = Keeper(1)
+    keeper.load(dict(enumerate(sources([20]))))
+    keeper.replay("s", 0, (), {0: 0, 1: 20})
+    keeper.do("s", 0, Begin(1.0), (0, 1))
+    keeper.do("s", 1, Move(1.0), (0, 1))
+    for session, number, places in (("s", 0, (0, 1)), ("s", 3, (0, 1)), ("t", 2, (0, 1)), ("s", 1, (0,))):
+        with pytest.raises(RuntimeError, match="is out of order"):
+            keeper.do(session, number, Move(1.0), places)
+    assert keeper.do("s", 2, CountRows(), (0, 1)).value == {0: 60}
+
+
+def test_partitions_of_a_lost_worker_are_rebuilt_elsewhere(truth: list[object]) -> None:
+    """It dies in the middle; the others read its partitions, and repeat what changed something."""
+    pool = PartsPool(3, restart=False)
+    holder = held(pool, [10, 20, 30, 40, 50])
+    seen = [np.asarray(holder.ask(operation)).tolist() for operation in OPERATIONS[:3]]
+    pool.kill("worker-1")
+    seen += [np.asarray(holder.ask(operation)).tolist() for operation in OPERATIONS[3:]]
+    assert seen == truth
+    assert holder.partitions.n_rebuilt == 2
+    assert holder.partitions.n_workers == 2
+    replays = [call for _, call in pool.calls if call.method == "replay" and call.arguments[1] > 0]
+    assert [[op.effect for op in call.arguments[2]] for call in replays] == [[Effect.FIRST] + 2 * [Effect.STEP]] * 2
+
+
+def test_answers_are_merged_in_the_order_of_rows() -> None:
+    """Also when the partitions of a worker do not lie one after another any more."""
+    pool = PartsPool(3, restart=False)
+    holder = held(pool, [10, 20, 30, 40, 50])
+    for _ in range(3):
+        assert holder.ask(FirstRows()) == [0, 10, 20, 30, 40, 50]
+        pool.kill("worker-0")
+    asked = [call.arguments[3] for _, call in pool.calls if call.method == "do"]
+    assert asked == [(0, 1), (2, 3), (4, 5), (2, 3), (4, 5), (0,), (1,), (0, 2, 3), (1, 4, 5)]
+
+
+def test_steps_before_a_new_beginning_are_not_repeated() -> None:
+    pool = PartsPool(2, restart=False)
+    holder = held(pool, [30])
+    for operation in (Begin(1.0), Move(1.0), Move(2.0), Begin(2.0), Move(3.0)):
+        holder.ask(operation)
+    assert holder.history == [Begin(2.0), Move(3.0)]
+
+
+def test_a_released_vector_that_is_written_to_later_is_repeated_as_it_was() -> None:
+    """A solver may use its vector again; the history has a copy of its own."""
+    step = np.array([3.0])
+    holder = held(PartsPool(1), [30])
+    holder.ask(Begin(1.0))
+    holder.ask(Move(step))  # type: ignore[arg-type]
+    step[0] = 9.0
+    assert holder.history[-1].step == 3.0  # type: ignore[attr-defined]
+
+
+def test_a_partition_that_is_lost_again_and_again_ends_the_fit() -> None:
+    """As when its worker runs out of memory, wherever it is."""
+    fatal = PartsPool(3, lambda keeper, call: "before" if call.method == "do" else "done")
+    holder = held(fatal, [30], max_rebuilds=3)
+    with pytest.raises(ClusterError, match=r"partition 0 of 0 MiB was lost 4 times in a row.*more memory"):
+        holder.ask(CountRows())
+    loading = PartsPool(3, lambda keeper, call: "before" if call.method == "load" else "done")
+    with pytest.raises(ClusterError, match=r"partition 0 was lost 4 times in a row"):
+        held(loading, [30], max_rebuilds=3)
+
+
+def test_no_worker_is_waited_for_and_then_told() -> None:
+    pool = PartsPool(1, restart=False)
+    holder = held(pool, [30], wait_for_workers=0.01)
+    pool.kill("worker-0")
+    with pytest.raises(ClusterError, match=r"no worker of the cluster has been there for 0.01 seconds.*stays charged"):
+        holder.ask(CountRows())
+
+
+def test_rows_that_changed_are_refused() -> None:
+    """A source that gives other rows when a partition is rebuilt."""
+    given = sources([30])
+    pool = PartsPool(2)
+    holder = ClusterHolder(Partitions(pool, given))
+    holder.ask(CountRows())
+    given[0].raw = given[0].raw + 1.0
+    pool.kill("worker-0")
+    with pytest.raises(DataError, match=r"partition 0 \(30 rows from 0 on\) has other rows than .* at first"):
+        holder.ask(CountRows())
+
+
+def test_errors_about_data_are_those_of_the_first_row() -> None:
+    """They come as they were raised, and name the row of the whole table; the answers of the others are not used."""
+    holder = held(PartsPool(2), [20, 40])
+    with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
+        holder.ask(Refuse(45))
+    assert holder.ask(CountRows()) == 60
+
+
+def test_partitions_stay_between_fits(truth: list[object], answers_of: Callable) -> None:
+    """A second fit reads nothing, and begins afresh; what is left of the first one is refused."""
+    pool = PartsPool(2)
+    partitions = Partitions(pool, sources([15, 30]))
+    first = ClusterHolder(partitions)
+    assert answers_of(first) == truth
+    second = ClusterHolder(partitions)
+    assert answers_of(second) == truth
+    assert sum(call.method == "load" for _, call in pool.calls) == 2
+    keeper = next(keeper for keeper, call in pool.calls if call.method == "do")
+    stale = pool.call({keeper: Call("end", (first.session,))})[keeper]
+    assert second.ask(CountRows()) == 60
+    assert stale.error is None  # type: ignore[union-attr]
+    second.close()
+    third = ClusterHolder(partitions)
+    assert answers_of(third) == truth
