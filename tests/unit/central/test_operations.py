@@ -16,6 +16,7 @@ from sottovoce.central.operation import Effect
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.row_memory import LABEL, WEIGHT, InMemory, OnDisk
+from sottovoce.central.rows import norms_within
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from support.many_parts import cut
 
@@ -194,7 +195,7 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
         norms = np.sqrt((rows.scale**2) * (rows.raw**2).sum(axis=1) + rows.constant**2)
         assert np.all(norms <= rows.divisor * (1 + 1e-12))
         own = np.minimum(np.linalg.norm(rows.raw, axis=1) / (0.25 * 2.0), 1.0)  # the bound is the new unit
-        np.testing.assert_allclose(rows.norms, own, atol=1e-7)
+        np.testing.assert_allclose(norms_within(rows.divisor, rows.constant), own, atol=1e-7)
         np.testing.assert_array_less(part.memory.whole("whole scale"), rows.scale * (1 + 1e-12))
         assert "length" not in part.memory
         codes = part.memory.whole(LABEL)
