@@ -205,10 +205,18 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
     assert holder.ask(CountWithin(0.9)).tolist() == [int((np.linalg.norm(X, axis=1) < 0.9 * 0.5).sum())]
 
 
+@pytest.mark.parametrize("missing", [None, "nan", float("nan")])
+def test_a_missing_number_is_nan_however_it_is_written(missing):
+    labels = np.array([*NUMBERS.tolist()[:-1], missing], object)
+    for table in (X, Scattered(X, labels)):
+        with pytest.raises(DataError, match=f"Input y contains NaN: row {N - 1} "):
+            ridge().fit(table, None if isinstance(table, Scattered) else labels)
+
+
 def test_numbers_are_clipped_to_their_bounds_around_their_middle():
     with Scattered(X, NUMBERS).opened() as holder:
         assert isinstance(holder, Holder)
-        found = holder.ask(ReadLabels(NumberLabels(-1.0, 3.0, 1.0, 2.0)))
+        found = holder.ask(ReadLabels(NumberLabels("DPRidge", -1.0, 3.0, 1.0, 2.0)))
         assert found.number == 0
         kept = np.concatenate([part.memory.whole(LABEL) for part in holder.parts])
     np.testing.assert_array_equal(kept, (np.clip(NUMBERS, -1.0, 3.0) - 1.0) / 2.0)
