@@ -205,6 +205,15 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
     assert holder.ask(CountWithin(0.9)).tolist() == [int((np.linalg.norm(X, axis=1) < 0.9 * 0.5).sum())]
 
 
+@pytest.mark.parametrize(("name", "width"), [("ridge", 48), ("scd", 41), ("one against the rest", 41)])
+def test_a_row_is_remembered_in_few_bytes(name, width):
+    model, y = FITS[name]
+    table = Scattered(X, y)
+    clone(model).fit(table)
+    columns = [part.memory._columns.values() for part in table.holder.parts]
+    assert sum(column.nbytes for part in columns for column in part) == width * N
+
+
 @pytest.mark.parametrize("missing", [None, "nan", float("nan")])
 def test_a_missing_number_is_nan_however_it_is_written(missing):
     labels = np.array([*NUMBERS.tolist()[:-1], missing], object)
