@@ -17,6 +17,7 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.row_memory import LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.rows import norms_within
+from sottovoce.central.targets import BeginModel, OneAgainstRest
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from support.many_parts import cut
 
@@ -220,6 +221,23 @@ def test_a_missing_number_is_nan_however_it_is_written(missing):
     for table in (X, Scattered(X, labels)):
         with pytest.raises(DataError, match=f"Input y contains NaN: row {N - 1} "):
             ridge().fit(table, None if isinstance(table, Scattered) else labels)
+
+
+@pytest.mark.parametrize("memory", [InMemory, OnDisk])
+def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before(memory):
+    holder = cut(X, THREE, ENDS, memory=memory)
+    for model in range(3):
+        holder.ask(BeginModel(OneAgainstRest(3), model, 0.25, (("dual", None), ("several", 3))))
+        for part in holder.parts:
+            place = slice(part.first_row, part.first_row + part.n_samples)
+            wanted = np.where(THREE[place] == model, 0.75, -1.25)
+            np.testing.assert_array_equal(part.memory.whole("target"), wanted)
+            assert not part.memory.whole("dual").any()
+            assert not part.memory.whole("several").any()
+            part.memory.put("dual", slice(0, part.n_samples), np.ones(part.n_samples))
+            part.memory.put("several", slice(0, part.n_samples), np.ones((part.n_samples, 3)))
+    for part in holder.parts:
+        part.memory.close()
 
 
 def test_numbers_are_clipped_to_their_bounds_around_their_middle():
