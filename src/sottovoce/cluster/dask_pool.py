@@ -48,12 +48,19 @@ def check_client(client: Any) -> "Client":
     return client
 
 
-def new_keeper() -> Keeper:
-    """Return a keeper with the threads and the folder of the worker that this runs in."""
-    from distributed import get_worker
+class Actor:
+    """A keeper as Dask's worker holds it, with the threads and the folder of that worker."""
 
-    worker = get_worker()
-    return Keeper(worker.state.nthreads, Path(worker.local_directory))
+    def __init__(self) -> None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        self._keeper = Keeper(worker.state.nthreads, Path(worker.local_directory))
+
+    def called(self, call: Call) -> Answer:
+        """Call the keeper: one argument is packed, and not each of them."""
+        answer: Answer = getattr(self._keeper, call.method)(*call.arguments)
+        return answer
 
 
 class DaskPool(Pool):
@@ -85,7 +92,7 @@ class DaskPool(Pool):
         """Start a keeper on a worker."""
         keeper = f"sottovoce-{uuid4().hex}"
         future = self.client.submit(
-            new_keeper, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
+            Actor, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
         )
         self._actors[keeper] = (worker, future)
         try:
@@ -243,11 +250,11 @@ class DaskPool(Pool):
         from distributed.protocol.serialize import Serialize
 
         worker = self._actors[keeper][0]
-        arguments = [Serialize(argument) for argument in call.arguments]  # type: ignore[no-untyped-call]
+        arguments = [Serialize(call)]  # type: ignore[no-untyped-call]
         for again in (False, True):
             try:
                 result = await self._rpc(worker).actor_execute(
-                    function=call.method, actor=keeper, args=arguments, kwargs={}
+                    function="called", actor=keeper, args=arguments, kwargs={}
                 )
             except OSError as error:
                 if again or worker not in await self._known():
