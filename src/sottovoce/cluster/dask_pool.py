@@ -81,6 +81,7 @@ class DaskPool(Pool):
         self.time_limit = number("time_limit", time_limit, above=0.0)
         self._actors: dict[str, tuple[str, Any]] = {}  # of each keeper its worker, and Dask's hold on it
         self._silent: set[str] = set()  # workers that were held to be lost and are not gone
+        self._slow: dict[str, float] = {}  # workers that live and did not answer, and until when to leave them alone
         self._proxied: set[str] = set()  # workers that this process does not reach but through the scheduler
 
     def workers(self) -> list[Worker]:
@@ -149,11 +150,13 @@ class DaskPool(Pool):
         for name in list(self._silent):
             if await self._ping(name, _SOON):
                 self._silent.discard(name)
-        return [
+        now = time.monotonic()
+        there = [
             Worker(name, int(facts["nthreads"]), int(facts["memory_limit"] or 0))
             for name, facts in sorted(known.items())
             if name not in self._silent
         ]
+        return [worker for worker in there if self._slow.get(worker.name, now) <= now] or there
 
     async def _ping(self, worker: str, timeout: float) -> bool:
         """Return whether a worker shows a sign of life; it does while its threads are at work, too."""
@@ -238,11 +241,10 @@ class DaskPool(Pool):
                 continue
             if now - seen[keeper] > self.time_limit:
                 why[task] = f"it has shown no sign of life for {self.time_limit:g} seconds"
+                self._silent.add(workers[keeper])
             elif slowest is not None and now - begun > self.time_limit + (1.0 + _SLOWER) * slowest:
                 why[task] = f"it took {now - begun:.0f} seconds for what took the others {slowest:.1f} at most"
-            else:
-                continue
-            self._silent.add(workers[keeper])
+                self._slow[workers[keeper]] = now + self.time_limit
         return why
 
     async def _one(self, keeper: str, call: Call) -> Answer | Lost:
