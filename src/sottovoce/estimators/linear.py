@@ -195,12 +195,12 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy, unless entries have to be clipped to
-            ``data_bound``. The models with a ``radius`` take no ParquetTable.
+            ``data_bound``. The models with a ``radius`` take neither ParquetTable nor DaskTable.
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-            ParquetTable that names its target.
+            ParquetTable that names its target, and must be for a DaskTable.
         groups : array of shape (n_samples,) or None, default None
             Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
             person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
