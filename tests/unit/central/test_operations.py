@@ -2,10 +2,13 @@
 
 import pickle
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 
 import sottovoce as sv
@@ -17,8 +20,11 @@ from sottovoce.central.parallel import Team, team
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.row_memory import LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.rows import norms_within
-from sottovoce.central.targets import BeginModel, OneAgainstRest
+from sottovoce.central.solvers.accelerated import AcceleratedPass, AcceleratedPlan
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.targets import BeginModel, CountNear, OneAgainstRest
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.losses import Logistic
 from support.many_parts import cut
 
 N, D = 1500, 5
@@ -60,6 +66,38 @@ class Scattered(RemoteTable):
         yield holder
         for part in holder.parts:
             part.memory.close()
+
+
+class InBlocks(StreamedTable):
+    """Rows that are read in blocks of any sizes, and what is remembered of them on disk."""
+
+    feature_names = ()
+
+    def __init__(self, raw, labels, ends):
+        self.raw, self._labels, self.ends = raw, labels, [0, *ends, len(raw)]
+
+    @property
+    def shape(self):
+        return self.raw.shape
+
+    @property
+    def dtype(self):
+        return self.raw.dtype
+
+    def labels(self):
+        return self._labels
+
+    def label_blocks(self):
+        for lo in range(0, N, 400):
+            yield slice(lo, min(lo + 400, N)), self._labels[lo : lo + 400]
+
+    def row_memory(self, n_rows):
+        return OnDisk(n_rows)
+
+    def _read(self, n_threads):
+        for lo, hi in pairwise(self.ends):
+            if hi > lo:
+                yield self.raw[lo:hi].copy()
 
 
 def logistic(classes=("no", "yes"), **options):
@@ -110,6 +148,32 @@ def test_where_rows_are_remembered_and_by_how_many_threads_they_are_visited_chan
     with team(3) as threads:
         many = clone(model).fit(Scattered(X, y, memory=OnDisk, threads=threads))
     assert_same(clone(model).fit(X, y), many)
+
+
+@pytest.mark.parametrize("name", ["class weights", "one against the rest", "multinomial", "refinement"])
+def test_a_model_is_the_same_for_any_blocks(name):
+    model, y = FITS[name]
+    assert_same(clone(model).fit(X, y), clone(model).fit(InBlocks(X, y, [1, 2, 700, 1300])))
+
+
+@settings(max_examples=25, deadline=None)
+@given(ends=st.lists(st.integers(0, N), max_size=7).map(sorted), seed=st.integers(0, 99))
+def test_sums_are_the_same_for_any_cut(ends, seed):
+    """Three passes, each of which goes on from what the one before has left."""
+    found = []
+    for cuts in ([], ends):
+        holder = cut(X.astype(np.float32), TWO == "yes", cuts)
+        sums = []
+        for one in (MeasureRows(), ScaleRows(2.0, 0.2), BeginModel(OneAgainstRest(1), 0, fresh=AcceleratedPlan.duals)):
+            holder.ask(one)
+        draws = np.random.default_rng(seed)
+        for momentum in (0.0, 0.3, 0.6):
+            w = holder.weights(draws.normal(size=D + 1))
+            sums.append(holder.ask(AcceleratedPass(Logistic(), w, momentum, 100.0, 0.04, 0.01, 2.0**30)))
+        sums.append(holder.ask(CountNear(OneAgainstRest(1), 0.5, 0.5)))
+        found.append(np.concatenate(sums))
+    np.testing.assert_array_equal(*found)
+    assert np.any(found[0])
 
 
 def test_sparse_rows_too():
