@@ -22,12 +22,12 @@ from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce._numerics import Vector
 from sottovoce.central.operation import Operation
-from sottovoce.cluster.digests import digest
+from sottovoce.cluster.questions import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
 
-__all__ = ["FolderLog", "Log", "NoLog"]
+__all__ = ["FolderLog", "Log", "NoLog", "open_log"]
 
 _RELEASE: Final = 1
 _REMEDY: Final = "Go on with what it was begun with, or give this fit a new folder."
@@ -226,6 +226,25 @@ class FolderLog(Log):
         return head, np.frombuffer(body, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
 
 
+def open_log(log: Log | str | Path | None) -> Log:
+    """Return the log that is meant: one that is given, one in a folder, or none.
+
+    Raises
+    ------
+    ParameterError
+        If it is something else.
+    StorageError
+        If the folder cannot be used.
+    """
+    if log is None:
+        return NoLog()
+    if isinstance(log, Log):
+        return log
+    if not isinstance(log, (str, Path)):
+        raise ParameterError(f"log must be the path of a folder, which is made where it is missing; got {log!r}.")
+    return FolderLog(log)
+
+
 def _head(
     number: int, operation: Operation[Any], mechanism: GridGaussian, noise: np.random.Generator, values: Vector
 ) -> dict[str, object]:
@@ -234,6 +253,6 @@ def _head(
         "operation": type(operation).__name__,
         "shape": list(values.shape),
         "seed": "given" if is_repeatable(noise) else "none",
-        "noise": digest(mechanism),
-        "question": digest(operation),
+        "noise": question_digest(mechanism),
+        "question": question_digest(operation),
     }
