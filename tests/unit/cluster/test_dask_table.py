@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.dask_pool import DaskPool, check_client
@@ -13,6 +13,7 @@ from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.pool import Lost
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Refuse
+from support.dask_workers import dask_workers
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 
@@ -20,10 +21,7 @@ _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers of one thread each."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with dask_workers(2) as client:
         yield client
 
 
