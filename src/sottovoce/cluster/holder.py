@@ -105,7 +105,7 @@ class ClusterHolder(Holder):
 
     def _about(self) -> dict[str, object]:
         """Return public facts by which a log knows its fit: nothing that is made of the rows."""
-        stamps = {repr(getattr(source, "stamp", None)) for source in self.partitions.sources}  # however they are cut
+        stamps = {repr(stamp) for source in self.partitions.sources for stamp in source.stamps}  # however they are cut
         return {
             "number of rows": self.n_samples,
             "number of columns": self.n_features,
