@@ -1,1 +1,1 @@
-"""Budgets that outlive processes."""
+"""One table on many machines."""

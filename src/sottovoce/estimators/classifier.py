@@ -17,10 +17,13 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.holder import Holder, LocalHolder
 from sottovoce.central.labels import BadLabels, ClassLabels, FindClasses, ReadLabels
+from sottovoce.central.remote import RemoteTable
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import one_vs_rest, plain_classifier
+from sottovoce.estimators.reading import labels_of
+from sottovoce.estimators.remote import accuracy, comparable, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss
 
@@ -146,6 +149,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             "training",
         )
 
+    @where_the_rows_are
     def decision_function(self, X: Any) -> Vector:
         """Return the score of each row: (n_samples,) for two classes, else (n_samples, n_classes).
 
@@ -160,6 +164,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @where_the_rows_are
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each row.
 
@@ -175,6 +180,29 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         winners = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         predicted: NDArray[Any] = self.classes_[winners]
         return predicted
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the part of rows whose class `predict` finds. It is not private.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or None
+            None for tables that name their target; needed for all others.
+        sample_weight : array of shape (n_samples,) or None
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, RemoteTable):
+            return accuracy(self, X, y, sample_weight)
+        return float(super().score(X, labels_of(X, y), sample_weight))
+
+    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
+        """Return of how many rows the class is predicted, and the number of rows."""
+        predicted = self.predict(X)
+        return int(np.sum(predicted == comparable(y, predicted))), len(predicted)
 
     def to_sklearn(self) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
@@ -211,6 +239,7 @@ class LogisticClassifier(DPLinearClassifier):
     def _make_loss(self) -> Loss:
         return Logistic()
 
+    @where_the_rows_are
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class (columns in the order of ``classes_``).
 
@@ -238,6 +267,7 @@ class LogisticClassifier(DPLinearClassifier):
         total = each.sum(axis=1, keepdims=True)
         return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
 
+    @where_the_rows_are
     def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithm of `predict_proba`.
 

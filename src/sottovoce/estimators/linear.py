@@ -346,7 +346,10 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             scores = np.empty((X.shape[0], weights.shape[1]))
             with closing(X.finite_blocks()) as blocks:
                 for place, block in blocks:
-                    scores[place] = products(block, weights)
+                    if sp.issparse(block):
+                        scores[place] = safe_sparse_dot(block, weights, dense_output=True)
+                    else:
+                        scores[place] = products(block, weights, X.first_row + place.start, X.whole_rows)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
         X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
