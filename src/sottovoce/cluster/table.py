@@ -18,7 +18,7 @@ from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -272,6 +272,8 @@ class DaskTable(RemoteTable):
 
         self._refuse_closed()
         parts = self.partitions
+        if not all(source.is_readable_anywhere for source in parts.sources):
+            parts.looked(_nothing)  # tasks about rows that nobody else can read wait for the worker that holds them
         places = [
             Place(source, first, facts.n_rows, parts.worker_of(place))
             for place, (source, first, facts) in enumerate(
@@ -332,3 +334,7 @@ class DaskTable(RemoteTable):
 
 def _with(has_labels: bool) -> str:
     return "with" if has_labels else "without"
+
+
+def _nothing(place: int, loaded: LoadedRows) -> None:
+    """Look at no row."""

@@ -150,3 +150,15 @@ def test_r_squared_of_special_labels(client):
         sources = [InlineSource(X[a : a + 100], labels[a : a + 100], first_row=a) for a in (0, 100, 200)]
         with DaskTable(client, sources) as table:
             assert model.score(table) == pytest.approx(model.score(X[:300], labels), rel=1e-9)
+
+
+def test_a_data_frame_of_dask_is_looked_at_where_it_is_held(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    model, target, y = CASES["ridge"]
+    frame = pd.DataFrame(X[:600], columns=NAMES).assign(number=y[:600])
+    model.fit(frame[NAMES], frame["number"])
+    with DaskTable.from_dataframe(client, dd.from_pandas(frame, npartitions=3), target=target) as table:
+        np.testing.assert_array_equal(model.predict(table).compute(), model.predict(frame[NAMES]))
+        assert model.score(table) == pytest.approx(model.score(frame[NAMES], frame["number"]), rel=1e-12)
