@@ -35,6 +35,7 @@ from sottovoce.estimators.holding import holding
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    check_public_sizes,
     numbers,
     products,
     refuse_copy_of_map,
@@ -178,8 +179,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         if isinstance(X, RemoteTable) and not plan.in_order:
             raise ParameterError(
                 f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
-                "With a finite epsilon solver='auto' and 'scd' serve, and for the losses that they are for 'newton', "
-                "'multinomial-scd', 'refinement' and 'adassp'."
+                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
+                "'multinomial-scd', 'refinement' or 'adassp'."
             )
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
@@ -223,6 +224,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
             self._refuse_copies()
+        if isinstance(X, RemoteTable):
+            check_public_sizes(X, y)
         if sample_weight is not None and isinstance(X, RemoteTable):
             raise ParameterError(
                 "sample_weight must be None: weights would have to lie beside the rows of a table on a cluster. Public "
