@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from sottovoce.cli._options import Format, ModelKind, flag, option, refuse_optio
 from sottovoce.cli._rows import RowReader, SchemaRows
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import file_format
+
+if TYPE_CHECKING:
+    from sottovoce.cluster.holder import ClusterHolder
 
 __all__ = ["Cluster"]
 
@@ -117,19 +120,19 @@ class Cluster:
             log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
             rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
             if not quiet:
-                rows.told = _tell_losses(rows.status)
+                rows.told = _tell_losses()
             yield held.enter_context(rows)
 
 
-def _tell_losses(status: Callable[[], str]) -> Callable[[Any], None]:
+def _tell_losses() -> Callable[[ClusterHolder], None]:
     """Return what is called after each operation, and writes a line where partitions were rebuilt since."""
     known = 0
 
-    def told(holder: Any) -> None:
+    def told(holder: ClusterHolder) -> None:
         nonlocal known
         n_rebuilt = holder.partitions.n_rebuilt
         if n_rebuilt > known:
-            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {status()}", err=True)
+            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {holder.status()}", err=True)
         known = n_rebuilt
 
     return told

@@ -11,7 +11,6 @@ import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.partitions import Partitions
-from sottovoce.exceptions import DataError, ParameterError
 from support.dask_workers import dask_workers
 from support.parts_pool import PartsPool
 
