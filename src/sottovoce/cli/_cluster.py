@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,6 @@ class Cluster:
         """Yield the table, whose rows workers read and encode; losses are told on stderr unless ``quiet``."""
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
-        from sottovoce.cluster.log import FolderLog
 
         if not isinstance(reader, SchemaRows):
             raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
@@ -117,8 +116,7 @@ class Cluster:
                 str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
                 in_clear=self.in_clear,
             ))  # fmt: skip
-            log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
-            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
+            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=self.log)
             if not quiet:
                 rows.told = _tell_losses()
             yield held.enter_context(rows)
