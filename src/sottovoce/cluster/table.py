@@ -245,12 +245,6 @@ class DaskTable(RemoteTable):
         """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
 
-    def status(self) -> str:
-        """Return who holds the rows now, in a few words, for a progress bar."""
-        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
-        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
-        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
-
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""

@@ -15,7 +15,7 @@ from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 pytest.importorskip("distributed")
 
-N, D = 9000, 20
+N, D = 9000, 101
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, D)).astype(np.float32)
 NAMES = [f"x{k}" for k in range(D)]
 BINARY = np.where(X[:, 0] + X[:, 1] > 0.0, "yes", "no")
