@@ -126,7 +126,7 @@ def cuts(folder: Path, n: int, d: int, quick: bool) -> tuple[tuple[str, ...], Ro
         name: {"array in this process": hashed(fitted(kind, X, y, **options))}
         for name, (kind, options) in kinds.items()
     }
-    for n_workers in (1, 2) if quick else (1, 2, 4):
+    for n_workers in (2,) if quick else (1, 2, 4):
         with local_cluster(n_workers) as client:
             for way, (path, partitions) in ways.items():
                 with DaskTable.from_parquet(client, str(path), target="y", partitions=partitions) as table:
@@ -150,12 +150,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     os.environ["SOTTOVOCE_NUM_THREADS"] = "2"
-    n, d = (50_000, 20) if given.quick else (1_000_000, 100)
-    rounds, long = (2, 12) if given.quick else (given.rounds, 32)
+    n, d = (20_000, 10) if given.quick else (1_000_000, 100)
+    rounds, long = (1, 6) if given.quick else (given.rounds, 32)
     parts = {
         "passes": ("time of a pass", lambda folder: passes(folder, n, d, rounds, long)),
         "scaling": ("scaling", lambda folder: scaling(folder, n, d, rounds, long)),
-        "cuts": ("one model", lambda folder: cuts(folder, 20_000, 20, given.quick)),
+        "cuts": ("one model", lambda folder: cuts(folder, 3_000 if given.quick else 20_000, 20, given.quick)),
     }
     tables, kept = {}, {}
     for name in given.only.split(","):

@@ -25,7 +25,7 @@ ROW_MEMORY = 48  # bytes a row at the peak of a fit, counted in docs/guide/large
 
 def measured(folder: Path, quick: bool) -> dict[str, float]:
     """Return the constants: seconds for a row and a column, seconds to ask, seconds to ask one worker, bytes."""
-    n, d, rounds = (50_000, 20, 2) if quick else (500_000, COLUMNS, 5)
+    n, d, rounds = (20_000, 10, 1) if quick else (500_000, COLUMNS, 5)
     X, y = made_up(n, d)
     large = write_parquet(folder / "large", X, y, files=4, group=n // 16)
     small = write_parquet(folder / "small", X[:800], y[:800], files=8, group=100)

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ def write_parquet(folder: Path, X: np.ndarray, y: np.ndarray, *, files: int, gro
 
 def fitted(kind: type, X: Any, y: Any = None, **options: Any) -> Any:
     """Return a model of a seed, the same for the same rows wherever they are."""
+    warnings.simplefilter("ignore", sv.exceptions.PrivacyWarning)  # one table is fitted many times on purpose
     public = {"label_bounds": (0, 1)} if kind is sv.DPRidge else {"classes": [0, 1]}
     model = kind(epsilon=1.0, delta=1e-8, data_norm=1.0, random_state=0, **public, **options)
     return model.fit(X) if y is None else model.fit(X, y)

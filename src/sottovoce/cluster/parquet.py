@@ -44,6 +44,11 @@ class ParquetSource(Source):
         first, *others = self.table.files
         return f"{self.n_rows} rows from row {self.first_row} on, of {first}{f' to {others[-1]}' if others else ''}"
 
+    @property
+    def stamps(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files, and when each was written."""
+        return self.table.written
+
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the row groups once."""
         table = self._reached()

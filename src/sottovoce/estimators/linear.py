@@ -256,7 +256,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run: Run[Plan],
     ) -> Solution:
         steps = run.begin(plan)
-        with progress_bar(self, bool(self.verbose)) as progress:
+        with progress_bar(self, bool(self.verbose), holder.status) as progress:
             plan.settle()  # refuses what no noise can meet
             plan.check_size(holder.n_samples)
             places, starts = None, None
