@@ -9,6 +9,7 @@ from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sottovoce import audit as audit
+    from sottovoce import cluster as cluster
     from sottovoce import ledger as ledger
     from sottovoce import local as local
     from sottovoce import vertical as vertical
@@ -66,7 +67,7 @@ _HOMES: Final = {
     "SchemaEncoder": "tables.transformer",
     **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
     "plan": "planning",
-    **dict.fromkeys(("audit", "ledger", "local", "vertical"), ""),
+    **dict.fromkeys(("audit", "cluster", "ledger", "local", "vertical"), ""),
 }
 __getattr__ = lazy_names(__name__, _HOMES)
 

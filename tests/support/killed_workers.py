@@ -1,7 +1,7 @@
 """Workers as processes of this machine that are killed, hung and repeated at random, behind the pool of a cluster.
 
-No engine is in between: a keeper is a forked process at the end of a pipe. So a thousand deaths take minutes, and calls can
-be lost, repeated and answered late at will. Linux only: whoever outlives its driver is ended by the kernel.
+No engine is in between: a keeper is a forked process at the end of a pipe. So a thousand deaths take minutes, and calls
+can be lost, repeated and answered late at will. Linux only: whoever outlives its driver is ended by the kernel.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -159,10 +160,8 @@ class KilledPool(Pool):
         """Let go of a keeper; one that hangs goes on at once, and what it says is heard by nobody."""
         process = self._keepers.pop(keeper)
         self._last.pop(keeper, None)
-        try:
+        with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
         self._leavers.append(process)
         while len(self._leavers) > 4:
             _end(self._leavers.pop(0))
@@ -175,10 +174,8 @@ class KilledPool(Pool):
 
     def _send(self, keeper: str, call: Call) -> int:
         self._n_sent += 1
-        try:
+        with suppress(OSError):
             self._keepers[keeper].pipe.send((self._n_sent, call))
-        except OSError:
-            pass  # it is dead, and will not answer
         return self._n_sent
 
     def _heard(self, keeper: str, number: int) -> Answer | Lost | None:
@@ -221,9 +218,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _end(process: _Process) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     os.waitpid(process.pid, 0)
     process.pipe.close()

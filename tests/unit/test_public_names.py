@@ -68,6 +68,14 @@ def test_public_names_of_vertical_training():
         assert getattr(vertical, name).__doc__
 
 
+def test_public_names_of_clusters():
+    from sottovoce import cluster
+
+    assert cluster.__all__ == ["DaskTable"]
+    for name in cluster.__all__:
+        assert getattr(cluster, name).__doc__
+
+
 def test_public_names_of_local_reports():
     from sottovoce import local
 

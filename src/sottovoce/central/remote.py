@@ -1,6 +1,7 @@
 """RemoteTable: a table whose rows are in other processes, as X of `fit`."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -48,3 +49,11 @@ class RemoteTable(ABC):
     @abstractmethod
     def opened(self) -> AbstractContextManager[Holder]:
         """Open the table for one fit: its parts have raw labels (`Part.labels`), and nothing else is remembered yet."""
+
+    @abstractmethod
+    def predicted(self, model: Any, method: str) -> Any:
+        """Return what a method of a fitted model says of each row, as an array that is made when it is asked for."""
+
+    @abstractmethod
+    def counted(self, model: Any, method: str) -> Sequence[Any]:
+        """Return what a method of a fitted model says of each part of the rows and of their labels together, now."""

@@ -24,7 +24,13 @@ class StreamedTable(ABC):
     its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
     """
 
-    first_row: int = 0  # place of the first row in a larger table, for messages
+    # where the rows are in a larger table, for messages and for sums of products that are rounded as those of the whole
+    first_row: int = 0
+
+    @property
+    def whole_rows(self) -> int:
+        """Number of rows of that larger table."""
+        return self.first_row + self.shape[0]
 
     @property
     @abstractmethod

@@ -116,8 +116,9 @@ class DaskPool(Pool):
 
     def _no_scheduler(self, error: BaseException | None = None) -> ClusterError:
         address = getattr(self.client.scheduler, "address", "")
+        told = f" ({type(error).__name__})" if error else ""
         return ClusterError(
-            f"the scheduler {address} is gone or cannot be reached{f' ({error})' if error else ''}. Nothing was "
+            f"the scheduler {address} is gone or cannot be reached{told}. Nothing was "
             "released twice; what was charged stays charged. Start a scheduler and workers, make a new DaskTable, "
             "and fit again."
         )
@@ -250,7 +251,7 @@ class DaskPool(Pool):
                 )
             except OSError as error:
                 if again or worker not in await self._known():
-                    return Lost(f"the connection broke ({error})")
+                    return Lost(f"the connection broke ({type(error).__name__})")
                 continue
             except KeyError:
                 return Lost("it does not know its keeper any more")

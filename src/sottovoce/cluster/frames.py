@@ -1,8 +1,10 @@
 """Partitions of a Dask data frame: computed once by the cluster, turned into numbers by the worker that holds them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -16,9 +18,12 @@ from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = ["FrameSource", "frame_sources"]
 
+_LOOK: Final = 1.0  # seconds between two looks at which workers are there
+_READY: Final[dict[str, pd.DataFrame]] = {}  # computed partitions, in the worker that is about to hold them
+
 
 class FrameSource(Source):
-    """One partition of a data frame.
+    """One partition of a data frame. A worker is told which task of Dask's makes it, and cannot make it alone.
 
     Parameters
     ----------
@@ -27,32 +32,28 @@ class FrameSource(Source):
     features : tuple of str
     target : str or None
     dtype : str
-    partition : distributed.Future or None
-        The partition while it is computed; None where it is not to be read yet.
+    token : str
+        Under which the computed partition lies in the process of the worker.
     """
 
-    def __init__(
-        self, place: int, features: tuple[str, ...], target: str | None, dtype: str, partition: Any = None
-    ) -> None:
+    is_readable_anywhere = False  # it is computed first, and brought to its worker
+
+    def __init__(self, place: int, features: tuple[str, ...], target: str | None, dtype: str, token: str = "") -> None:
         self.place, self.features, self.target, self.dtype = place, features, target, dtype
-        self.partition = partition
+        self.token = token
 
     def __repr__(self) -> str:
         return f"partition {self.place} of the data frame"
 
-    def computed_as(self, partition: Any) -> "FrameSource":
-        """Return the source with its partition under way."""
-        return FrameSource(self.place, self.features, self.target, self.dtype, partition)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"partition": None if self.partition is None else self.partition.key}
+    def computed(self) -> "FrameSource":
+        """Return the source of the partition as it is computed now."""
+        source = FrameSource(self.place, self.features, self.target, self.dtype, uuid4().hex)
+        source.__dict__["_key"] = self.key  # the same rows
+        return source
 
     def load(self, scratch: Path | None) -> LoadedRows:
-        """Wait for the partition, and make numbers of it."""
-        from distributed import Future, get_client
-
-        key = getattr(self.partition, "key", self.partition)
-        frame: pd.DataFrame = Future(key, get_client()).result()
+        """Make numbers of the partition, which lies ready."""
+        frame = _READY.pop(self.token)
         raw = np.empty((len(frame), len(self.features)), self.dtype)
         for k, name in enumerate(self.features):
             with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
@@ -108,10 +109,36 @@ def frame_sources(
     delayed = frame[wanted].to_delayed()
     sources = [FrameSource(place, chosen, target, dtype) for place in range(len(delayed))]
 
-    def prepare(places: tuple[int, ...]) -> Mapping[int, Source]:
-        partitions = client.compute([delayed[place] for place in places])
-        return {
-            place: sources[place].computed_as(partition) for place, partition in zip(places, partitions, strict=True)
-        }
+    def prepare(workers: Mapping[int, str]) -> Mapping[int, Source]:
+        computed = {place: sources[place].computed() for place in workers}
+        partitions = client.compute([delayed[place] for place in workers])
+        ready = [
+            client.submit(
+                _lay_ready, partition, computed[place].token, workers=[worker], allow_other_workers=False, pure=False
+            )
+            for partition, (place, worker) in zip(partitions, workers.items(), strict=True)
+        ]
+        _wait(client, ready, list(workers.values()))
+        return computed
 
     return list(sources), chosen, prepare
+
+
+def _lay_ready(frame: pd.DataFrame, token: str) -> None:
+    _READY[token] = frame
+
+
+def _wait(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> None:
+    """Wait until partitions lie ready, but not for workers that are gone."""
+    from distributed import wait
+
+    waiting = dict(zip(futures, workers, strict=True))
+    while waiting:
+        with suppress(TimeoutError):
+            wait(list(waiting), timeout=_LOOK, return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+        there = client.scheduler_info(n_workers=-1)["workers"]
+        for future, worker in list(waiting.items()):
+            if future.done():
+                future.result()  # raises what the computation did
+            if future.done() or worker not in there:
+                del waiting[future]

@@ -3,6 +3,7 @@
 import copy
 import secrets
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from sottovoce.cluster.keeper import Answer
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost
+from sottovoce.cluster.questions import question_digest
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["ClusterHolder"]
@@ -61,6 +63,7 @@ class ClusterHolder(Holder):
         self.history: list[Operation[Any]] = []
         self._ready: dict[int, str | None] = {}  # partitions that have done all before `number`, and at which keeper
         self._log = NoLog() if log is None else log
+        self._log.begin(self._about())
         self._told = told
 
     def ask(self, operation: Operation[T]) -> T:
@@ -99,6 +102,17 @@ class ClusterHolder(Holder):
         values = super().release(operation, mechanism, noise, ticks=ticks)
         self._log.released(number, operation, mechanism, noise, values)
         return values
+
+    def _about(self) -> dict[str, object]:
+        """Return public facts by which a log knows its fit: nothing that is made of the rows."""
+        stamps = {repr(getattr(source, "stamp", None)) for source in self.partitions.sources}  # however they are cut
+        return {
+            "number of rows": self.n_samples,
+            "number of columns": self.n_features,
+            "type of entries": self.dtype.str,
+            "stamps of files": question_digest(sorted(stamps)),
+            "version of sottovoce": version("sottovoce"),
+        }
 
     def close(self) -> None:
         """Have workers forget what they remember of rows for this fit."""

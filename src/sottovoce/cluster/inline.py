@@ -24,6 +24,8 @@ class InlineSource(Source):
     names : tuple of str, default=()
     """
 
+    is_readable_anywhere = False  # it is, but a look should not send the rows once more
+
     def __init__(
         self, raw: Any, labels: NDArray[Any] | None, *, first_row: int = 0, names: tuple[str, ...] = ()
     ) -> None:

@@ -165,13 +165,13 @@ class Keeper:
             self._kept[places] = answer
             return answer
 
-    def look(self, function: Callable[[LoadedRows], Any], places: Places) -> Answer:
-        """Return what a function of the rows says of each partition; it changes nothing and belongs to no session."""
+    def look(self, function: Callable[[int, LoadedRows], Any], places: Places) -> Answer:
+        """Return what a function of place and rows says of each partition; nothing changes, in no session."""
         with self._lock:
             values: dict[int, Any] = {}
             for place in places:
                 try:
-                    values[place] = function(self._held[place].loaded)
+                    values[place] = function(place, self._held[place].loaded)
                 except Exception as error:
                     return Answer("", 0, places, None, _portable(error), place)
             return Answer("", 0, places, values)

@@ -22,7 +22,7 @@ from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce._numerics import Vector
 from sottovoce.central.operation import Operation
-from sottovoce.cluster.digests import digest
+from sottovoce.cluster.questions import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
@@ -234,6 +234,6 @@ def _head(
         "operation": type(operation).__name__,
         "shape": list(values.shape),
         "seed": "given" if is_repeatable(noise) else "none",
-        "noise": digest(mechanism),
-        "question": digest(operation),
+        "noise": question_digest(mechanism),
+        "question": question_digest(operation),
     }

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from sottovoce.cluster.keeper import Answer, Facts
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError
 
 __all__ = ["Partitions", "Prepare"]
@@ -14,7 +15,7 @@ __all__ = ["Partitions", "Prepare"]
 _PAUSE = 0.2  # seconds between two looks for a worker
 
 Places = tuple[int, ...]
-Prepare = Callable[[Places], Mapping[int, Source]]
+Prepare = Callable[[Mapping[int, str]], Mapping[int, Source]]
 
 
 class Partitions:
@@ -30,7 +31,7 @@ class Partitions:
     wait_for_workers : float
         Seconds to wait for a worker when there is none.
     prepare : callable or None
-        Makes, from places, what is sent to a worker in place of their sources.
+        Makes, from places and the workers that are to have them, what is sent there in place of the sources.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class Partitions:
         self.sources = list(sources)
         self.max_rebuilds = max_rebuilds
         self.wait_for_workers = wait_for_workers
-        self._prepare = prepare or (lambda places: {place: self.sources[place] for place in places})
+        self._prepare = prepare or (lambda workers: {place: self.sources[place] for place in workers})
         self._keepers: dict[str, str] = {}  # the worker of each
         self._homes: dict[int, str] = {}  # the keeper of each partition
         self._known: dict[int, Facts] = {}
@@ -123,6 +124,34 @@ class Partitions:
     def home(self, place: int) -> str | None:
         """Return the keeper that holds a partition, as far as is known."""
         return self._homes.get(place)
+
+    def looked(self, function: Callable[[int, LoadedRows], Any]) -> dict[int, Any]:
+        """Return what a function of place and rows says of each partition, where it is held; lost ones are rebuilt.
+
+        Raises
+        ------
+        Exception
+            What the function raised first, in the order of rows.
+        """
+        said: dict[int, Any] = {}
+        while owed := [place for place in self.places if place not in said]:
+            self.settle(owed)
+            answers = self.call(owed, lambda places: Call("look", (function, places)))
+            answered = [answer for answer in answers.values() if isinstance(answer, Answer)]
+            failed = [answer for answer in answered if answer.error is not None]
+            if failed:
+                error = min(failed, key=lambda answer: answer.error_at).error
+                assert error is not None
+                raise error
+            for answer in answered:
+                said.update(answer.value)
+                self.answered(answer.places)
+        return said
+
+    def worker_of(self, place: int) -> str | None:
+        """Return the worker that holds a partition, as far as is known."""
+        home = self._homes.get(place)
+        return None if home is None else self._keepers[home]
 
     def answered(self, places: Iterable[int]) -> None:
         """Take note that partitions work."""
@@ -218,7 +247,7 @@ class Partitions:
         return known.n_rows if known is not None else self.sources[place].n_rows or 1
 
     def _load(self, placed: Mapping[str, list[int]]) -> dict[int, tuple[str, Answer | Lost]]:
-        sources = self._prepare(tuple(place for own in placed.values() for place in own))
+        sources = self._prepare({place: self._keepers[keeper] for keeper, own in placed.items() for place in own})
         answers = self.pool.call(
             {keeper: Call("load", ({place: sources[place] for place in own},)) for keeper, own in placed.items()}
         )

@@ -9,7 +9,9 @@ from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
-__all__ = ["LoadedRows", "Source", "held", "load"]
+from sottovoce.exceptions import ClusterError
+
+__all__ = ["HeldRows", "LoadedRows", "Source", "held", "load"]
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,15 @@ class Source(ABC):
 
     Attributes
     ----------
+    storage : str
+        Where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads them).
     n_rows : int or None
         Public number of rows; None where it is not known before the rows were read.
     first_row : int
         Place of the first row in the whole table, for messages.
     """
 
+    storage: str = "memory"
     n_rows: int | None = None
     first_row: int = 0
 
@@ -62,6 +67,12 @@ class Source(ABC):
     def __getstate__(self) -> dict[str, Any]:
         assert self.key
         return self.__dict__
+
+    is_readable_anywhere = True  # by a worker that gets no more than the source; else `reference` stands for held rows
+
+    def reference(self) -> "Source":
+        """Return what is sent to a worker that is to look at rows which it holds."""
+        return self if self.is_readable_anywhere else HeldRows(self)
 
     @abstractmethod
     def load(self, scratch: Path | None) -> LoadedRows:
@@ -81,6 +92,29 @@ class Source(ABC):
     def opened(self, scratch: Path | None) -> LoadedRows:
         """Return the rows for one look at them in order, where nobody holds them; need not keep them, nor hash them."""
         return self.load(scratch)
+
+
+class HeldRows(Source):
+    """Rows that a worker holds already, by their name.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.__dict__["_key"], self._shown = source.key, repr(source)
+        self.n_rows, self.first_row = source.n_rows, source.first_row
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    def load(self, scratch: Path | None) -> LoadedRows:
+        """Say that they are not here."""
+        raise ClusterError(
+            f"this worker does not hold {self!r}: it went to another one meanwhile, or the DaskTable was closed. Make "
+            "the array again."
+        )
 
 
 _HELD: Final[WeakValueDictionary[str, LoadedRows]] = WeakValueDictionary()

@@ -194,7 +194,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}{', closed' * self._closed})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
         )
 
     def _repr_html_(self) -> str:
@@ -238,8 +238,7 @@ class DaskTable(RemoteTable):
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
-        if self._closed:
-            raise ParameterError("the DaskTable is closed: make a new one.")
+        self._refuse_closed()
         if not self._busy.acquire(blocking=False):
             raise ParameterError("the DaskTable is in use by another fit: wait for it, or make a second table.")
         try:
@@ -251,6 +250,43 @@ class DaskTable(RemoteTable):
                     holder.close()
         finally:
             self._busy.release()
+
+    def predicted(self, model: Any, method: str) -> Any:
+        """Return what a method of a fitted model says of each row: an array of Dask's, one chunk a partition.
+
+        Nothing is done, and nothing is gathered, before it is asked for: ``compute()``, ``to_zarr(...)``, ``sum()``.
+        """
+        from sottovoce.cluster.predicting import Place, predicted_array
+
+        self._refuse_closed()
+        parts = self.partitions
+        places = [
+            Place(source, first, facts.n_rows, parts.worker_of(place))
+            for place, (source, first, facts) in enumerate(
+                zip(parts.sources, parts.first_rows, parts.facts, strict=True)
+            )
+        ]
+        return predicted_array(places, self._features, self.dtype, model, method)
+
+    def counted(self, model: Any, method: str) -> Sequence[Any]:
+        """Return what a method of a fitted model says of each partition and its labels, now; lost ones are rebuilt."""
+        from sottovoce.cluster.predicting import Count
+
+        self._refuse_closed()
+        parts = self.partitions
+        count = Count(model, method, self._features, tuple(parts.first_rows), self.shape[0])
+        said = parts.looked(count)
+        return [said[place] for place in parts.places]
+
+    def _kept(self) -> str:
+        """Return where workers keep the rows, in words."""
+        kept = {source.storage for source in self.partitions.sources}
+        words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
+        return " and ".join(words[name] for name in sorted(kept))
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ParameterError("the DaskTable is closed: make a new one.")
 
     def close(self) -> None:
         """Have workers let go of the rows."""

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._validation import refuse_masked
+from sottovoce.central.remote import RemoteTable
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -27,6 +28,7 @@ __all__ = [
     "UnreadTable",
     "check_columns",
     "check_public_sizes",
+    "labels_of",
     "numbers",
     "products",
     "public_size",
@@ -37,6 +39,8 @@ __all__ = [
     "refuse_unsorted",
 ]
 
+_WIDE: Final = 256  # columns; of wider rows fewer are multiplied at once
+_LEAST_ROWS: Final = 64
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 
 # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
@@ -77,9 +81,15 @@ def check_public_sizes(X: Any, y: Any) -> None:
     if y is None:
         if isinstance(X, StreamedTable) and not X.has_labels:
             X.labels()  # says that there are none
-        if not isinstance(X, (StreamedTable, UnreadTable)):
+        if isinstance(X, RemoteTable) and not X.has_labels:
+            raise ParameterError("the table names no target: say which column holds the labels, target=...")
+        if not isinstance(X, (StreamedTable, RemoteTable, UnreadTable)):
             raise ParameterError("y is missing: give the labels, one for each row of X.")
         return
+    if isinstance(X, RemoteTable):
+        raise ParameterError(
+            "y must be None: the labels of a table on a cluster lie beside its rows, in the column target=... of it."
+        )
     if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
         raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
     check_consistent_length(X, y)
@@ -95,10 +105,10 @@ def refuse_shape(name: str, X: Any, values: Any) -> None:
 
 def refuse_unsorted(X: Any) -> None:
     """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
-    if isinstance(X, StreamedTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
+    if isinstance(X, (StreamedTable, RemoteTable)) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
         raise ParameterError(
-            "groups need all rows of a person together, which a table on disk does not offer. Give a table in memory, "
-            "or sum up each person's rows to one row before."
+            "groups need all rows of a person together, which a table on disk or on a cluster does not offer. Give a "
+            "table in memory, or sum up each person's rows to one row before."
         )
 
 
@@ -189,19 +199,52 @@ def _is_mapped(X: Any) -> bool:
     return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
 
 
-def check_columns(estimator: Any, X: StreamedTable, *, reset: bool) -> None:
+def check_columns(estimator: Any, X: StreamedTable | RemoteTable, *, reset: bool) -> None:
     """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
     header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names) or None)
     validate_data(estimator, header, reset=reset, ensure_min_samples=0)
 
 
-def products(X: NDArray[Any], weights: Vector) -> Vector:
-    """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix."""
+def labels_of(X: Any, y: Any) -> Any:
+    """Return the labels of a table to score a model on: those that were given, or those that the table names."""
+    if y is None and isinstance(X, StreamedTable):
+        return X.labels()  # says so if there are none
+    if y is None:
+        raise ParameterError("y is missing: give the labels, one for each row of X.")
+    return y
+
+
+def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | None = None) -> Vector:
+    """Return X times the weights, a few rows at a time: numpy would make a double copy of all of a float32 matrix.
+
+    The sum of a row's products is rounded in an order that depends on its place among those that are multiplied at
+    once. So rows stand where they stand in the whole table, however it is cut: the results are the same, bit by bit.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    weights : ndarray of shape (d, k)
+    first, n_rows : int
+        Place of the first row in the whole table, and the number of its rows; None: these are the last.
+    """
     if sp.issparse(X):
         return np.asarray(safe_sparse_dot(X, weights, dense_output=True))
+    stop = first + len(X)
+    n_rows = stop if n_rows is None else n_rows
+    at_once = (
+        PIECE if X.shape[1] <= _WIDE else max(_LEAST_ROWS, PIECE * _WIDE // X.shape[1] // _LEAST_ROWS * _LEAST_ROWS)
+    )
     out = np.empty((len(X), weights.shape[1]))
-    for lo in range(0, len(X), PIECE):
-        np.matmul(X[lo : lo + PIECE], weights, out=out[lo : lo + PIECE])
+    for begin in range(first - first % at_once, stop, at_once):
+        end = min(begin + at_once, n_rows)
+        lo, hi = max(begin, first), min(end, stop)
+        rows, into = X[lo - first : hi - first], out[lo - first : hi - first]
+        if hi - lo == end - begin:
+            np.matmul(rows, weights, out=into)
+        else:
+            padded = np.zeros((end - begin, X.shape[1]), X.dtype)
+            padded[lo - begin : hi - begin] = rows
+            into[...] = np.matmul(padded, weights)[lo - begin : hi - begin]
     return out
 
 

@@ -10,9 +10,15 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, truth
+from sottovoce.central.holder import Holder
+from sottovoce.central.labels import NumberLabels, ReadLabels
 from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.remote import RemoteTable
+from sottovoce.central.targets import Numbers, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import clipped_regression, linear_regression
+from sottovoce.estimators.reading import labels_of
+from sottovoce.estimators.remote import r_squared, where_the_rows_are
 from sottovoce.exceptions import DataError
 from sottovoce.losses import Loss, Squared
 
@@ -73,13 +79,22 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             )
         return np.clip(values, *self.label_range())
 
-    def _targets(self, labels: Vector, *, joint: bool = False) -> list[Vector]:
-        return [labels - self._middle()]
+    def _label_unit(self) -> float:
+        """Return what a label of size 1 means in the unit of y."""
+        return 1.0
+
+    def _read_labels(self, holder: Holder) -> None:
+        rule = NumberLabels(*self.label_range(), self._middle(), self._label_unit())
+        rule.refuse(holder.ask(ReadLabels(rule)))
+
+    def _targets(self, *, joint: bool) -> Targets:
+        return Numbers()
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         coef, intercept = self._unscaled(plan, solution.weights)
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + (solution.offset + self._middle())
 
+    @where_the_rows_are
     def predict(self, X: Any) -> Vector:
         """Predict the label of each row: the linear prediction, cut to ``label_bounds``, which no label leaves.
 
@@ -92,6 +107,37 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         ndarray of shape (n_samples,)
         """
         return np.clip(self._scores(X)[:, 0], *self.label_range())
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of `predict`. It is not private.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or None
+            None for tables that name their target; needed for all others.
+        sample_weight : array of shape (n_samples,) or None
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, RemoteTable):
+            return r_squared(self, X, y, sample_weight)
+        return float(super().score(X, labels_of(X, y), sample_weight))
+
+    def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
+        """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
+        values = np.asarray(y, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
+        mean = float(values.mean())
+        return (
+            len(values),
+            mean,
+            float(np.square(values - mean).sum()),
+            float(np.square(values - self.predict(X)).sum()),
+        )
 
     def to_sklearn(self, *, clip_predictions: bool = True) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.

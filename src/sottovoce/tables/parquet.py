@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +20,8 @@ from sottovoce.central.scratch import check_room
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
-from sottovoce.tables.addresses import DataFile, Stamp, found_files
-from sottovoce.tables.parquet_rows import opened_parquet
+from sottovoce.tables.addresses import DataFile, found_files
+from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
@@ -32,24 +30,6 @@ _BLOCK_BYTES = 1 << 24
 _BATCH_BYTES = 1 << 22  # decoded at once
 _LABEL_ROWS = 1 << 16
 _NAMED = 8
-_AT_ONCE = 16  # footers that are read at the same time
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Some row groups of a file, as the file was when it was opened."""
-
-    file: DataFile
-    stamp: Stamp  # of another machine's: without what a machine says of its own disks
-    rows_of_file: int
-    groups: tuple[tuple[int, int], ...]  # number and rows of each
-
-    @property
-    def n_rows(self) -> int:
-        return sum(rows for _, rows in self.groups)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 
 
 class ParquetTable(StreamedTable):
@@ -130,18 +110,8 @@ class ParquetTable(StreamedTable):
         self._features = tuple(features) if features is not None else _all_but(target, files[0])
         _check_names(self._features, target)
 
-        def piece(file: DataFile) -> _Piece:
-            return _piece(file, self._features, target)
-
-        self._pieces: tuple[_Piece, ...] = ()
-        if len(files) == 1:
-            self._pieces = (piece(files[0]),)
-        else:
-            with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
-                self._pieces = tuple(threads.map(piece, files))
-        self._n_rows = sum(each.n_rows for each in self._pieces)
-        if self._n_rows == 0:
-            raise TableError(f"{files[0]}: the table has columns, but no row of data.")
+        self._pieces = row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target))
+        self._n_rows = sum(piece.n_rows for piece in self._pieces)
 
     def __repr__(self) -> str:
         first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
@@ -172,23 +142,11 @@ class ParquetTable(StreamedTable):
             None without rows. Their files are not opened again, and are refused where they have changed since. Each
             can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
         """
-        groups = [replace(piece, groups=(group,)) for piece in self._pieces for group in piece.groups if group[1] > 0]
-        cut: list[list[_Piece]] = [[]]
-        done = here = 0
-        for group in groups:
-            # a group goes to the part that its middle falls into, so that parts differ by a group at most
-            part = (2 * done + group.n_rows) * parts // (2 * self._n_rows)
-            if part > here and cut[-1]:
-                cut.append([])
-                here = part
-            cut[-1].append(group)
-            done += group.n_rows
-        first, tables = self.first_row, []
-        for some in cut:
+        tables, first = [], self.first_row
+        for pieces in cut(self._pieces, parts):
             table = copy(self)
-            table._pieces = _joined(some)
-            table._n_rows = sum(piece.n_rows for piece in some)
-            table.first_row = first
+            table._pieces, table.first_row = pieces, first
+            table._n_rows = sum(piece.n_rows for piece in pieces)
             first += table._n_rows
             tables.append(table)
         return tables
@@ -207,7 +165,7 @@ class ParquetTable(StreamedTable):
         TableError
         """
         for piece in self._pieces:
-            _refuse_changed(piece)
+            refuse_changed(piece)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -346,50 +304,14 @@ class ParquetTable(StreamedTable):
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
         for piece in self._pieces:
-            _refuse_changed(piece)
-            with _opened(piece.file) as file:
-                if file.metadata.num_rows != piece.rows_of_file:
-                    raise _changed(piece.file)
-                numbers = [number for number, _ in piece.groups]
-                # what comes over a network is fetched a row group at a time, in few and large requests
-                for groups in [numbers] if piece.file.is_local else [[number] for number in numbers]:
-                    for batch in file.iter_batches(
-                        batch_rows, row_groups=groups, columns=list(names), use_threads=use_threads
-                    ):
-                        yield [batch.column(name) for name in names]
-            _refuse_changed(piece)
-
-
-def _piece(file: DataFile, features: tuple[str, ...], target: str | None) -> _Piece:
-    """Look at the footer of a file."""
-    stamp = file.stamp()
-    with _opened(file) as opened:
-        known = opened.metadata
-        _check_columns(opened.schema_arrow, file, features, target)
-        groups = tuple((number, known.row_group(number).num_rows) for number in range(known.num_row_groups))
-        return _Piece(file, stamp, known.num_rows, groups)
-
-
-def _joined(pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
-    """Return consecutive pieces with those of one file as one."""
-    joined: list[_Piece] = []
-    for piece in pieces:
-        if joined and joined[-1].file is piece.file and joined[-1].groups[-1][0] < piece.groups[0][0]:
-            joined[-1] = replace(piece, groups=joined[-1].groups + piece.groups)
-        else:
-            joined.append(piece)
-    return tuple(joined)
-
-
-def _refuse_changed(piece: _Piece) -> None:
-    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
-        raise _changed(piece.file)
+            for batch in batches(piece, names, batch_rows, use_threads=use_threads):
+                yield [batch.column(name) for name in names]
 
 
 def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
-    with _opened(file) as opened:
-        refuse_repeated_names(opened.schema_arrow.names, str(file))
-        return tuple(name for name in opened.schema_arrow.names if name != target)
+    with opened(file) as parquet:
+        refuse_repeated_names(parquet.schema_arrow.names, str(file))
+        return tuple(name for name in parquet.schema_arrow.names if name != target)
 
 
 def _check_names(features: tuple[str, ...], target: str | None) -> None:
@@ -422,26 +344,6 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_primitive(kind) or is_text(kind)) or pa.types.is_temporal(kind):
             raise TableError(f"{path}, column {target!r}: values of type {kind} cannot be labels. Convert them before.")
-
-
-@contextmanager
-def _opened(source: DataFile) -> Iterator[Any]:
-    """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    try:
-        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
-            yield file
-    except UnicodeDecodeError:
-        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
-    except (pa.ArrowException, OSError) as error:
-        text = source.hidden(str(error)).partition("\n")[0].rstrip(".")
-        raise TableError(f"{source}: cannot be read as Parquet: {text}.") from None
-
-
-def _changed(file: DataFile) -> TableError:
-    return TableError(
-        f"{file}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
-        "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
-    )
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Digests of frozen values: two that ask the same have the same one, in every process."""
+"""Digests of questions, frozen values that are sent to workers: two that ask the same have the same one everywhere."""
 
 import hashlib
 import struct
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["digest"]
+__all__ = ["question_digest"]
 
 
-def digest(value: object) -> str:
+def question_digest(value: object) -> str:
     """Return a SHA-256 of a value made of numbers, words, arrays, tuples and dataclasses; of what it says, not how.
 
     Raises

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sottovoce.cluster.digests import digest
+from sottovoce.cluster.questions import question_digest
 from sottovoce.losses import Logistic, SmoothedHinge
 
 
@@ -25,20 +25,20 @@ DIFFERENT: list[object] = [
 
 
 def test_other_values_have_other_digests() -> None:
-    assert len({digest(value) for value in DIFFERENT}) == len(DIFFERENT)
+    assert len({question_digest(value) for value in DIFFERENT}) == len(DIFFERENT)
 
 
 @pytest.mark.parametrize("value", DIFFERENT, ids=repr)
 def test_a_copy_has_the_same_digest(value: object) -> None:
-    assert digest(pickle.loads(pickle.dumps(value))) == digest(value)
+    assert question_digest(pickle.loads(pickle.dumps(value))) == question_digest(value)
 
 
 def test_the_layout_in_memory_does_not_count() -> None:
     matrix = np.arange(6.0).reshape(2, 3)
-    assert digest(matrix) == digest(np.asfortranarray(matrix))
+    assert question_digest(matrix) == question_digest(np.asfortranarray(matrix))
 
 
 @pytest.mark.parametrize("value", [object(), lambda: 0, np.array([None])], ids=["object", "function", "array"])
 def test_what_has_no_plain_value_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="there is no digest of"):
-        digest(value)
+        question_digest(value)

@@ -1,0 +1,244 @@
+"""A thousand deaths: workers and drivers are killed at random moments, and every fit gives the same model.
+
+    python -m benchmarks.cluster.kills [--kills 1000] [--docs] [--quick]
+
+Partitions are held by processes of this machine, without an engine in between; what numbers, repeats and rebuilds is
+the code that runs on Dask. In each call a worker may be killed (SIGKILL) at a random moment, hang and answer late
+(SIGSTOP, then SIGCONT), or lose its answer on the way; operations are delivered twice, and once more after the next
+one. The driver is killed as well, at a random moment, and started again with the same log until the fit has ended.
+
+Beside each pass every partition counts the passes that moved its rows, and adds that count up over its rows: a row
+that was left out or counted twice in any sum of any pass would show, and the model would be another one.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import sottovoce as sv
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.lengths import MeasureRows, ScaleRows
+from sottovoce.central.operation import Change, Effect, Operation, RowSum
+from sottovoce.central.parallel import team
+from sottovoce.central.part import Part
+from sottovoce.central.row_memory import LABEL
+from sottovoce.central.row_unit import RowUnit
+from sottovoce.central.targets import Given
+from sottovoce.cluster.holder import ClusterHolder
+from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.log import FolderLog
+from sottovoce.cluster.partitions import Partitions
+from sottovoce.randomness import Streams
+from support.killed_workers import Faults, KilledPool, Rates
+
+N_ROWS, N_FEATURES = 3_000, 12
+PASSES = 40
+CUTS = (0, 400, 800, 1300, 1900, 2400, N_ROWS)
+WORKERS = 3
+RATES = Rates(killed=0.08, deaf=0.02, hung=0.03, twice=0.1, late=0.1)
+DRIVER_LIVES = 2.0  # seconds, on average, where drivers are killed
+HEAD = ("fits", "operations", "workers killed", "drivers killed", "hung", "answers lost", "delivered twice or late",
+        "double counts", "models")  # fmt: skip
+
+
+def table(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return made-up rows and classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N_ROWS, N_FEATURES)).astype(np.float32)
+    return X, np.where(X @ rng.standard_normal(N_FEATURES) + rng.standard_normal(N_ROWS) > 0, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class TakeLabels(Change):
+    """Labels are taken as they are."""
+
+    effect = Effect.LASTING
+
+    def on(self, part: Any) -> None:
+        """Set the column, and begin the count of passes."""
+        part.memory.set(LABEL, part.labels)
+        part.memory.new("passes")
+
+
+@dataclass(frozen=True)
+class CountPasses(RowSum):
+    """One more pass over each row, and the sum of these counts."""
+
+    effect = Effect.LASTING  # it goes on from one model to the next
+    writes: ClassVar[tuple[str, ...]] = ("passes",)
+
+    def shape(self, part: Part) -> tuple[int, ...]:
+        """Rows, and their counts."""
+        return (2,)
+
+    def add(self, rows: Any, views: Sequence[Any], lo: int, hi: int, total: Any) -> None:
+        """Count."""
+        views[0][lo:hi] += 1.0
+        total += np.array([hi - lo, views[0][lo:hi].sum()], np.int64)
+
+
+class Counted(Holder):
+    """A holder beside whose passes passes are counted.
+
+    Attributes
+    ----------
+    double : int
+        Passes in which a row was left out, or counted more than once.
+    """
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        self.n_samples, self.n_features, self.dtype = holder.n_samples, holder.n_features, holder.dtype
+        self.n_passes = self.double = self.n_asked = 0
+
+    @property
+    def constant(self) -> float:  # type: ignore[override]
+        """That of the holder."""
+        return self.holder.constant
+
+    @constant.setter
+    def constant(self, value: float) -> None:
+        if not isinstance(self.holder, LocalHolder):
+            self.holder.constant = value
+
+    def ask(self, operation: Operation[Any]) -> Any:
+        """Ask."""
+        self.n_asked += 1
+        return self.holder.ask(operation)
+
+    def release(self, operation: Operation[Any], *given: Any, **options: Any) -> Any:
+        """Release, and count the pass."""
+        self.n_asked += 1
+        values = self.holder.release(operation, *given, **options)
+        if operation.effect is Effect.STEP:
+            self.n_passes += 1
+            expected = np.array([self.n_samples, self.n_samples * self.n_passes])
+            self.double += not np.array_equal(self.holder.ask(CountPasses()), expected)
+        return values
+
+
+def train(holder: Holder, seed: int) -> tuple[str, Counted]:
+    """Train a logistic model; return the digest of its weights."""
+    estimator = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-6, data_norm=4.0, classes=[-1.0, 1.0], solver="scd", solver_options={"n_passes": PASSES}
+    )
+    plan, counted = estimator.plan(N_ROWS, N_FEATURES), Counted(holder)
+    counted.ask(TakeLabels())
+    counted.ask(MeasureRows())
+    counted.ask(ScaleRows(4.0, plan.intercept))
+    counted.constant = RowUnit(4.0, plan.intercept).entry
+    type(plan).estimates_eigenvalue = False  # TODO until gram lands
+    solution = plan.solve_held(counted, Given(1), Streams(seed), lambda done, of: None)
+    return hashlib.sha256(solution.weights.tobytes()).hexdigest()[:16], counted
+
+
+def in_one_process(seed: int) -> str:
+    """Return the digest of the model that an array in this process gives."""
+    X, y = table()
+    with team(1) as threads:
+        part = Part(X, threads)
+        part.labels = y
+        return train(LocalHolder(part), seed)[0]
+
+
+def on_workers(seed: int, faults: Faults, log: Path | None = None) -> tuple[str, Counted]:
+    """Train on workers that meet faults."""
+    X, y = table()
+    pool = KilledPool(WORKERS, faults)
+    kept = None if log is None else FolderLog(log)
+    try:
+        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(CUTS)]
+        partitions = Partitions(pool, sources, max_rebuilds=100)
+        return train(ClusterHolder(partitions, kept), seed)
+    finally:
+        pool.close()
+        if kept is not None:
+            kept.close()
+
+
+def with_drivers(seed: int, rates: Rates, folder: Path, tally: Path, rng: np.random.Generator) -> dict[str, Any]:
+    """Train, and kill drivers at random moments until one has ended; return what that one says."""
+    told = folder / "told.json"
+    for life in range(1000):
+        driver = os.fork()
+        if driver == 0:
+            try:
+                digest, counted = on_workers(seed, Faults(rates, 1000 * seed + life, tally), folder / "log")
+                said = {"model": digest, "asked": counted.n_asked, "double": counted.double}
+                told.with_suffix(".new").write_text(json.dumps(said))
+                told.with_suffix(".new").replace(told)
+            finally:
+                os._exit(0)
+        until = time.monotonic() + rng.exponential(DRIVER_LIVES * (1.0 + 0.2 * life))
+        while os.waitpid(driver, os.WNOHANG) == (0, 0):
+            if time.monotonic() > until:
+                with tally.open("a") as file:
+                    file.write("driver killed\n")
+                os.kill(driver, signal.SIGKILL)
+                os.waitpid(driver, 0)
+                break
+            time.sleep(0.01)
+        if told.exists():
+            said = json.loads(told.read_text())
+            assert isinstance(said, dict)
+            return said
+        print(f"  driver {life + 1} of fit {seed} ended; {len(list(folder.iterdir()))} files", flush=True)
+    raise RuntimeError("no driver has lived long enough")
+
+
+def until_killed(n_kills: int, rates: Rates = RATES, told: Callable[[str], None] = print) -> dict[str, Any]:
+    """Fit again and again, every other time with drivers that are killed, until so many processes were killed."""
+    rng, total, models = np.random.default_rng(7), Counter[str](), list[bool]()
+    asked = double = 0
+    in_one_process(0)  # kernels are compiled before the first fork
+    with tempfile.TemporaryDirectory() as folder:
+        tally = Path(folder, "faults.txt")
+        while total["killed"] + total["driver killed"] < n_kills:
+            seed = len(models)
+            if seed % 2:
+                own = Path(folder, f"fit-{seed}")
+                own.mkdir()
+                said = with_drivers(seed, rates, own, tally, rng)
+            else:
+                digest, counted = on_workers(seed, Faults(rates, 1000 * seed, tally))
+                said = {"model": digest, "asked": counted.n_asked, "double": counted.double}
+            asked, double = asked + said["asked"], double + said["double"]
+            models.append(said["model"] == in_one_process(seed))
+            total = Counter(tally.read_text().splitlines())
+            told(f"fit {seed}: {dict(total)}, double counts {double}, model {'same' if models[-1] else 'ANOTHER'}")
+    return {"fits": len(models), "same": sum(models), "operations": asked, "double counts": double, **total}
+
+
+def main() -> None:
+    """Kill as many as asked for, and print what came of it."""
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--kills", type=int, default=1000)
+    given = parser.parse_args()
+    found = until_killed(30 if given.quick else given.kills)
+    row = (
+        f"{found['fits']:,}", f"{found['operations']:,}", f"{found.get('killed', 0):,}",
+        f"{found.get('driver killed', 0):,}", f"{found.get('hung', 0):,}", f"{found.get('deaf', 0):,}",
+        f"{found.get('twice', 0) + found.get('late', 0):,}", f"{found['double counts']:,}",
+        f"{found['same']} of {found['fits']} the same",
+    )  # fmt: skip
+    show("processes killed at random moments", HEAD, [row])
+    if not given.quick:
+        keep("cluster_kills", found)
+    if given.docs and not given.quick:
+        write_tables(DOCS / "privacy" / "cluster.md", {"kills": (HEAD, [row])})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""What fitted models say of rows that workers hold: tasks that only read, so that Dask may run them again.
+
+A task runs where its partition is held. Where it is run elsewhere (the worker died) it reads the partition again.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.streamed import StreamedTable
+from sottovoce.cluster.sources import LoadedRows, Source, held
+from sottovoce.exceptions import ClusterError
+
+__all__ = ["Count", "Place", "predicted_array"]
+
+_ROWS: Final = 1 << 16  # of a matrix in memory that are looked at together
+
+
+@dataclass(frozen=True)
+class Place:
+    """One partition: where its rows come from, where they stand in the table, and which worker has them.
+
+    Attributes
+    ----------
+    source : Source
+    first_row, n_rows : int
+    worker : str or None
+        Its address, where somebody holds the rows.
+    """
+
+    source: Source
+    first_row: int
+    n_rows: int
+    worker: str | None
+
+
+class PartTable(StreamedTable):
+    """The rows that a worker holds, as a table that fitted models take.
+
+    Parameters
+    ----------
+    loaded : LoadedRows
+    names : tuple of str
+    first_row, whole_rows : int
+        Place of the first row in the whole table, and the number of its rows.
+    """
+
+    def __init__(self, loaded: LoadedRows, names: tuple[str, ...], first_row: int, whole_rows: int) -> None:
+        self._loaded, self._names, self._whole_rows = loaded, names, whole_rows
+        self.first_row = first_row
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self._loaded.n_rows, int(self._loaded.raw.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        dtype: np.dtype[Any] = np.dtype(self._loaded.raw.dtype)
+        return dtype
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self._names
+
+    @property
+    def whole_rows(self) -> int:
+        """Number of rows of the whole table."""
+        return self._whole_rows
+
+    def labels(self) -> NDArray[Any]:
+        """Return the labels."""
+        assert self._loaded.labels is not None
+        return self._loaded.labels
+
+    def _read(self, n_threads: int) -> Generator[Any]:
+        raw = self._loaded.raw
+        if isinstance(raw, StreamedTable):
+            for _, block in raw.blocks(n_threads):
+                yield block
+            return
+        for lo in range(0, raw.shape[0], _ROWS):
+            yield raw[lo : lo + _ROWS]
+
+
+def predicted_array(places: Sequence[Place], names: tuple[str, ...], dtype: Any, model: Any, method: str) -> Any:
+    """Return what a method of a fitted model says of each row: an array of Dask's, one chunk a partition.
+
+    Nothing is done before it is asked for (``compute``, ``to_zarr``, ...).
+    """
+    dask, arrays = _dask()
+
+    # the answer about one row, of zeros, tells type and shape
+    one = LoadedRows(np.zeros((1, model.n_features_in_), dtype), None, "", 1)
+    sample = getattr(model, method)(PartTable(one, names, 0, 1))
+    whole, sent = sum(place.n_rows for place in places), dask.delayed(model, pure=False)
+    chunks = []
+    for place in places:
+        with _at(place):
+            answer = dask.delayed(_say, pure=False)(
+                sent, method, place.source.reference(), names, place.first_row, whole
+            )
+            shape = (place.n_rows, *sample.shape[1:])
+            chunks.append(arrays.from_delayed(answer, shape=shape, meta=sample[:0]))
+    return arrays.concatenate(chunks)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a worker is to say of its partitions: what a method of a fitted model says of rows and their labels.
+
+    Attributes
+    ----------
+    model : object
+        Fitted.
+    method : str
+        Takes a table and its labels, and returns counts.
+    names : tuple of str
+        Of the columns.
+    first_rows : tuple of int
+        Of all partitions.
+    whole_rows : int
+    """
+
+    model: Any
+    method: str
+    names: tuple[str, ...]
+    first_rows: tuple[int, ...]
+    whole_rows: int
+
+    def __call__(self, place: int, loaded: LoadedRows) -> Any:
+        """Return it of one partition."""
+        table = PartTable(loaded, self.names, self.first_rows[place], self.whole_rows)
+        return getattr(self.model, self.method)(table, table.labels())
+
+
+def _say(model: Any, method: str, source: Source, names: tuple[str, ...], first_row: int, whole: int) -> Any:
+    with _Rows(source) as loaded:
+        return getattr(model, method)(PartTable(loaded, names, first_row, whole))
+
+
+class _Rows:
+    """The rows of a source in this worker: those that are held, else read for this once."""
+
+    def __init__(self, source: Source) -> None:
+        from distributed import get_worker
+
+        try:
+            scratch = Path(get_worker().local_directory)
+        except ValueError:
+            raise ClusterError(
+                "rows of a DaskTable are read by workers of its cluster alone: give this array to the client that the "
+                "table was made with (client.compute(array).result()), or keep that client open and the default one."
+            ) from None
+        found = held(source)
+        self._own = None if found is not None else source.opened(scratch)
+        self._loaded: LoadedRows = found or self._own  # type: ignore[assignment]
+
+    def __enter__(self) -> LoadedRows:
+        return self._loaded
+
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            self._own.close()
+
+
+def _at(place: Place) -> Any:
+    annotate = _dask()[0].annotate
+    if place.worker is None:
+        return annotate()
+    return annotate(workers=[place.worker], allow_other_workers=place.source.is_readable_anywhere)
+
+
+def _dask() -> tuple[Any, Any]:
+    return import_module("dask"), import_module("dask.array")

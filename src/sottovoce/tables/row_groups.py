@@ -1,0 +1,157 @@
+"""Row groups of Parquet files, as the files were when they were opened: found, cut into parts, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sottovoce.exceptions import TableError
+from sottovoce.tables.addresses import DataFile, Stamp
+from sottovoce.tables.parquet_rows import opened_parquet
+
+__all__ = ["RowGroups", "batches", "cut", "opened", "refuse_changed", "row_groups"]
+
+_AT_ONCE = 16  # footers that are read at the same time
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Some row groups of one file.
+
+    Attributes
+    ----------
+    file : DataFile
+    stamp : tuple
+        What the store said of the file; once sent to another machine, without what a machine says of its own disks.
+    rows_of_file : int
+    groups : tuple of (int, int)
+        Number and rows of each.
+    first_row : int
+        Place in the file of the first of them.
+    """
+
+    file: DataFile
+    stamp: Stamp
+    rows_of_file: int
+    groups: tuple[tuple[int, int], ...]
+    first_row: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(rows for _, rows in self.groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
+
+    def each(self) -> Iterator[RowGroups]:
+        """Yield the row groups one by one."""
+        first = self.first_row
+        for group in self.groups:
+            yield replace(self, groups=(group,), first_row=first)
+            first += group[1]
+
+
+def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> tuple[RowGroups, ...]:
+    """Look at the footers of files, at no value.
+
+    Parameters
+    ----------
+    files : sequence of DataFile
+    check : callable
+        Gets the Arrow schema of each file, and the file; refuses what cannot be used.
+
+    Raises
+    ------
+    TableError
+        If a file is missing or no Parquet, or there is no row in all of them.
+    """
+
+    def look(file: DataFile) -> RowGroups:
+        stamp = file.stamp()
+        with opened(file) as parquet:
+            known = parquet.metadata
+            check(parquet.schema_arrow, file)
+            groups = tuple((number, known.row_group(number).num_rows) for number in range(known.num_row_groups))
+            return RowGroups(file, stamp, known.num_rows, groups)
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
+        found = tuple(threads.map(look, files) if len(files) > 1 else map(look, files))
+    if not any(each.n_rows for each in found):
+        raise TableError(f"{files[0]}: the table has columns, but no row of data.")
+    return found
+
+
+def cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:
+    """Cut row groups into consecutive parts of about as many rows each; fewer where there are fewer row groups."""
+    total = sum(piece.n_rows for piece in pieces)
+    by_part: dict[int, list[RowGroups]] = {}
+    done = 0
+    for group in (group for piece in pieces for group in piece.each()):
+        if group.n_rows:
+            # it goes to the part that its middle falls into, so that parts differ by a group at most
+            by_part.setdefault((2 * done + group.n_rows) * parts // (2 * total), []).append(group)
+            done += group.n_rows
+    return [_joined(some) for some in by_part.values()]
+
+
+def batches(
+    piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_threads: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """Read some columns of some row groups, in order; refuse a file that changed, before and after."""
+    refuse_changed(piece)
+    with opened(piece.file) as file:
+        if file.metadata.num_rows != piece.rows_of_file:
+            raise _changed(piece.file)
+        numbers = [number for number, _ in piece.groups]
+        # what comes over a network is fetched a row group at a time, in few and large requests
+        for some in [numbers] if piece.file.is_local else [[number] for number in numbers]:
+            yield from file.iter_batches(batch_rows, row_groups=some, columns=list(names), use_threads=use_threads)
+    refuse_changed(piece)
+
+
+def refuse_changed(piece: RowGroups) -> None:
+    """Refuse a file that is not what it was, by what its store says of it.
+
+    Raises
+    ------
+    TableError
+    """
+    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
+        raise _changed(piece.file)
+
+
+@contextmanager
+def opened(source: DataFile) -> Iterator[Any]:
+    """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
+    try:
+        with opened_parquet(source.path, source.filesystem, here=source.is_local) as file:
+            yield file
+    except UnicodeDecodeError:
+        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+    except (pa.ArrowException, OSError) as error:
+        text = source.hidden(str(error)).partition("\n")[0].rstrip(".")
+        raise TableError(f"{source}: cannot be read as Parquet: {text}.") from None
+
+
+def _joined(pieces: Sequence[RowGroups]) -> tuple[RowGroups, ...]:
+    """Return consecutive row groups with those of one file together."""
+    joined: list[RowGroups] = []
+    for piece in pieces:
+        if joined and joined[-1].file is piece.file and joined[-1].groups[-1][0] < piece.groups[0][0]:
+            joined[-1] = replace(joined[-1], groups=joined[-1].groups + piece.groups)
+        else:
+            joined.append(piece)
+    return tuple(joined)
+
+
+def _changed(file: DataFile) -> TableError:
+    return TableError(
+        f"{file}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
+        "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
+    )

@@ -1,0 +1,152 @@
+"""Predictions and scores where the rows are: the same bits as in memory, as arrays of Dask's."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sottovoce as sv
+from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.table import DaskTable
+from sottovoce.exceptions import ClusterError, DataError, ParameterError
+
+pytest.importorskip("distributed")
+
+N, D = 9000, 20
+X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, D)).astype(np.float32)
+NAMES = [f"x{k}" for k in range(D)]
+BINARY = np.where(X[:, 0] + X[:, 1] > 0.0, "yes", "no")
+THREE = np.argmax(X[:, :3], axis=1)
+NUMBER = X @ np.linspace(-1.0, 1.0, D) + 0.1
+PUBLIC = {"epsilon": 5.0, "delta": 1e-7, "data_norm": 5.0, "random_state": 0, "solver": "scd"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "t.parquet"
+    columns = dict(zip(NAMES, X.T, strict=True))
+    pq.write_table(pa.table({**columns, "binary": BINARY, "three": THREE, "number": NUMBER}), path, row_group_size=1100)
+    return path
+
+
+def opened(client, path, target, **options):
+    return DaskTable.from_parquet(client, path, features=NAMES, target=target, **{"partitions": 4, **options})
+
+
+CASES = {
+    "two classes": (sv.DPLogisticRegression(**PUBLIC, classes=["no", "yes"]), "binary", BINARY),
+    "three classes": (sv.DPLogisticRegression(**PUBLIC, classes=[0, 1, 2]), "three", THREE),
+    "svc": (sv.DPLinearSVC(**PUBLIC, classes=["no", "yes"]), "binary", BINARY),
+    "ridge": (sv.DPRidge(**PUBLIC, label_bounds=(-2.0, 2.0)), "number", NUMBER),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "storage"), [*((case, "memory") for case in CASES), ("three classes", "scratch"), ("ridge", "file")]
+)
+def test_the_same_bits_as_in_memory(client, path, case, storage):
+    import pandas as pd
+
+    model, target, y = CASES[case]
+    frame = pd.DataFrame(X, columns=NAMES)
+    model.fit(frame, y)
+    with opened(client, path, target, storage=storage) as table:
+        for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+            if not hasattr(model, method) or (case == "svc" and "proba" in method):
+                continue
+            expected, lazy = getattr(model, method)(frame), getattr(model, method)(table)
+            assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+            assert lazy.chunks[0] == tuple(facts.n_rows for facts in table.partitions.facts)
+            np.testing.assert_array_equal(lazy.compute(), expected)
+        assert model.score(table) == pytest.approx(model.score(frame, y), rel=1e-12, abs=0)
+        assert model.score(sv.ParquetTable(path, features=NAMES, target=target)) == model.score(frame, y)
+
+
+def test_arrays_are_lazy_and_need_the_client_of_the_table(client, path):
+    model, target, y = CASES["ridge"]
+    model.fit(X, y)
+    with pytest.warns(UserWarning, match="feature names"), opened(client, path, target) as table:
+        lazy = model.predict(table)
+    with (
+        pytest.raises(ParameterError, match="the DaskTable is closed"),
+        pytest.warns(UserWarning, match="feature names"),
+    ):
+        model.predict(table)
+    with pytest.raises(ClusterError, match="rows of a DaskTable are read by workers of its cluster alone"):
+        lazy.compute(scheduler="synchronous")
+    np.testing.assert_array_equal(lazy.compute(), model.predict(X))  # files are read again: nobody holds the rows now
+
+
+def test_what_workers_get_of_a_model_has_no_seed_and_no_ledger(client, path, monkeypatch):
+    model, target, y = CASES["ridge"]
+    model.fit(X, y)
+    sent = []
+    monkeypatch.setattr(DaskTable, "counted", lambda self, model, method: sent.append(model) or [(2, 0.0, 1.0, 0.5)])
+    with pytest.warns(UserWarning, match="feature names"), opened(client, path, target) as table:
+        assert model.score(table) == 0.5
+    assert sent[0].random_state is None and model.random_state == 0
+    assert sent[0].ledger is None and sent[0].dataset is None and "charge_" not in vars(sent[0])
+    pickle.dumps(sent[0])
+
+
+def test_refusals_in_words(client, path, tmp_path):
+    model, target, y = CASES["two classes"]
+    import pandas as pd
+
+    model.fit(pd.DataFrame(X, columns=NAMES), y)
+    with opened(client, path, "three") as table:
+        with pytest.raises(ParameterError, match="y and sample_weight must be left out"):
+            model.score(table, y)
+        with pytest.raises(DataError, match="labels of the table are of type int64, the classes of the model"):
+            model.score(table)
+    table = opened(client, path, None)
+    with table, pytest.raises(ParameterError, match="names no target: make it with target=NAME"):
+        model.score(table)
+    table = DaskTable.from_parquet(client, path, features=NAMES[::-1], target=target)
+    with table, pytest.raises(ValueError, match="feature names"):
+        model.predict(table)
+    holed = X.copy()
+    holed[7000, 3] = np.nan
+    columns = dict(zip(NAMES, holed.T, strict=True))
+    pq.write_table(pa.table({**columns, "binary": BINARY}), tmp_path / "holed.parquet", row_group_size=1100)
+    with opened(client, tmp_path / "holed.parquet", target) as table:
+        for ask in (lambda: model.predict(table).compute(), lambda: model.score(table)):
+            with pytest.raises(DataError, match="Input X contains NaN: row 7000, column 'x3'"):
+                ask()
+
+
+def test_rows_without_a_file_are_looked_at_where_they_are_held(client):
+    model, _, y = CASES["ridge"]
+    model.fit(X, y)
+    cut = [0, 1000, 1001, 8500, N]
+    sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(cut)]
+    with DaskTable(client, sources) as table:
+        lazy = model.predict(table)
+        np.testing.assert_array_equal(lazy.compute(), model.predict(X))
+        assert max(len(pickle.dumps(value)) for value in dict(lazy.dask).values()) < 20_000  # no rows among tasks
+        assert model.score(table) == pytest.approx(model.score(X, y), rel=1e-12)
+    with pytest.raises(ClusterError, match=r"this worker does not hold .* Make the array again"):
+        lazy.compute()
+
+
+def test_r_squared_of_special_labels(client):
+    model, _, y = CASES["ridge"]
+    model.fit(X, y)
+    for labels in (np.full(300, 0.5), 1e6 + y[:300]):
+        sources = [InlineSource(X[a : a + 100], labels[a : a + 100], first_row=a) for a in (0, 100, 200)]
+        with DaskTable(client, sources) as table:
+            assert model.score(table) == pytest.approx(model.score(X[:300], labels), rel=1e-9)
