@@ -216,7 +216,11 @@ class Numbers:
     def know_all(self, values: _Floats, counts: _Counts) -> None:
         """Learn that what was added is all there is: one entry a text."""
         self.n_distinct = len(values)
-        self._median = float(np.median(np.repeat(values, counts))) if len(values) else None
+        if len(values):
+            order = np.argsort(values)
+            upto = np.cumsum(counts[order])
+            middle = np.searchsorted(upto, [(upto[-1] - 1) // 2, upto[-1] // 2], side="right")
+            self._median = float(values[order][middle].mean())
 
     @property
     def are_a_range(self) -> bool:
