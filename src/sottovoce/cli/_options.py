@@ -251,7 +251,7 @@ class Reading:
         chosen = None if self.format == Format.PARQUET else self.format
         return {
             "format": chosen,
-            "header": self.header,
+            "header": None if self.header is None else str(self.header),
             "delimiter": self.delimiter,
             "skip-rows": self.skip_rows or None,
         }

@@ -239,7 +239,7 @@ def fit(
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
+    cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
     _check_outputs(
         {
             "--out": out,
@@ -287,7 +287,7 @@ def fit(
     split = None
     with ExitStack() as connection:
         opened = None if cluster.given else reader.open(table, quiet=quiet)
-        rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
+        rows = connection.enter_context(cluster.table(table, reader, quiet=quiet)) if opened is None else opened.rows
         if opened is not None:
             if holdout.holdout is not None:
                 opened.refuse_unwritable()  # before the charge
