@@ -78,7 +78,7 @@ class OpenedTable:
     def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
         """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
         if isinstance(self.table, LibsvmText):
-            yield self.table.text(chosen)
+            yield from self.table.texts(chosen)
             return
         start, layout = 0, self.layout
         for table in self.table:

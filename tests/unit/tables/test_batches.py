@@ -278,7 +278,7 @@ def test_libsvm_rows_are_counted_kept_if_few_and_chosen(tmp_path: Path, monkeypa
         monkeypatch.setattr("sottovoce.tables.libsvm.KEPT_BYTES", 1000 if kept else 10)
         text = LibsvmText.open(path, block_bytes=50)
         assert (text.n_rows, text.is_small) == (100, kept)
-        assert text.text(chosen) == expected
+        assert "".join(text.texts(chosen)) == expected
         assert text.table(1).y.tolist() == list(range(100))
         assert text.table(1).line(70) == "line 71"
 
