@@ -157,8 +157,8 @@ def test_a_clip_that_a_kernel_does_not_keep(monkeypatch):
 
 
 def test_a_release_that_is_skipped(monkeypatch):
-    def exact(rows, *, n_public, neighbours, mu, noise):
-        return min(1.0, rows.n_samples / n_public), GaussianEvent(1.0 / mu)
+    def exact(holder, *, n_public, neighbours, mu, noise):
+        return min(1.0, holder.n_samples / n_public), GaussianEvent(1.0 / mu)
 
     monkeypatch.setattr(scaled_plan, "release_largest_eigenvalue", exact)
     found = grey_box(fit, *neighbours())

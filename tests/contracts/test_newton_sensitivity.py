@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.holder import hold
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.whole_gram import gram_mechanism, whole_gram
+from sottovoce.central.whole_gram import Gram, coordinate_factors, gram_mechanism
 from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
@@ -20,7 +21,8 @@ TEAM = Team(1, None)
 D = 3
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
 tame = st.floats(-3, 3, width=32)
-entries = st.one_of(wild, tame, st.just(0.0))
+edges = st.integers(-4, 4).map(lambda step: step * 2.0**-21)  # of the grid that the second moments are cut to
+entries = st.one_of(wild, tame, edges, st.sampled_from([0.0, 1.0, -1.0, 0.6, 0.8]))
 LOSSES = [Logistic(), SmoothedHinge(0.5)]
 BOTH = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 
@@ -56,11 +58,14 @@ def test_one_row_moves_a_pass_by_at_most_the_clip(
     assert np.linalg.norm(total.astype(np.float64)) * (mechanism.tick / mechanism.l2_sensitivity) <= 1.0
 
 
+def whole_gram(rows):
+    return hold(rows, [], TEAM).ask(Gram())
+
+
 def about_to_be_noised(raw, dtype, sparse, constant, mechanism):
-    gram = whole_gram(rows_of(raw, dtype, sparse, constant))
-    upper = np.triu_indices(len(gram))
-    factor = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-    return to_ticks(gram[upper] * factor, mechanism.tick).astype(np.float64) * mechanism.tick
+    triangle = whole_gram(rows_of(raw, dtype, sparse, constant))
+    coordinates = triangle.entries * coordinate_factors(triangle.width)
+    return to_ticks(coordinates, mechanism.tick).astype(np.float64) * mechanism.tick
 
 
 @BOTH
@@ -97,9 +102,9 @@ def test_the_moments_are_whole_numbers_that_no_order_changes(sparse):
     raw = rng.normal(size=(20_000, 7))
     raw /= np.minimum(np.linalg.norm(raw, axis=1, keepdims=True), 1.0)
     order = rng.permutation(len(raw))
-    gram = whole_gram(rows_of(raw, np.float64, sparse, 0.2))
-    np.testing.assert_array_equal(gram * 2.0**32, np.rint(gram * 2.0**32))
-    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw[order], np.float64, sparse, 0.2)))
-    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw, np.float64, not sparse, 0.2)))
+    gram = whole_gram(rows_of(raw, np.float64, sparse, 0.2)).matrix
+    np.testing.assert_array_equal(gram * 2.0**42, np.rint(gram * 2.0**42))
+    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw[order], np.float64, sparse, 0.2)).matrix)
+    np.testing.assert_array_equal(gram, whole_gram(rows_of(raw, np.float64, not sparse, 0.2)).matrix)
     scaled = np.hstack([raw / np.linalg.norm(raw, axis=1, keepdims=True), np.full((len(raw), 1), 0.2)]) / 1.04**0.5
-    np.testing.assert_allclose(gram, scaled.T @ scaled, atol=len(raw) * 2.0**-15)
+    np.testing.assert_allclose(gram, scaled.T @ scaled, atol=len(raw) * 2.0**-20)

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.holder import hold
 from sottovoce.central.kernels import passes
+from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
-from sottovoce.central.scales import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -119,7 +120,7 @@ def test_eigenvalue_moves_by_at_most_its_sensitivity(sparse, constant, monkeypat
         raw = sp.csr_array(X) if sparse else X
         rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
         facts = {"n_public": 30, "neighbours": Neighbours(Adjacency.REPLACE_ONE), "mu": 0.1}
-        release_largest_eigenvalue(rows, **facts, noise=np.random.default_rng(0))
+        release_largest_eigenvalue(hold(rows, [], TEAM), **facts, noise=np.random.default_rng(0))
         return seen[-1]
 
     rng = np.random.default_rng(0)

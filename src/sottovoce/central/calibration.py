@@ -40,11 +40,11 @@ from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.holder import Holder
 from sottovoce.central.kernels.binned import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.operation import RowSum, Ticks
 from sottovoce.central.part import Part
 from sottovoce.central.row_memory import TARGET
 from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.sketch import sketch_sensitivity
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent

@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number, privacy_budget, whole_number
 from sottovoce.central.released_norm import NormRelease, ReleasedNorm, largest_norm
 from sottovoce.central.row_unit import RowUnit
@@ -18,6 +17,9 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.privacy.unit import checked_max_rows
+
+if TYPE_CHECKING:
+    from sottovoce.central.holder import Holder
 
 __all__ = ["HARDLY_ANY_NOISE", "NORM", "TrainingFacts"]
 
@@ -130,9 +132,9 @@ class TrainingFacts:
         """What it releases, in words."""
         return () if self.norm_release is None else (_MOST_KEEP,)
 
-    def release_norm(self, norms: Vector, noise: Callable[[], np.random.Generator]) -> ReleasedNorm:
-        """Return a bound on the ``norms`` of the rows: noisy, or without privacy the largest."""
-        return largest_norm(norms) if self.norm_release is None else self.norm_release.release(norms, noise())
+    def release_norm(self, holder: "Holder", noise: Callable[[], np.random.Generator]) -> ReleasedNorm:
+        """Return a bound on the lengths of measured rows: noisy, or without privacy the largest."""
+        return largest_norm(holder) if self.norm_release is None else self.norm_release.release(holder, noise())
 
     def norm_chosen(self, released: Mapping[str, object]) -> dict[str, object]:
         """Return what a receipt says of the bound that was found, checked; nothing where it is public."""

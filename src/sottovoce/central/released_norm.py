@@ -17,18 +17,25 @@ Proof: ``docs/privacy/released_norm.md``.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
+from sottovoce.central.operation import Count, Operation, Ticks
+from sottovoce.central.row_memory import LENGTH
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from sottovoce.central.holder import Holder
+    from sottovoce.central.part import Part
 
 __all__ = ["FALLBACK", "NormRelease", "ReleasedNorm", "largest_norm"]
 
@@ -97,17 +104,20 @@ class NormRelease:
         """What the release costs."""
         return self.mechanism.event
 
-    def release(self, norms: Vector, noise: np.random.Generator) -> ReleasedNorm:
-        """Release a bound that most of the ``norms`` keep; it is within the range of public numbers.
+    def release(self, holder: "Holder", noise: np.random.Generator) -> ReleasedNorm:
+        """Release a bound that most rows keep; it is within the range of public numbers.
 
         Parameters
         ----------
-        norms : ndarray of shape (n,)
-            Of the rows, in the unit of the data, infinite ones included. Those of 0 are not counted.
+        holder : Holder
+            Of rows whose lengths were measured, in the unit of the data; those of 0 are not counted.
         noise : numpy.random.Generator
         """
-        noisy, event = self.mechanism.release(to_ticks(_counts(norms), self.mechanism.tick), noise)
-        return ReleasedNorm(self._chosen(noisy), event)
+        noisy = holder.release(
+            CountLengths(), self.mechanism, noise,
+            ticks=lambda counts: to_ticks(counts.astype(np.float64), self.mechanism.tick),
+        )  # fmt: skip
+        return ReleasedNorm(self._chosen(noisy), self.event)
 
     def _chosen(self, noisy: Vector) -> float:
         """Return the bound that noisy counts ask for."""
@@ -130,17 +140,41 @@ class NormRelease:
         return float(_EDGES[place])
 
 
-def largest_norm(norms: Vector) -> ReleasedNorm:
+@dataclass(frozen=True)
+class CountLengths(Count):
+    """The counts of all bins."""
+
+    reads = (LENGTH,)
+
+    def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
+        """Return those of some rows."""
+        return _counts(views[0])
+
+
+@dataclass(frozen=True)
+class LargestLength(Operation[float]):
+    """The largest length of a row."""
+
+    def on(self, part: "Part") -> float:
+        """Return that of a part; 0 where there are no rows."""
+        return max(float(np.max(length, initial=0.0)) for _, (length,) in part.columns([LENGTH]))
+
+    def merged(self, answers: Sequence[float]) -> float:
+        """Return the largest one."""
+        return max(answers)
+
+
+def largest_norm(holder: "Holder") -> ReleasedNorm:
     """Return the largest norm without privacy, within the range of public numbers; 1 where all rows are zero."""
-    most = float(np.max(norms, initial=0.0))
+    most = holder.ask(LargestLength())
     return ReleasedNorm(min(max(most, SMALLEST), LARGEST) if most > 0.0 else FALLBACK)
 
 
-def _counts(norms: Vector) -> Vector:
+def _counts(norms: Vector) -> Ticks:
     """Return the counts of all bins, those of the widest first."""
     places = np.minimum(np.searchsorted(_EDGES * _ROUNDED, norms[norms > 0.0]), _BINS - 1)
     narrow: NDArray[np.int64] = np.bincount(places, minlength=_BINS)
-    return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in _WIDTHS]).astype(np.float64)
+    return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in _WIDTHS])
 
 
 def _first_from_above(counts: Vector, beyond: float) -> tuple[int, float]:

@@ -10,13 +10,13 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
 from sottovoce.central.facts import HARDLY_ANY_NOISE
+from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.central.lengths import Shorten
 from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.scales import (
     norm_counts,
     number_of_counts,
     release_label_location_and_scale,
-    release_largest_eigenvalue,
     release_row_norm,
 )
 from sottovoce.exceptions import ParameterError
@@ -219,7 +219,7 @@ class ScaledPlan(Plan):
             holder.ask(Shorten(norm, keeps_whole))
         if self.estimates_eigenvalue:
             eigenvalue, event = release_largest_eigenvalue(
-                fit.rows, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
+                holder, n_public=self.n_samples, neighbours=self.neighbours, mu=self.mu_scale, noise=fit.noise
             )
             events.append(event)
         if self.estimates_labels:

@@ -3,11 +3,6 @@ r"""The scales of the data that the solvers need, each released with a small sha
 *Length of the rows.* A bisection of a fixed number of noisy counts finds a bound that most rows keep: where the
 public one is loose, rows are shortened to it, and a loose bound costs no accuracy.
 
-*Largest eigenvalue.* With rows |x_i| <= 1, lambda_max(X'X)/n moves by at most 1/n when a row is added, removed, zeroed
-or replaced (Weyl's inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for
-a replacement both tables lie within [lambda, lambda + 1] of the table without the row). Wide tables use a sketch of the
-Frobenius norm of X'X in its place, which is at least as large.
-
 *Location and scale of the labels.* A count of rows moves by at most one for every adjacency. Two bisections of a fixed
 number of noisy counts find a median and a quantile of the distances from it, inside the public bounds.
 
@@ -19,34 +14,25 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.special import ndtri
 
-from sottovoce._numerics import PIECE, Vector
+from sottovoce._numerics import Vector
 from sottovoce.central.holder import Holder
 from sottovoce.central.lengths import CountWithin
 from sottovoce.central.operation import Operation, Ticks
-from sottovoce.central.plan import most_rows
-from sottovoce.central.rows import Rows
-from sottovoce.central.sketch import sketch_sensitivity, sketched_norm
 from sottovoce.central.targets import CountBelow, CountNear, Targets
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
-    "MAX_GRAM",
-    "gram",
     "noisy_count",
     "norm_counts",
     "number_of_counts",
     "release_label_location_and_scale",
-    "release_largest_eigenvalue",
     "release_row_norm",
 ]
 
-MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
-_INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
 _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two edges a factor of 2
 _LOCATION_STEPS: Final = 12
 _SCALE_STEPS: Final = 5  # enough to bisect the 25 edges
@@ -54,75 +40,6 @@ _QUANTILE: Final = 0.9
 _ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
 _FEWEST, _MOST = 0.8, 0.98  # share of the rows that are most of them
 _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of them keep half of it
-
-
-def release_largest_eigenvalue(
-    rows: Rows, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
-) -> tuple[float, GaussianEvent]:
-    """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
-
-    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sketch`) beyond.
-
-    Parameters
-    ----------
-    rows : Rows
-    n_public : int
-        Public number of rows.
-    neighbours : Neighbours
-    mu : float, > 0
-        Gaussian-DP parameter to spend.
-    noise : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        Noisy value plus two standard deviations, within the public bounds.
-    GaussianEvent
-        What it cost.
-    """
-    width = rows.n_weights
-    # Double rounding of a sum over all rows, in the unit of X'X (Higham 2002, section 3.5), with a factor 4 to spare.
-    # It is made from the public number of rows: the noise itself must not depend on a secret one.
-    n_rows = most_rows(n_public, neighbours.adjacency)
-    rounding = 4.0 * (PIECE + n_rows / PIECE + width) * 2.0**-53 * n_rows
-    if width <= MAX_GRAM:
-        exact = float(eigh(gram(rows), eigvals_only=True, subset_by_index=(width - 1, width - 1))[0])
-        sensitivity = neighbours.count + 2.0 * rounding  # of lambda_max, for every adjacency
-    else:
-        exact = sketched_norm(rows)
-        sensitivity = neighbours.sum_factor * sketch_sensitivity(width) + 2.0 * rounding * math.sqrt(width)
-    tick = power_of_two_below(sensitivity / mu / 2**20)
-    mechanism = GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
-    noisy, event = mechanism.release(to_ticks(np.array([exact]), tick), noise)
-    estimate = (float(noisy[0]) + _INFLATION * mechanism.noise_std) / n_public
-    # the column of the intercept alone has the eigenvalue constant^2
-    lowest = max(1.0 / width, rows.constant**2)
-    return min(1.0, max(lowest, estimate)), event
-
-
-def gram(rows: Rows, extra: Vector | None = None) -> Vector:
-    """Return X'X of the scaled rows in double precision, piece by piece; ``extra`` is appended as a last column.
-
-    The result is the same however the rows are stored.
-    """
-    features = rows.raw.shape[1]
-    width = rows.n_weights + (extra is not None)
-    total = np.zeros((width, width))
-    lo = 0
-    for scaled in rows.scaled_pieces():
-        hi = lo + scaled.shape[0]
-        border = np.empty((hi - lo, width - features))
-        if rows.constant > 0.0:
-            border[:, 0] = rows.constant
-        if extra is not None:
-            border[:, -1] = extra[lo:hi]
-        product = scaled.T @ scaled
-        total[:features, :features] += product if isinstance(product, np.ndarray) else product.toarray()
-        total[features:, :features] += (scaled.T @ border).T
-        total[features:, features:] += border.T @ border
-        lo = hi
-    total[:features, features:] = total[features:, :features].T
-    return total
 
 
 def number_of_counts(*, located: bool) -> int:

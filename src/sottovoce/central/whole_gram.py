@@ -11,7 +11,7 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,15 +23,17 @@ from sottovoce.central.kernels import whole
 from sottovoce.central.operation import Operation, Ticks
 from sottovoce.central.part import Part
 from sottovoce.central.plan import most_rows
+from sottovoce.central.row_memory import LABEL
 from sottovoce.central.rows import Rows
+from sottovoce.central.targets import Targets
 from sottovoce.central.whole_numbers import Shared, WholeNumbers, WholeSum
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 __all__ = [
-    "BorderColumn",
     "Gram",
     "GramSum",
+    "LabelColumn",
     "Triangle",
     "gram_mechanism",
     "moments_mechanism",
@@ -46,21 +48,29 @@ _PAIRS_PAY: Final = 7  # times as many columns as entries in a row: then pairs a
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 _MOST_BITS: Final = 58  # of the largest entry in ticks
 _FEW: Final = 2**16  # rows of a sparse table at a time
-# What sqrt(2) times an entry errs by, in units of 2^-53 of it: its own rounding, that of sqrt(2), and the product.
-_ROUNDINGS: Final = 4.0
+# What a coordinate errs by, in units of 2^-53 of it: its own rounding, that of its factor, and that of the product.
+_ROUNDINGS: Final = 8.0
 
 
-class BorderColumn(NamedTuple):
-    """A further column of the rows: factor * clip((x - location) / clip, -1, 1) of what is remembered of each."""
+@dataclass(frozen=True)
+class LabelColumn:
+    """The label as a further column of the rows: clip((t - location) / clip, -1, 1).
 
-    name: str  # of the column that is read
+    Attributes
+    ----------
+    targets : Targets
+        Make t from what is remembered of the rows; that of the first model is taken.
+    location, clip : float
+        Public, or released.
+    """
+
+    targets: Targets
     location: float = 0.0
     clip: float = 1.0
-    factor: float = 1.0
 
-    def of(self, values: NDArray[Any]) -> Vector:
+    def of(self, labels: NDArray[Any]) -> Vector:
         """Return the column."""
-        column: Vector = self.factor * np.clip((values - self.location) / self.clip, -1.0, 1.0)
+        column: Vector = np.clip((self.targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
         return column
 
 
@@ -87,11 +97,6 @@ class Triangle:
         return self.numbers.doubles(_GRID**2)
 
     @property
-    def coordinates(self) -> Vector:
-        """(G_jj, sqrt(2) G_jk), j < k, whose Euclidean norm is the Frobenius norm of the matrix."""
-        return self.entries * coordinate_factors(self.width)
-
-    @property
     def matrix(self) -> Vector:
         """The whole matrix in double precision."""
         return symmetric(self.entries, self.width)
@@ -103,20 +108,20 @@ class Gram(Operation[Triangle]):
 
     Attributes
     ----------
-    border : BorderColumn or None
-        The further column; its entries are at most 1.
+    label : LabelColumn or None
+        The further column.
     """
 
-    border: BorderColumn | None = None
+    label: LabelColumn | None = None
 
     def on(self, part: Part) -> Triangle:
         """Add up the rows of one part."""
-        sums = GramSum(part.n_weights + (self.border is not None), part.n_parts)
+        sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
 
         def task(place: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
-            sums.add(block, lo, hi, None if self.border is None else self.border.of(views[0][lo:hi]))
+            sums.add(block, lo, hi, None if self.label is None else self.label.of(views[0][lo:hi]))
 
-        part.sweep(task, reads=() if self.border is None else (self.border.name,))
+        part.sweep(task, reads=() if self.label is None else (LABEL,))
         return sums.total()
 
 
@@ -210,16 +215,23 @@ def symmetric(entries: Vector, width: int) -> Vector:
     return matrix
 
 
-def coordinate_factors(width: int) -> Vector:
-    """Return what the upper triangle is multiplied by, so that its length is the Frobenius norm of the matrix."""
+def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
+    """Return what the upper triangle of X'X is multiplied by.
+
+    The products are the coordinates (G_jj, sqrt(2) G_jk), j < k, whose length is the Frobenius norm, of the matrix G
+    with the last column of X times ``label_weight``.
+    """
     factors = np.full(width * (width + 1) // 2, math.sqrt(2.0))
     lines = np.arange(width)
-    factors[lines * width - lines * (lines - 1) // 2] = 1.0  # the diagonal
+    begins = lines * width - lines * (lines - 1) // 2  # a line begins with its entry of the diagonal
+    factors[begins] = 1.0
+    factors[begins + width - 1 - lines] *= label_weight  # and ends with the one of the last column
+    factors[-1] *= label_weight
     return factors
 
 
 def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
-    """Return the mechanism that releases `Triangle.coordinates` in ticks, from public facts.
+    """Return the mechanism that releases the coordinates of X'X in ticks, from public facts.
 
     Parameters
     ----------
@@ -233,7 +245,7 @@ def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, 
         Most rows that there may be.
     mu : float, > 0
     """
-    # the finished sums are rounded to doubles: at most `_ROUNDINGS` 2^-53 of their Frobenius norm, for each table
+    # the finished sums are rounded to doubles: so much of their Frobenius norm, for each table
     exact = square * ROUNDING_SLACK + 2.0 * _ROUNDINGS * 2.0**-53 * n_rows * length
     useful = power_of_two_below(exact / mu) * 2.0**-_USEFUL_BITS
     tick = max(useful, power_of_two_below(n_rows * length) * 2.0**-_MOST_BITS)
@@ -247,18 +259,37 @@ def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: fl
     return moments_mechanism(n_weights, square=neighbours.square_factor, length=1.0, n_rows=n_rows, mu=mu)
 
 
-def release_gram(holder: Holder, mechanism: GridGaussian, noise: np.random.Generator, gram: Gram = Gram()) -> Vector:
+def release_gram(
+    holder: Holder,
+    mechanism: GridGaussian,
+    noise: np.random.Generator,
+    *,
+    label: LabelColumn | None = None,
+    label_weight: float = 1.0,
+) -> Vector:
     """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
+
+    Parameters
+    ----------
+    holder : Holder
+    mechanism : GridGaussian
+        Its sensitivity is in Frobenius norm.
+    noise : numpy.random.Generator
+    label : LabelColumn or None, default=None
+        A further column.
+    label_weight : float, > 0, default=1.0
+        Public factor of the further column.
 
     Returns
     -------
     ndarray
         Symmetric, with noise of variance s^2 on the diagonal and s^2 / 2 beside it.
     """
-    width = holder.n_weights + (gram.border is not None)
+    width = holder.n_weights + (label is not None)
+    factors = coordinate_factors(width, 1.0 if label is None else label_weight)
 
     def ticks(triangle: Triangle) -> Ticks:
-        return to_ticks(triangle.coordinates, mechanism.tick)
+        return to_ticks(triangle.entries * factors, mechanism.tick)
 
-    noisy = holder.release(gram, mechanism, noise, ticks=ticks)
+    noisy = holder.release(Gram(label), mechanism, noise, ticks=ticks)
     return symmetric(noisy / coordinate_factors(width), width)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from sottovoce._validation import whole_number
 from sottovoce.cli._models import is_sparse
@@ -93,8 +95,8 @@ class Cluster:
         )
 
     @contextmanager
-    def table(self, table: str | Path, reader: RowReader) -> Iterator[Any]:
-        """Yield the table, whose rows workers read and encode."""
+    def table(self, table: str | Path, reader: RowReader, *, quiet: bool = False) -> Iterator[Any]:
+        """Yield the table, whose rows workers read and encode; losses are told on stderr unless ``quiet``."""
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
         from sottovoce.cluster.log import FolderLog
@@ -114,7 +116,23 @@ class Cluster:
             ))  # fmt: skip
             log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
             rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
+            if not quiet:
+                rows.told = _tell_losses(rows.status)
             yield held.enter_context(rows)
+
+
+def _tell_losses(status: Callable[[], str]) -> Callable[[Any], None]:
+    """Return what is called after each operation, and writes a line where partitions were rebuilt since."""
+    known = 0
+
+    def told(holder: Any) -> None:
+        nonlocal known
+        n_rebuilt = holder.partitions.n_rebuilt
+        if n_rebuilt > known:
+            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {status()}", err=True)
+        known = n_rebuilt
+
+    return told
 
 
 def _is_text(table: str | Path) -> bool:

@@ -32,6 +32,7 @@ __all__ = [
     "RADIUS",
     "RANDOM_STATE",
     "REQUIRED",
+    "SCRATCH",
     "TABLE",
     "TABLE_OR_ADDRESS",
     "TARGET",
@@ -161,6 +162,12 @@ TABLE_OR_ADDRESS: Any = argument(
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
+)
+SCRATCH: Any = option(
+    "--scratch",
+    "Folder on whose disk the rows of a table that does not fit into memory are while the command runs, in clear. "
+    "Default: that of temporary files (TMPDIR).",
+    READING,
 )
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 

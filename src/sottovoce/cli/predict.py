@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,14 @@ from typing import Any
 import numpy.typing as npt
 import typer
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
-from sottovoce._files import write_whole
+from sottovoce._files import whole_file
 from sottovoce.cli._completion import complete_column
 from sottovoce.cli._options import TABLE, ForceOption, Reading, argument, flag, option, refuse_options, with_groups
 from sottovoce.cli._output import check_output
+from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows
+from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ParameterError, SottovoceError
@@ -62,20 +65,32 @@ def predict(
         if schema is None
         else SchemaRows.of(replace(schema, unit=None, max_rows_per_unit=None), reading)  # nobody's row is asked for
     )
-    opened = reader.open(table, labelled=score, beside=ids)
-    X, y = opened.rows.read()
-    predicted = estimator.predict(X)
-    columns: dict[str, Any] = {"prediction": _cells(predicted)}
-    if proba:
-        shares = estimator.predict_proba(X)
-        columns |= {f"probability of {name}": _cells(shares[:, place]) for place, name in enumerate(estimator.classes_)}
-    beside = {name: opened.table.column(name) for name in ids if isinstance(opened.table, Table)}
-    for name in beside.keys() & columns.keys():
-        raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
-    columns = {**beside, **columns}
-    _write(columns, out, force=force)
-    if y is not None:
-        typer.echo(_score(estimator, predicted, y), err=True)
+    ids = list(dict.fromkeys(ids))
+    classes = [] if not proba else [f"probability of {name}" for name in estimator.classes_]
+    names = ["prediction", *classes]
+    for name in ids:
+        if name in names:
+            raise ParameterError(f"--id {name}: the predictions have a column of this name. Rename it in TABLE.")
+    rated = (ScoredClasses if isinstance(estimator, ClassifierMixin) else ScoredNumbers)()
+    # bars and predictions do not share a terminal
+    with reading_bar(table, shown=out is not None or not sys.stdout.isatty()) as report:
+        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=report)
+        with _written(out) as write:
+            for number, rows in enumerate(stream):
+                predicted = estimator.predict(rows.X)
+                columns = [rows.table.column(name) for name in ids if isinstance(rows.table, Table)]
+                columns.append(_cells(predicted))
+                if proba:
+                    columns += [_cells(shares) for shares in estimator.predict_proba(rows.X).T]
+                write(_csv([] if number else [[*ids, *names]], columns))
+                if rows.y is not None:
+                    rated.add(rows.y, predicted)
+    if score:
+        typer.echo(
+            f"{rated} on {rated.n_rows} rows. NOT PRIVATE: computed from these labels without noise; if they are "
+            "private, so is this figure.",
+            err=True,
+        )
 
 
 def sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> RowReader:
@@ -89,20 +104,26 @@ def sparse_rows(estimator: DPLinearEstimator, table: Path, reading: Reading) -> 
     return SparseRows(n_features=estimator.n_features_in_, reading=reading, classes=classes)
 
 
-def _write(columns: dict[str, list[Any]], out: Path | None, *, force: bool) -> None:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    text = buffer.getvalue()
+@contextmanager
+def _written(out: Path | None) -> Iterator[Callable[[str], object]]:
+    """Yield what takes the text of the predictions, to be written to a file as a whole or to stdout as it comes."""
     if out is None:
-        sys.stdout.write(text)
+        yield sys.stdout.write
         sys.stdout.flush()
         return
     try:
-        write_whole(out, text)
+        with whole_file(out) as file:
+            yield lambda text: file.write(text.encode())
     except OSError as error:
         raise SottovoceError(f"{out}: cannot write the predictions: {error.strerror}.") from None
+
+
+def _csv(heading: list[list[str]], columns: list[list[Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows(heading)
+    writer.writerows(zip(*columns, strict=True))
+    return buffer.getvalue()
 
 
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
@@ -111,16 +132,3 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
         return ["true" if value else "false" for value in values]
     cells: list[Any] = values.tolist()
     return cells
-
-
-def _score(estimator: DPLinearEstimator, predicted: npt.NDArray[Any], y: npt.NDArray[Any]) -> str:
-    if not isinstance(estimator, ClassifierMixin):
-        figures = f"mean squared error {mean_squared_error(y, predicted):.6g}"
-        if len(y) > 1:
-            figures += f", R^2 {r2_score(y, predicted):.4f}"
-    else:
-        figures = f"accuracy {accuracy_score(y, predicted):.4f}"
-    return (
-        f"{figures} on {len(y)} rows. NOT PRIVATE: computed from these labels without noise; if they are private, "
-        "so is this figure."
-    )

@@ -9,6 +9,7 @@ import typer
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._completion import complete_column
 from sottovoce.cli._options import TABLE, ForceOption, Reading, option, with_groups
+from sottovoce.cli._reading_bar import reading_bar
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Layout, draft_schema
 
@@ -37,7 +38,9 @@ def schema(
         if out.resolve() == table.resolve():
             raise ParameterError(f"--out {out}: this is the table itself. Choose another path.")
         check_writable("--out", out, overwrite=force)
-    draft = draft_schema(reading.table(table, Layout()), target=target, layout=reading.layout(Layout()))
+    with reading_bar(table) as report:
+        rows = reading.batches(table, Layout(), once=True, report=report)
+        draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
         typer.echo(draft, nl=False)
     else:

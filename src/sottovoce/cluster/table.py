@@ -200,7 +200,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}{', closed' * self._closed})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
         )
 
     def _repr_html_(self) -> str:
@@ -240,6 +240,12 @@ class DaskTable(RemoteTable):
     def has_labels(self) -> bool:
         """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
+
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words, for a progress bar."""
+        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
+        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
+        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     @contextmanager
     def opened(self) -> Iterator[Holder]:
@@ -283,6 +289,12 @@ class DaskTable(RemoteTable):
         count = Count(model, method, self._features, tuple(parts.first_rows), self.shape[0])
         said = parts.looked(count)
         return [said[place] for place in parts.places]
+
+    def _kept(self) -> str:
+        """Return where workers keep the rows, in words."""
+        kept = {source.storage for source in self.partitions.sources}
+        words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
+        return " and ".join(words[name] for name in sorted(kept))
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
+from sottovoce.central.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.plan import Plan
-from sottovoce.central.scales import MAX_GRAM
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan

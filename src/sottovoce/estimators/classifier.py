@@ -15,8 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
+from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.labels import BadLabels, ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
+from sottovoce.central.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
@@ -28,6 +31,8 @@ __all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier", "are_pla
 
 # Names in receipts: the scores of such a model are logarithms of odds of all classes together.
 JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
+
+_GOOD: Final = BadLabels(0, -1, None, "")
 
 
 @estimator
@@ -76,31 +81,46 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         check_classification_targets(y)
         known = self.public_classes()
         if known is not None:
-            names = known
-            if names.dtype.kind == "U" and y.dtype.kind in "iu":  # the type alone decides, no label does
-                known = np.arange(len(names))
-            _refuse_unknown(y, known, names)
+            rule = ClassLabels(known)
+            known = rule.known(y.dtype.kind)  # the type alone decides, no label does
+            bad = np.flatnonzero(rule.read(y)[1])
+            rule.refuse(BadLabels(bad.size, int(bad[0]), y[bad[:1]].tolist()[0], y.dtype.kind) if bad.size else _GOOD)
         else:
             known = np.unique(y)
-            if len(known) < 2:
-                raise DataError(
-                    f"y has one class only ({known.tolist()[0]!r}): a classifier needs two. If the other class exists "
-                    "and is absent by chance, state the public list: classes=[...]."
-                )
-            if self.epsilon != math.inf:
-                warn_of_privacy(
-                    f"classes were read from y ({known.tolist()!r}) and are taken to be public knowledge; the receipt "
-                    "says so. Give classes=[...] to state them."
-                )
+            self._take_classes(known)
         self.classes_ = known
         labels: NDArray[Any] = y
         return labels
 
-    def _targets(self, labels: NDArray[Any], *, joint: bool = False) -> list[Vector]:
-        if joint:
-            return [np.searchsorted(self.classes_, labels).astype(np.float64)]
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [np.where(labels == name, 1.0, -1.0) for name in positive]
+    def _take_classes(self, known: NDArray[Any]) -> None:
+        """Refuse one class only, and warn that classes were read from the labels."""
+        if len(known) < 2:
+            raise DataError(
+                f"y has one class only ({known.tolist()[0]!r}): a classifier needs two. If the other class exists "
+                "and is absent by chance, state the public list: classes=[...]."
+            )
+        if self.epsilon != math.inf:
+            warn_of_privacy(
+                f"classes were read from y ({known.tolist()!r}) and are taken to be public knowledge; the receipt "
+                "says so. Give classes=[...] to state them."
+            )
+
+    def _read_labels(self, holder: Holder) -> None:
+        names = self.public_classes()
+        if isinstance(holder, LocalHolder) and holder.part.labels is not None:
+            check_classification_targets(holder.part.labels)
+        if names is None:
+            names = holder.ask(FindClasses())
+            self._take_classes(names)
+        if names.dtype.kind == "f" and np.any(names % 1.0):
+            check_classification_targets(names)  # says that they are no classes
+        rule = ClassLabels(names)
+        labels = holder.ask(ReadLabels(rule))
+        rule.refuse(labels)
+        self.classes_ = rule.known(labels.kind)
+
+    def _targets(self, *, joint: bool) -> Targets:
+        return JointClasses() if joint else OneAgainstRest(_n_models(self.classes_))
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the list of classes."""
@@ -270,16 +290,3 @@ def _n_models(classes: Any) -> int:
 def are_places(classes: NDArray[Any], names: NDArray[Any]) -> bool:
     """Return whether ``classes`` are the places of classes whose names are texts."""
     return names.dtype.kind == "U" and classes.dtype.kind in "iu" and list(classes) == list(range(len(names)))
-
-
-def _refuse_unknown(y: NDArray[Any], known: NDArray[Any], names: NDArray[Any]) -> None:
-    bad = np.flatnonzero(~np.isin(y, known))
-    if bad.size:
-        whole = y.dtype.kind in "iu" and names.dtype.kind in "iu"
-        hint = " Ensembles of scikit-learn number labels 0, 1, ...: give their members such classes." if whole else ""
-        a_place = "" if known is names else "a place (from 0) "
-        raise DataError(
-            f"y holds the label {y[bad[:1]].tolist()[0]!r} (row {int(bad[0])}, {bad.size} row(s) in all), which is not "
-            f"{a_place}in classes={names.tolist()!r}. Add it to the public list, or drop or relabel those rows before "
-            f"fit.{hint}"
-        )

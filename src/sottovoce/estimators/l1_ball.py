@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -11,10 +10,12 @@ from sottovoce._plain_data import encode
 from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.parallel import Team
+from sottovoce.central.holder import Holder, LocalHolder
 from sottovoce.central.plan import Plan
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.rows import Rows, make_bounded_rows
+from sottovoce.central.remote import RemoteTable
+from sottovoce.central.row_memory import DIVISOR, LENGTH, SCALE
+from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.central.streamed import StreamedTable
@@ -101,23 +102,28 @@ class DPBallEstimator(DPLinearEstimator):
         return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=self.constraint)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
-        if isinstance(X, StreamedTable):
+        if isinstance(X, (StreamedTable, RemoteTable)):
             raise ParameterError(
-                f"{type(self).__name__} takes columns one by one, which a table read from disk in blocks does not "
-                "offer. Convert the table once with its method to_npy, and give the memory map that it returns."
+                f"{type(self).__name__} takes columns one by one, which a table read in blocks, from disk or on "
+                "a cluster, does not offer. Convert a table on disk once with its method to_npy, and give the memory "
+                "map that it returns."
             )
 
     def _penalty(self, plan: Plan) -> dict[str, object]:
         kind = {} if self.constraint == L1Ball.name else {"constraint": self.constraint}
         return {"radius": encode(self.radius), **kind, "fit_intercept": bool(self.fit_intercept)}
 
-    def _scaled_rows(
-        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
-    ) -> tuple[Rows, ReleasedNorm | None]:
-        entry = self._entry()
-        return make_bounded_rows(
-            X, data_bound=entry, constant=plan.intercept, names=self._column_names, team=threads
-        ), None
+    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
+        assert isinstance(holder, LocalHolder)  # `_check_table` refuses others
+        part = holder.part
+        rows = make_bounded_rows(
+            part.raw, data_bound=self._entry(), constant=plan.intercept, names=self._column_names, team=part.team
+        )
+        part.raw, part.constant = rows.raw, rows.constant
+        part.memory.set(SCALE, rows.scale)
+        part.memory.set(DIVISOR, rows.divisor)
+        part.memory.drop(LENGTH)
+        return None
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         unit = self._target_unit()

@@ -1,6 +1,5 @@
 """Private lasso."""
 
-from sottovoce._numerics import Vector
 from sottovoce._parameters import estimator
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
@@ -51,5 +50,5 @@ class DPLasso(DPBallEstimator, DPLinearRegressor):
     def _label_bound(self) -> float:
         return 1.0
 
-    def _targets(self, labels: Vector, *, joint: bool = False) -> list[Vector]:
-        return [target / self._target_unit() for target in super()._targets(labels)]
+    def _label_unit(self) -> float:
+        return self._target_unit()

@@ -20,20 +20,23 @@ from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.parallel import Team, team
+from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.rows import Rows
+from sottovoce.central.remote import RemoteTable
 from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.targets import Targets
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import Run, not_covered
+from sottovoce.estimators.holding import holding
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
     numbers,
     products,
-    read_rows,
     refuse_copy_of_map,
 )
 from sottovoce.estimators.table import DPTableEstimator
@@ -87,16 +90,20 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         """Return the labels, checked: numbers moved into public bounds, or classes, whose public list is kept."""
 
     @abstractmethod
-    def _targets(self, labels: Any, *, joint: bool = False) -> list[Vector]:
+    def _read_labels(self, holder: Holder) -> None:
+        """Have the labels read where they are, by the same rules."""
+
+    @abstractmethod
+    def _targets(self, *, joint: bool) -> Targets:
         """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
     def _weight_bound(self) -> float | None:
         """Return the public bound on the weight of a row, or None where rows have none."""
         return None
 
-    def _row_weights(self, labels: Any, sample_weight: Any) -> Vector | None:
-        """Return the weights of the rows over their bound, or None where rows have none."""
-        return None
+    def _weigh(self, holder: Holder, sample_weight: Any) -> bool:
+        """Set the weights of the rows over their bound; return whether they have any."""
+        return False
 
     # --- how rows and weights are bounded: `DPPenalisedEstimator`, `DPBallEstimator`
 
@@ -114,10 +121,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         """Return what the receipt says of the penalty or constraint."""
 
     @abstractmethod
-    def _scaled_rows(
-        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
-    ) -> tuple[Rows, ReleasedNorm | None]:
-        """Return the rows cut to their bound, and this one where it was not public: that of the ``used`` rows."""
+    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
+        """Have measured rows cut to their bound; return this one where it was not public."""
 
     @property
     def _column_names(self) -> list[str] | None:
@@ -170,6 +175,12 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         return self._make_plan(facts, tol=tol, max_iter=max_iter)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
+        if isinstance(X, RemoteTable) and not plan.in_order:
+            raise ParameterError(
+                f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
+                "With a finite epsilon solver='auto' and 'scd' serve, and for the losses that they are for 'newton', "
+                "'multinomial-scd', 'refinement' and 'adassp'."
+            )
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
                 f"solver={plan.solver!r} visits the rows in random order, which a table read from disk in blocks does "
@@ -212,33 +223,39 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
             self._refuse_copies()
+        if sample_weight is not None and isinstance(X, RemoteTable):
+            raise ParameterError(
+                "sample_weight must be None: weights would have to lie beside the rows of a table on a cluster. Public "
+                "weights by class (class_weight) are known there."
+            )
         with self.running(X, y) as run:
-            own = X.groups if isinstance(X, UnreadTable) else None
-            X, y = read_rows(self, X, y)
-            groups = own() if own is not None else groups
-            persons = None if groups is None else person_codes(groups, X.shape[0])
-            labels = self.read_labels(y)
-            row_weights = self._row_weights(labels, sample_weight)
-            plan = run.plan_for(X.shape[0], X.shape[1], self.planned_models())
-            self._check_table(X, plan)
-            solution = self._train(X, self._targets(labels, joint=plan.joint), row_weights, persons, plan, run)
+            if isinstance(X, UnreadTable):
+                own = X.groups
+                X, y = X.read()
+                groups = own() if own is not None else groups
+            with team() as threads, holding(self, X, y, threads) as holder:
+                persons = None if groups is None else person_codes(groups, holder.n_samples)
+                self._read_labels(holder)
+                weighted = self._weigh(holder, sample_weight)
+                plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
+                self._check_table(X, plan)
+                solution = self._train(holder, weighted, persons, plan, run)
         self._take(plan, solution)
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
     def _train(
         self,
-        X: Any,
-        targets: list[Vector],
-        row_weights: Vector | None,
+        holder: Holder,
+        weighted: bool,
         persons: NDArray[np.int64] | None,
         plan: Plan,
         run: Run[Plan],
     ) -> Solution:
         steps = run.begin(plan)
-        with team() as threads, progress_bar(self, bool(self.verbose)) as progress:
+        with progress_bar(self, bool(self.verbose)) as progress:
             plan.settle()  # refuses what no noise can meet
-            plan.check_size(X.shape[0])
+            plan.check_size(holder.n_samples)
             places, starts = None, None
             if persons is not None:
                 assert plan.max_rows_per_group is not None
@@ -247,11 +264,16 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 if not (len(places) or plan.is_private):
                     raise DataError("groups names nobody, so no row is left to train on.")
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
-            rows, norm = self._scaled_rows(X, plan, threads, run.streams, places)
+            names = self._column_names
+            refuse_bad_rows(holder.ask(MeasureRows(None if names is None else tuple(names))))
             if places is not None:
-                rows, targets = rows.at(places), [y[places] for y in targets]
-                row_weights = None if row_weights is None else row_weights[places]
-            solution = plan.solve(rows, targets, run.streams, threads, progress, row_weights, starts, norm)
+                assert isinstance(holder, LocalHolder)
+                holder = LocalHolder(holder.part.at(places, starts))
+            norm = self._scale(holder, plan, run.streams)
+            solution = plan.solve_held(
+                holder, self._targets(joint=plan.joint), run.streams, progress,
+                weighted=weighted, grouped=starts is not None, norm=norm,
+            )  # fmt: skip
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps

@@ -3,24 +3,23 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.parallel import Team
+from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.labels import WeighRows
+from sottovoce.central.lengths import ScaleRows
 from sottovoce.central.plan import Plan
 from sottovoce.central.released_norm import ReleasedNorm
+from sottovoce.central.row_memory import WEIGHT
 from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import Rows, make_rows, row_norms
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import refuse_shape
-from sottovoce.estimators.weights import checked_sample_weights, largest_weight, without_negligible
+from sottovoce.estimators.weights import checked_sample_weights, largest_weight, weight_of_one
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
@@ -131,19 +130,27 @@ class DPPenalisedEstimator(DPLinearEstimator):
         """Return the public weights by class, checked."""
         return None
 
-    def _shares_of_classes(self, labels: Any) -> Vector | None:
-        """Return the weight of each row by its class over the largest, or None where classes have none."""
+    def _shares_of_classes(self) -> tuple[float, ...] | None:
+        """Return the weight of each class over the largest, or None where classes have none."""
         return None
 
     def _weight_bound(self) -> float | None:
         return largest_weight(self._class_weights(), self.max_sample_weight)
 
-    def _row_weights(self, labels: Any, sample_weight: Any) -> Vector | None:
-        own = self._shares_of_classes(labels)
+    def _weigh(self, holder: Holder, sample_weight: Any) -> bool:
+        shares, constant = self._shares_of_classes(), None
         if self.max_sample_weight is None:
-            return own if own is None else without_negligible(own)
-        given = checked_sample_weights(sample_weight, len(labels), self.max_sample_weight)
-        return given if own is None else without_negligible(given * own)
+            constant = 1.0
+        elif sample_weight is None:
+            constant = weight_of_one(self.max_sample_weight)
+        else:
+            assert isinstance(holder, LocalHolder)
+            given = checked_sample_weights(sample_weight, holder.n_samples, self.max_sample_weight)
+            holder.part.memory.set(WEIGHT, given)
+        if shares is None and self.max_sample_weight is None:
+            return False
+        holder.ask(WeighRows(constant, shares))
+        return True
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about labels and weights."""
@@ -204,19 +211,13 @@ class DPPenalisedEstimator(DPLinearEstimator):
             **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
-    def _scaled_rows(
-        self, X: Any, plan: Plan, threads: Team, streams: Streams, used: NDArray[np.int64] | None
-    ) -> tuple[Rows, ReleasedNorm | None]:
-        norms, found = row_norms(X, self._column_names, threads), None
+    def _scale(self, holder: Holder, plan: Plan, streams: Streams) -> ReleasedNorm | None:
+        found = None
         if self._releases_norm():
-            found = plan.facts.release_norm(
-                norms if used is None else norms[used], lambda: streams.generator(Purpose.NOISE)
-            )
+            found = plan.facts.release_norm(holder, lambda: streams.generator(Purpose.NOISE))
         self.data_norm_ = self._given_norm() if found is None else found.value
-        rows = make_rows(
-            X, data_norm=self.data_norm_, constant=plan.intercept, names=self._column_names, team=threads, norms=norms
-        )  # fmt: skip
-        return rows, found
+        holder.ask(ScaleRows(self.data_norm_, plan.intercept))
+        return found
 
     def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
         return RowUnit(self.data_norm_, plan.intercept).to_user(weights)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce._numerics import Vector
 from sottovoce._parameters import estimator, parameter
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.penalised import DPPenalisedEstimator
@@ -28,12 +27,12 @@ class DPPenalisedClassifier(DPPenalisedEstimator, DPLinearClassifier):
     def _class_weights(self) -> dict[Any, float] | None:
         return checked_class_weights(self.class_weight, self.public_classes())
 
-    def _shares_of_classes(self, labels: Any) -> Vector | None:
+    def _shares_of_classes(self) -> tuple[float, ...] | None:
         weights = checked_class_weights(self.class_weight, self.class_names())
         if weights is None:
             return None
         each = np.array(list(weights.values()))
-        return np.asarray((each / each.max())[np.searchsorted(self.classes_, labels)])
+        return tuple((each / each.max()).tolist())
 
     def _weight_assumptions(self) -> tuple[str, ...]:
         weights = checked_class_weights(self.class_weight, self.class_names())

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import (
     _num_features,
     _num_samples,
@@ -80,9 +81,15 @@ def check_public_sizes(X: Any, y: Any) -> None:
     if y is None:
         if isinstance(X, StreamedTable) and not X.has_labels:
             X.labels()  # says that there are none
-        if not isinstance(X, (StreamedTable, UnreadTable)):
+        if isinstance(X, RemoteTable) and not X.has_labels:
+            raise ParameterError("the table names no target: say which column holds the labels, target=...")
+        if not isinstance(X, (StreamedTable, RemoteTable, UnreadTable)):
             raise ParameterError("y is missing: give the labels, one for each row of X.")
         return
+    if isinstance(X, RemoteTable):
+        raise ParameterError(
+            "y must be None: the labels of a table on a cluster lie beside its rows, in the column target=... of it."
+        )
     if len(getattr(y, "shape", ())) > 1 and tuple(y.shape[1:]) != (1,):
         raise ParameterError(f"y must hold one label for each row of X; got the shape {tuple(y.shape)}.")
     check_consistent_length(X, y)
@@ -98,10 +105,10 @@ def refuse_shape(name: str, X: Any, values: Any) -> None:
 
 def refuse_unsorted(X: Any) -> None:
     """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
-    if isinstance(X, StreamedTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
+    if isinstance(X, (StreamedTable, RemoteTable)) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
         raise ParameterError(
-            "groups need all rows of a person together, which a table on disk does not offer. Give a table in memory, "
-            "or sum up each person's rows to one row before."
+            "groups need all rows of a person together, which a table on disk or on a cluster does not offer. Give a "
+            "table in memory, or sum up each person's rows to one row before."
         )
 
 
@@ -220,6 +227,8 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
     first, n_rows : int
         Place of the first row in the whole table, and the number of its rows; None: these are the last.
     """
+    if sp.issparse(X):
+        return np.asarray(safe_sparse_dot(X, weights, dense_output=True))
     stop = first + len(X)
     n_rows = stop if n_rows is None else n_rows
     at_once = (

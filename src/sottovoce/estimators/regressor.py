@@ -10,8 +10,11 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, truth
+from sottovoce.central.holder import Holder
+from sottovoce.central.labels import NumberLabels, ReadLabels
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.remote import RemoteTable
+from sottovoce.central.targets import Numbers, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
@@ -76,8 +79,16 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             )
         return np.clip(values, *self.label_range())
 
-    def _targets(self, labels: Vector, *, joint: bool = False) -> list[Vector]:
-        return [labels - self._middle()]
+    def _label_unit(self) -> float:
+        """Return what a label of size 1 means in the unit of y."""
+        return 1.0
+
+    def _read_labels(self, holder: Holder) -> None:
+        rule = NumberLabels(*self.label_range(), self._middle(), self._label_unit())
+        rule.refuse(holder.ask(ReadLabels(rule)))
+
+    def _targets(self, *, joint: bool) -> Targets:
+        return Numbers()
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         coef, intercept = self._unscaled(plan, solution.weights)

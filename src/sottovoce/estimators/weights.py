@@ -11,7 +11,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number, refuse_masked
 from sottovoce.exceptions import DataError, ParameterError
 
-__all__ = ["checked_class_weights", "checked_sample_weights", "largest_weight"]
+__all__ = ["checked_class_weights", "checked_sample_weights", "largest_weight", "weight_of_one"]
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
@@ -74,7 +74,7 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
     """
     most = _checked_bound(max_sample_weight)
     if given is None:
-        return np.full(n_samples, min(1.0, most) / most)
+        return np.full(n_samples, weight_of_one(most))
     refuse_masked("sample_weight", given)
     try:
         values = np.asarray(given, dtype=np.float64)
@@ -90,6 +90,12 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
             "weights by a public constant before fit."
         )
     return without_negligible(np.clip(values, 0.0, most) / most)
+
+
+def weight_of_one(max_sample_weight: object) -> float:
+    """Return what a row of weight 1 has over the public bound."""
+    most = _checked_bound(max_sample_weight)
+    return min(1.0, most) / most
 
 
 def without_negligible(shares: Vector) -> Vector:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sottovoce.tables.table import Cells, Table
 
-__all__ = ["MOST_ROWS", "BatchedTable"]
+__all__ = ["KEPT_BYTES", "MOST_ROWS", "BatchedTable"]
 
 MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24

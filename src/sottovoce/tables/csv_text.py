@@ -58,10 +58,7 @@ class CsvText:
     ) -> None:
         self._file, self._layout, self._delimiter, self._most_rows = file, layout, delimiter, most_rows
         self._path = file.source.path
-        comment = None if layout.comment is None else layout.comment.encode()
-        self._comment = (
-            None if comment is None else re.compile(rb"(?:^|(?<=[\r\n]))" + re.escape(comment) + rb"[^\r\n]*")
-        )
+        self._comment = None if layout.comment is None else re.escape(layout.comment.encode()) + rb"[^\r\n]*"
         self._started: Iterator[Lines] | None = self._content()
         start = next(self._started, None)
         if start is None:
@@ -117,9 +114,12 @@ class CsvText:
 
     def _content(self) -> Iterator[Lines]:
         """Yield the lines from the first one that is neither blank nor a comment; comments are made blank."""
-        begun = False
+        begun, after_newline = False, True
         for lines in self._file.lines():
-            raw = lines.raw if self._comment is None else self._comment.sub(b"", lines.raw)
+            raw = lines.raw
+            if self._comment is not None:
+                raw = re.sub((rb"(?m)^" if after_newline else rb"(?<=\n)") + self._comment, b"", raw)
+                after_newline = lines.raw.endswith(b"\n")
             first = lines.first
             if not begun:
                 stripped = raw.lstrip(_BLANK)

@@ -7,21 +7,20 @@ privacy. Each such line is marked, and the draft says ``confirmed = false``, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-
-import numpy as np
 
 from sottovoce.exceptions import TableError
 from sottovoce.tables._missing import INDICATOR
 from sottovoce.tables._toml import toml_text
+from sottovoce.tables.batches import BatchedTable
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.layout import Layout
+from sottovoce.tables.looking import Look, Numbers
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.schema import FORMAT, VERSION
-from sottovoce.tables.table import Cells, Table
+from sottovoce.tables.table import Table
 
 __all__ = ["MARK", "draft_schema"]
 
@@ -56,7 +55,7 @@ class _Proposal:
     note: str = ""
 
 
-def draft_schema(table: Table, *, target: str | None = None, layout: Layout | None = None) -> str:
+def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layout: Layout | None = None) -> str:
     """Return the text of a schema file that fits a table, with every line taken from the data marked.
 
     Columns of numbers become numeric, with bounds rounded outward; whole numbers of at most 12 values, and texts,
@@ -65,8 +64,8 @@ def draft_schema(table: Table, *, target: str | None = None, layout: Layout | No
 
     Parameters
     ----------
-    table : Table
-        Private. The table to look at.
+    table : Table or BatchedTable
+        Private. The table to look at; it is read once, and memory does not grow with it.
     target : str or None, default=None
         Name of the column to predict. None leaves a line for it to be filled in.
     layout : Layout or None, default=None
@@ -89,21 +88,20 @@ def draft_schema(table: Table, *, target: str | None = None, layout: Layout | No
     if target is not None:
         table.cells(target)
     layout = layout or Layout()
-    columns = {name: _distinct(table.cells(name)) for name in table.column_names}
+    markers = {*layout.missing, *_USUAL_MISSING}
+    looks = {name: Look(name, markers, len(table.column_names)) for name in table.column_names}
+    n_rows = 0
+    for batch in [table] if isinstance(table, Table) else table:
+        n_rows += batch.n_rows
+        for name, look in looks.items():
+            look.take(batch.cells(name))
     seen = [
         marker
         for marker in _USUAL_MISSING
-        if marker not in layout.missing and any(marker in counts for counts in columns.values())
+        if marker not in layout.missing and any(marker in look.markers for look in looks.values())
     ]
     layout = replace(layout, missing=(*layout.missing, *seen))
-    proposals = {
-        name: _propose(
-            name,
-            {text: count for text, count in counts.items() if text not in layout.missing},
-            is_target=name == target,
-        )
-        for name, counts in columns.items()
-    }
+    proposals = {name: _propose(look, is_target=name == target) for name, look in looks.items()}
     entries: dict[str, object] = {"format": FORMAT, "version": VERSION, "confirmed": False}
     if target is not None:
         entries["target"] = target
@@ -121,56 +119,48 @@ def draft_schema(table: Table, *, target: str | None = None, layout: Layout | No
         comments["confirmed",] = 'add target = "NAME" below this line'
     lacking = {
         name: _PROPOSED
-        for name, counts in columns.items()
-        if name != target and proposals[name].column.feature_names and _n_present(counts, layout.missing) < table.n_rows
+        for name, look in looks.items()
+        if name != target and proposals[name].column.feature_names and look.n_present < n_rows
     }
     return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
 
 
-def _n_present(counts: Mapping[str, int], missing: Collection[str]) -> int:
-    return sum(count for text, count in counts.items() if text not in missing)
-
-
-def _distinct(cells: Cells) -> dict[str, int]:
-    """Return how often each distinct text of a column occurs, without nulls."""
-    texts, numbers = cells.spelled()
-    counts = np.bincount(numbers, minlength=len(texts)).tolist()
-    return {text: count for text, count in zip(texts, counts, strict=True) if text is not None}
-
-
-def _propose(name: str, counts: Mapping[str, int], *, is_target: bool) -> _Proposal:
+def _propose(look: Look, *, is_target: bool) -> _Proposal:
     """Describe a column by the distinct values that are not missing."""
-    n_rows = sum(counts.values())
+    name = look.name
     if not is_target:
-        if len(counts) < 2:
+        if look.n_distinct < 2:
             return _Proposal(IgnoredColumn(name), "one value at most")
-        if len(counts) == n_rows >= _FEWEST_FOR_IDENTIFIER and not _all_numbers(counts):
-            return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
-    elif not counts:
+        if not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and look.numbers is None:
+            how_many = "no" if look.is_whole else "hardly a"
+            return _Proposal(IgnoredColumn(name), f"{how_many} value repeats: identifiers?")
+    elif look.n_present == 0:
         raise TableError(f"the target column {name!r} holds no value. Choose another target.")
-    if {text.lower() for text in counts} <= {"true", "false"}:
+    if look.is_whole and {text.lower() for text in look.counts} <= {"true", "false"}:
         return _Proposal(CategoricalColumn(name, categories=(False, True)))
-    if _all_numbers(counts):
-        return _propose_for_numbers(name, counts, n_rows, is_target=is_target)
-    if len(counts) > _MOST_CATEGORIES and not is_target:
+    if look.numbers is not None:
+        return _propose_for_numbers(look, look.numbers, is_target=is_target)
+    if not is_target and look.n_distinct > _MOST_CATEGORIES:
         return _Proposal(IgnoredColumn(name), f"text of more than {_MOST_CATEGORIES} values")
-    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(counts))))
+    if not look.is_whole:
+        raise TableError(
+            f"the target column {name!r} holds more than {len(look.counts)} different texts. Choose another target, or "
+            "leave it out of the draft and write its categories yourself."
+        )
+    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(look.counts))))
 
 
-def _propose_for_numbers(name: str, counts: Mapping[str, int], n_rows: int, *, is_target: bool) -> _Proposal:
-    counts = {text: count for text, count in counts.items() if math.isfinite(float(text))}
-    values = np.array([float(text) for text in counts])
-    low, high = float(values.min()), float(values.max())
-    whole = bool(np.all(values == np.round(values)))
-    if whole and len(counts) <= _MOST_CODES and (len(counts) <= 2 or n_rows >= _ROWS_PER_CODE * len(counts)):
-        codes = tuple(sorted({int(value) for value in values}))
+def _propose_for_numbers(look: Look, numbers: Numbers, *, is_target: bool) -> _Proposal:
+    name, low, high, n_rows = look.name, numbers.low, numbers.high, look.n_present
+    few = numbers.n_distinct <= _MOST_CODES
+    if numbers.whole and few and (numbers.n_distinct <= 2 or n_rows >= _ROWS_PER_CODE * numbers.n_distinct):
+        codes = tuple(sorted({int(float(text)) for text in look.counts if math.isfinite(float(text))}))
         if len(codes) > 1:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
-    if whole and not is_target and len(counts) == n_rows == high - low + 1 >= _FEWEST_FOR_IDENTIFIER:
+    if numbers.whole and not is_target and numbers.are_a_range and n_rows >= _FEWEST_FOR_IDENTIFIER:
         return _Proposal(IgnoredColumn(name), "row numbers?")
     bounds = round_outward(low, high)
-    median = float(np.median(np.repeat(values, list(counts.values()))))
-    if not is_target and low >= 0 and high - low > _SKEW * (median - low + 1):
+    if not is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
         return _Proposal(NumericColumn(name, bounds=bounds, scale="log"), "very skewed")
     return _Proposal(NumericColumn(name, bounds=bounds))
 
@@ -192,11 +182,3 @@ def round_outward(low: float, high: float) -> tuple[float, float]:
         float((Decimal(repr(low)) / step).to_integral_value(ROUND_FLOOR) * step),
         float((Decimal(repr(high)) / step).to_integral_value(ROUND_CEILING) * step),
     )
-
-
-def _all_numbers(texts: Iterable[str]) -> bool:
-    """Return whether all texts are numbers, at least one of them finite."""
-    try:
-        return any(math.isfinite(number) for number in [float(text) for text in texts])
-    except ValueError:
-        return False

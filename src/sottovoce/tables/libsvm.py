@@ -15,11 +15,10 @@ import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
 from sottovoce.exceptions import TableError
+from sottovoce.tables.batches import KEPT_BYTES
 from sottovoce.tables.text import BLOCK_BYTES, Lines, Reported, Source, TextFile, first_line
 
 __all__ = ["LibsvmTable", "LibsvmText", "read_libsvm"]
-
-_KEPT_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,29 +42,24 @@ class LibsvmTable:
     source: str
     line: Callable[[int], str]
 
+    def rows(self, lo: int, hi: int) -> LibsvmTable:
+        """Return some of the rows."""
+        return LibsvmTable(self.X[lo:hi], self.y[lo:hi], self.source, lambda row: self.line(lo + row))
+
 
 class LibsvmText:
-    """A LIBSVM text file of which the lines were counted, and no number was read yet.
+    """A LIBSVM text file of which no number was read yet.
 
-    Attributes
+    Parameters
     ----------
-    path : Path
-    n_rows : int
+    file : TextFile
     """
 
     def __init__(self, file: TextFile) -> None:
         self.path = file.source.path
         self._file = file
-        kept: list[Lines] | None = []
-        size = count = 0
-        for lines in file.lines():
-            count += lines.count(_is_data)
-            size += len(lines.raw)
-            if kept is not None:
-                kept = None if size > _KEPT_BYTES else [*kept, lines]
-        self.n_rows, self._kept = count, kept
-        if count == 0:
-            raise TableError(f"{self.path}: the file holds no row of data.")
+        self._n_rows: int | None = None
+        self._kept: list[Lines] | None = None
 
     @classmethod
     def open(
@@ -73,11 +67,33 @@ class LibsvmText:
         path: str | Path,
         *,
         skip_rows: int = 0,
+        once: bool = False,
         report: Reported | None = None,
         block_bytes: int = BLOCK_BYTES,
     ) -> LibsvmText:
-        """Count the lines of a file; parameters and errors as for `read_libsvm`, but for those of a line."""
-        return cls(TextFile(Source(Path(path)), skip_rows, block_bytes, report))
+        """Open a file; parameters as for `read_libsvm` and `open_table`."""
+        return cls(TextFile(Source(Path(path), once=once), skip_rows, block_bytes, report))
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows. The first time the file is read for it; no number is looked at.
+
+        Raises
+        ------
+        TableError
+            As `read_libsvm` does, but for the errors of a line.
+        """
+        if self._n_rows is None:
+            kept: list[Lines] | None = []
+            size = count = 0
+            for lines in self._lines():
+                count += lines.count(_is_data)
+                size += len(lines.raw)
+                if kept is not None:
+                    kept = None if size > KEPT_BYTES else [*kept, lines]
+            self._refuse_none(count)
+            self._n_rows, self._kept = count, kept
+        return self._n_rows
 
     @property
     def is_small(self) -> bool:
@@ -89,18 +105,26 @@ class LibsvmText:
         texts = (text for lines in self._lines() for text in lines.raw.splitlines() if _is_data(text))
         return "".join(f"{text.decode().rstrip()}\n" for text, taken in zip(texts, chosen, strict=True) if taken)
 
-    def tables(self, n_features: int) -> Iterator[LibsvmTable]:
+    def tables(self, n_features: int, *, most_rows: int | None = None) -> Iterator[LibsvmTable]:
         """Yield the numbers of some rows after those of others; errors as for `read_libsvm`."""
-        first_row = 0
+        count = 0
         for lines in self._lines():
-            table = self._table(lines, n_features, first_row)
-            first_row += table.X.shape[0]
-            if table.X.shape[0]:
-                yield table
+            table = self._table(lines, n_features, count)
+            n_rows = table.X.shape[0]
+            for lo in range(0, n_rows, most_rows or max(n_rows, 1)):
+                yield table if most_rows is None or n_rows <= most_rows else table.rows(lo, lo + most_rows)
+            count += n_rows
+        self._refuse_none(count)
+
+    def _refuse_none(self, n_rows: int) -> None:
+        if n_rows == 0:
+            raise TableError(f"{self.path}: the file holds no row of data.")
 
     def table(self, n_features: int) -> LibsvmTable:
         """Return the numbers; see `read_libsvm`."""
         tables = list(self.tables(n_features))
+        if len(tables) == 1:
+            return tables[0]
         X: Any = scipy.sparse.vstack([table.X for table in tables], format="csr")
         X = scipy.sparse.csr_matrix(X)
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32 if X.nnz < 2**31 else np.int64)
@@ -110,12 +134,15 @@ class LibsvmText:
         if self._kept is not None:
             yield from self._kept
             return
-        self._file.source.refuse_changed()
+        if self._n_rows is not None:
+            self._file.source.refuse_changed()
         yield from self._file.lines()
         self._file.source.refuse_changed()
 
     def _line(self, row: int) -> str:
         left = row
+        if not self._file.source.again:
+            return f"row {row + 1}"
         for lines in self._lines():
             if (number := lines.number_of(left, _is_data)) is not None:
                 return f"line {number}"
@@ -158,7 +185,7 @@ def read_libsvm(path: str | Path, *, n_features: int, skip_rows: int = 0) -> Lib
     TableError
         If the file is missing, empty, binary, truncated, or a line is not LIBSVM text; naming the first such line.
     """
-    return LibsvmText.open(path, skip_rows=skip_rows).table(n_features)
+    return LibsvmText.open(path, skip_rows=skip_rows, once=True).table(n_features)
 
 
 def _line_of(lines: Lines, first_row: int, row: int) -> str:

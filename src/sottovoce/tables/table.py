@@ -61,7 +61,7 @@ class Cells:
         """
         if len(self) == 0:
             return [], np.zeros(0, dtype=np.int64)
-        values = self._plain_values()
+        values = self.plain()
         encoded = values.dictionary_encode(null_encoding="encode").combine_chunks()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.chunk(0)
@@ -83,7 +83,7 @@ class Cells:
         TableError
             If a cell that is not missing is not a number, or is NaN or infinite; naming the first such line.
         """
-        values = self._plain_values()
+        values = self.plain()
         if pa.types.is_string(values.type):
             values = pc.utf8_trim_whitespace(values)
             absent = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(list(missing), type=pa.string())))
@@ -118,7 +118,7 @@ class Cells:
         missing : collection of str
             The spellings of a missing value.
         """
-        values = self._plain_values()
+        values = self.plain()
         if not pa.types.is_string(values.type):
             return values
         values = pc.utf8_trim_whitespace(values)
@@ -157,8 +157,14 @@ class Cells:
                 "whole numbers."
             )
 
-    def _plain_values(self) -> Any:
-        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
+    def plain(self) -> Any:
+        """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell.
+
+        Raises
+        ------
+        TableError
+            If they are neither numbers nor text.
+        """
         kind = self.values.type
         values = self.values
         if pa.types.is_dictionary(kind):

@@ -9,6 +9,7 @@ import io
 import os
 import stat
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -109,6 +110,7 @@ class Source:
                 self.size = len(self._bytes)
                 return
             self._file = tempfile.TemporaryFile(prefix="sottovoce-")  # noqa: SIM115 - it lives as long as this object
+            weakref.finalize(self, self._file.close)
             self._file.write(self._bytes)
             self._bytes = b""
             while piece := pipe.read(BLOCK_BYTES):

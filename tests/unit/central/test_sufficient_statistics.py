@@ -10,12 +10,18 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
+from sottovoce.central.holder import hold
 from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.parallel import Team
+from sottovoce.central.rows import make_rows
 from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS, release_moments
+from sottovoce.central.targets import Numbers
+from sottovoce.central.whole_gram import Gram, LabelColumn
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from support.noise import switch_off_gaussians
 
+TEAM = Team(1, None)
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (4000, 3))
 Y = X @ [1.0, -0.5, 0.0] + 1.0 + 0.2 * rng.normal(size=4000)
@@ -77,9 +83,10 @@ def test_the_noise_in_the_matrix_has_the_law_that_intervals_take_for_granted(mon
     """Diagonal s^2, beside it s^2 / 2, symmetric; the expectations behind the sandwich follow from it."""
     plan = sv.plan(ridge(), 4000, 3)
     mechanism = plan.gram_mechanism()
-    exact = np.diag([4000.0, 30.0, 20.0, 10.0, 5.0])
-    noise = np.random.default_rng(1)
-    drawn = np.array([release_moments(exact, 1.0, mechanism, noise)[0].matrix - exact for _ in range(4000)])
+    rows, label = make_rows(X, data_norm=3**0.5, constant=0.2, names=None, team=TEAM), LabelColumn(Numbers(), clip=5.0)
+    holder, noise = hold(rows, [Y], TEAM), np.random.default_rng(1)
+    exact = holder.ask(Gram(label)).matrix
+    drawn = np.array([release_moments(holder, label, 1.0, mechanism, noise).matrix - exact for _ in range(4000)])
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     wanted = mechanism.noise_std * np.where(np.eye(5, dtype=bool), 1.0, 0.5**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), wanted, rtol=0.06)

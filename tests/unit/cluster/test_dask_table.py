@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.dask_pool import DaskPool, check_client
@@ -13,6 +13,7 @@ from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.pool import Lost
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Refuse
+from support.dask_workers import dask_workers
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 
@@ -20,10 +21,7 @@ _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers of one thread each."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    with dask_workers(2) as client:
         yield client
 
 
@@ -37,7 +35,7 @@ def sources(n: int = 6, **kwargs: object) -> list[InlineSource]:
 def test_operations_on_a_table_of_workers(client):
     """Both workers hold partitions; a second fit reads nothing; rows are gone when the table is closed."""
     with DaskTable(client, sources(), "abc") as table:
-        assert repr(table) == "DaskTable(60 rows x 3 columns, float64, 6 partitions on 2 workers)"
+        assert repr(table) == "DaskTable(60 rows x 3 columns, float64, 6 partitions on 2 workers, in memory)"
         assert (table.shape, table.feature_names, table.has_labels, len(table)) == ((60, 3), ("a", "b", "c"), False, 60)
         assert "partitions rebuilt" in table._repr_html_()
         for _ in range(2):

@@ -8,7 +8,7 @@ from numba.extending import overload
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.rows import is_csr, is_dense
 
-__all__ = ["add_pairs", "add_projected", "add_upper", "fill", "pack_upper", "project"]
+__all__ = ["add_all", "add_pairs", "add_projected", "add_upper", "fill", "pack_upper", "project"]
 
 
 @njit(inline="always")
@@ -79,6 +79,14 @@ def add_upper(product, total):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
+def add_all(product, total):  # type: ignore[no-untyped-def]
+    """Add whole numbers in doubles to a matrix of words."""
+    for j in range(product.shape[0]):
+        for k in range(product.shape[1]):
+            total[j, k] += np.int64(product[j, k])
+
+
+@njit(**JIT)
 def pack_upper(matrix, out):  # type: ignore[no-untyped-def]
     """Write the upper triangle line by line, in the order of `numpy.triu_indices`."""
     place = 0
@@ -91,11 +99,12 @@ def pack_upper(matrix, out):  # type: ignore[no-untyped-def]
 @njit()
 def _space(rows, border, lo, hi):  # type: ignore[no-untyped-def]
     """Return room for the entries of the longest of some sparse rows: their places, and their whole steps."""
-    indptr, longest = rows.X.indptr, 0
+    indptr = rows.X.indptr
+    longest = np.int64(0)
     for i in range(lo, hi):
         longest = max(longest, np.int64(indptr[i + 1]) - np.int64(indptr[i]))
-    longest += 1 + border.shape[1]
-    return np.empty(longest, np.int64), np.empty(longest, np.int64)
+    size = longest + border.shape[1] + 1
+    return np.empty(size, np.int64), np.empty(size, np.int64)
 
 
 @njit()
@@ -151,7 +160,7 @@ def add_projected(rows, border, grid, column, sign, first, lo, hi, total):  # ty
     places, steps = _space(rows, border, lo, hi)
     projected = np.empty(n_columns, np.int32)
     for i in range(lo, hi):
-        count = _steps_of_row(rows, border, grid, width, i, places, steps)
+        count = _steps_of_row(rows, border, grid, width, i, i - lo, places, steps)
         projected[:] = 0
         for p in range(count):
             place = column[places[p]] - first

@@ -199,7 +199,7 @@ class NewtonPlan(ScaledPlan):
         """Release the second moments, and train one model for each target as planned."""
         self.settle()
         scales = self.release_scales(fit)
-        matrix, _ = release_gram(fit.holder, self.gram_mechanism, fit.noise)
+        matrix = release_gram(fit.holder, self.gram_mechanism, fit.noise)
         curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
         calibrations = list[Calibration]()
         sums = [

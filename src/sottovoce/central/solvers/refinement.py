@@ -235,7 +235,7 @@ class RefinementPlan(Plan):
                 mu=self._share(_LOCATION), noise=fit.noise,
             )  # fmt: skip
         mechanism = self.gram_mechanism
-        matrix, _ = release_gram(fit.holder, mechanism, fit.noise)
+        matrix = release_gram(holder, mechanism, fit.noise)
         filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
         holder.ask(BeginModel(fit.targets, 0, location))
         widest = self._widest(location)

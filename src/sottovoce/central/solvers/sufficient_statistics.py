@@ -26,23 +26,22 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import number
+from sottovoce.central.holder import Holder
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.scales import gram
+from sottovoce.central.whole_gram import LabelColumn, moments_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
-from sottovoce.privacy.events import Event, GaussianEvent, compose
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.events import Event, compose
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["MAX_WEIGHTS", "SufficientStatisticsPlan", "release_moments"]
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; beyond, time and memory grow with the square and the cube
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
 _LENGTH: Final = 1.0 + _LABEL_WEIGHT**2  # bound on |u|^2
-_USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 _ALPHA: Final = "alpha after AdaSSP's rule"  # its name in the receipt
 _LEAST_CLIP: Final = 2.0  # in units of the released scale: 3.3 standard deviations of Gaussian labels, or more
 _CLIP_GROWTH: Final = 0.5  # times sqrt(mu sqrt(n / d)): slower than the noise falls, so that its share vanishes too
@@ -65,6 +64,7 @@ class SufficientStatisticsPlan(ScaledPlan):
         "afterwards"
     )
     proof = "docs/privacy/sufficient_statistics.md"
+    in_order = True
     takes_persons = True
     estimates_eigenvalue = False  # the matrix itself is released
 
@@ -104,15 +104,13 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     def gram_mechanism(self) -> GridGaussian:
         """Return the mechanism that releases (G_jj, sqrt(2) G_jk), j < k, in ticks; it follows from public facts."""
-        sides = self.n_weights + 1
-        # Frobenius norm of the rounding of G; a replaced row moves u u' by at most sqrt(2) |u|^2
-        n_rows = most_rows(self.n_samples, self.adjacency)
-        rounding = 8.0 * (PIECE + n_rows / PIECE + 8) * 2.0**-53 * n_rows * _LENGTH
-        exact = self.neighbours.square_factor * _LENGTH * ROUNDING_SLACK + 2.0 * rounding
-        useful = power_of_two_below(exact / self.mu_steps) * 2.0**-_USEFUL_BITS
-        countable = power_of_two_below(n_rows * _LENGTH) * 2.0**-58
-        tick = max(useful, countable)
-        return GridGaussian(exact + rounding_norm(sides * (sides + 1) // 2, tick), 1.0 / self.mu_steps, tick)
+        return moments_mechanism(
+            self.n_weights + 1,
+            square=self.neighbours.square_factor * _LENGTH,  # a replaced row moves u u' by at most sqrt(2) |u|^2
+            length=_LENGTH,
+            n_rows=most_rows(self.n_samples, self.adjacency),
+            mu=self.mu_steps,
+        )
 
     def label_clip(self, scale: float) -> float:
         """Return the largest |y - location| that counts, for a released scale of the labels."""
@@ -125,18 +123,17 @@ class SufficientStatisticsPlan(ScaledPlan):
         assert self.label_bound is not None
         scales = self.release_scales(fit)
         clip = self._label_clip_for(scales)
-        labels = np.clip((fit.target(0) - scales.location) / clip, -1.0, 1.0)
-        mechanism = self.gram_mechanism()
-        moments, event = release_moments(gram(fit.rows, _LABEL_WEIGHT * labels), _LABEL_WEIGHT, mechanism, fit.noise)
+        mechanism, label = self.gram_mechanism(), LabelColumn(fit.targets, scales.location, clip)
+        moments = release_moments(fit.holder, label, _LABEL_WEIGHT, mechanism, fit.noise)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
         fit.progress(1, 1)
         return Solution(
             clip * weights[None, :],
             1,
-            compose(*scales.events, event),
+            compose(*scales.events, mechanism.event),
             self._chosen(scales, penalty / self.n_samples),
             offset=scales.location,
-            least_squares=self._least_squares(moments, fit.rows.constant, clip),
+            least_squares=self._least_squares(moments, fit.holder.constant, clip),
         )
 
     def run(self, released: Mapping[str, object]) -> tuple[Event, dict[str, object]]:
@@ -175,30 +172,20 @@ class SufficientStatisticsPlan(ScaledPlan):
 
 
 def release_moments(
-    exact: Vector, label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
-) -> tuple[NoisyMoments, GaussianEvent]:
-    """Release a symmetric matrix by its upper triangle, entries beside the diagonal times sqrt(2).
+    holder: Holder, label: LabelColumn, label_weight: float, mechanism: GridGaussian, noise: np.random.Generator
+) -> NoisyMoments:
+    """Release the sum of u_i u_i', u_i = (x_i, c t_i), by its upper triangle, as `release_gram` does.
 
     Parameters
     ----------
-    exact : ndarray of shape (d + 1, d + 1)
-        Sum of u_i u_i', u_i = (x_i, c t_i).
+    holder : Holder
+    label : LabelColumn
+        t_i, within [-1, 1].
     label_weight : float, > 0
         c.
     mechanism : GridGaussian
         Its sensitivity is in Frobenius norm.
     noise : numpy.random.Generator
-
-    Returns
-    -------
-    NoisyMoments
-    GaussianEvent
-        What it cost.
     """
-    upper = np.triu_indices(len(exact))
-    factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-    noisy, event = mechanism.release(to_ticks(exact[upper] * factor, mechanism.tick), noise)
-    matrix = np.empty_like(exact)
-    matrix[upper] = noisy / factor
-    matrix.T[upper] = matrix[upper]
-    return NoisyMoments(matrix, label_weight, mechanism.noise_std), event
+    matrix = release_gram(holder, mechanism, noise, label=label, label_weight=label_weight)
+    return NoisyMoments(matrix, label_weight, mechanism.noise_std)

@@ -116,7 +116,7 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
     def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
         spectrum, mechanism = None, self.moments_mechanism()
         if self.releases_gram:
-            moments, event = self._release_matrix(rows, soft, noise)
+            moments, event = self._release_matrix(rows, soft, noise, team)
             spectrum, beta = eigh(moments.gram), moments.cross
         else:
             factor = math.sqrt(2.0) * self.label_weight  # of beta in the coordinates of the release

@@ -34,13 +34,14 @@ import numpy as np
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
+from sottovoce.central.holder import hold
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
 from sottovoce.central.row_unit import RowUnit
 from sottovoce.central.rows import Rows
-from sottovoce.central.scales import gram
-from sottovoce.central.solvers.sufficient_statistics import release_moments
+from sottovoce.central.targets import Given
+from sottovoce.central.whole_gram import LabelColumn, release_gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
@@ -265,10 +266,15 @@ class ReleasedLabelsPlan(ABC):
     def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
         """Train on soft labels."""
 
-    def _release_matrix(self, rows: Rows, soft: Vector, noise: np.random.Generator) -> tuple[NoisyMoments, Event]:
+    def _release_matrix(
+        self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team
+    ) -> tuple[NoisyMoments, Event]:
         """Release the Gram matrix with beta; what follows from public facts needs no noise."""
-        exact = gram(rows, self.label_weight * soft)
-        moments, event = release_moments(exact, self.label_weight, self.moments_mechanism(), noise)
+        mechanism, bound = self.moments_mechanism(), self.soft_label_bound
+        weight = self.label_weight * bound
+        label = LabelColumn(Given(1), clip=bound)
+        matrix = release_gram(hold(rows, [soft], team), mechanism, noise, label=label, label_weight=weight)
+        moments, event = NoisyMoments(matrix, self.label_weight, mechanism.noise_std), mechanism.event
         if rows.constant > 0.0:
             moments.matrix[-2, -2] = self.n_samples * rows.constant**2
             public = self.label_weight * rows.constant * float(np.sum(soft))

@@ -50,6 +50,6 @@ class SquaredOnLabelsPlan(ReleasedLabelsPlan):
         return self.moments_mechanism().event
 
     def _train(self, rows: Rows, soft: Vector, noise: np.random.Generator, team: Team) -> Solution:
-        moments, event = self._release_matrix(rows, soft, noise)
+        moments, event = self._release_matrix(rows, soft, noise, team)
         weights, penalty = moments.ridge(self.alpha_scaled * self.n_samples)
         return Solution(weights[None, :], 1, event, {"alpha after AdaSSP's rule": penalty / self.n_samples})

@@ -1,0 +1,1 @@
+"""Tables in files: what memory and time reading them takes."""

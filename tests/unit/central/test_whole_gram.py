@@ -1,0 +1,142 @@
+"""X'X in whole numbers: exact, and the same whatever the pieces, blocks, parts and threads are."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sottovoce.central import whole_gram
+from sottovoce.central.holder import hold
+from sottovoce.central.parallel import Team, team
+from sottovoce.central.rows import make_rows
+from sottovoce.central.targets import Numbers
+from sottovoce.central.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism
+from sottovoce.central.whole_numbers import WholeNumbers, WholeSum
+
+TEAM = Team(1, None)
+GRID = 2**21
+
+
+def holder_of(raw, y=None, *, constant=0.2, team=TEAM):
+    rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=team)
+    return hold(rows, [] if y is None else [y], team)
+
+
+def table(n=5000, d=7, density=1.0):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-4, 1, size=(n, 1)) * (rng.random((n, d)) < density)
+    return X.astype(np.float32), rng.uniform(-3, 3, n)
+
+
+def in_python(raw, y, constant, label):
+    """The same with Python's whole numbers, which have no size."""
+    rows = make_rows(raw, data_norm=1.0, constant=constant, names=None, team=TEAM)
+    X = np.asarray(rows.raw, np.float64) * rows.scale[:, None]
+    columns = [X, np.full((len(X), 1), rows.constant)]
+    if label is not None:
+        columns.append(np.clip((y - label.location) / label.clip, -1, 1)[:, None])
+    whole = np.trunc(np.hstack(columns) * GRID).astype(np.int64).astype(object)
+    return whole.T @ whole
+
+
+def integers(triangle):
+    high, low = (words.astype(object) for words in (triangle.numbers.high, triangle.numbers.low))
+    return high * 2**32 + low
+
+
+@pytest.mark.parametrize("density", [1.0, 0.02])
+@pytest.mark.parametrize("label", [None, LabelColumn(Numbers(), location=0.3, clip=2.0)], ids=["X", "X and y"])
+def test_every_entry_is_exact_however_rows_are_stored_and_divided(label, density, monkeypatch):
+    d = 7 if density == 1.0 else 90
+    X, y = table(n=5000 if d == 7 else 600, d=d, density=density)
+    wanted = in_python(X, y, 0.2, label)[np.triu_indices(d + 1 + (label is not None))]
+    gram = pickle.loads(pickle.dumps(Gram(label)))
+    assert gram == Gram(label)
+    for raw in (X, X.astype(np.float64), sp.csr_array(X)):
+        np.testing.assert_array_equal(integers(holder_of(raw, y).ask(gram)), wanted)
+    cuts = [0, 1, 400, len(X)]
+    parts = [holder_of(X[lo:hi], y[lo:hi]) for lo, hi in itertools.pairwise(cuts)]
+    answers = [part.ask(gram) for part in parts]
+    np.testing.assert_array_equal(integers(gram.merged(answers)), wanted)
+    np.testing.assert_array_equal(integers(gram.merged(answers[::-1])), wanted)
+    monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
+    monkeypatch.setattr(whole_gram, "_PIECE", 300)
+    with team(3) as three:
+        np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
+        monkeypatch.setattr(whole_gram, "_MOST_ENTRIES", 1)  # one matrix for three threads
+        np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
+
+
+def test_blocks_of_any_sizes_fill_the_same_pieces():
+    X, _ = table()
+    holder = holder_of(X)
+    rows, sums = holder.part.rows, GramSum(8)
+    for lo, hi in ((0, 1), (1, 2), (2, 2500), (2500, 5000)):
+        sums.add(rows, lo, hi)
+    np.testing.assert_array_equal(sums.total().matrix, holder.ask(Gram()).matrix)
+
+
+def test_the_largest_entries_that_a_piece_can_hold():
+    """Rows along one axis: 2,048 products of 2^42, the last sums that doubles hold."""
+    raw = np.zeros((5000, 2))
+    raw[:, 0] = -1.0
+    raw[::2, 0] = 1.0 - 2.0**-21
+    found = integers(holder_of(raw, constant=0.0).ask(Gram()))
+    assert found.tolist() == [2500 * GRID**2 + 2500 * (GRID - 1) ** 2, 0, 0]
+
+
+def test_sums_beyond_a_word_are_carried_over():
+    sums, wanted = WholeSum((2,), 2**42), np.zeros(2, object)
+    for step in range(9):
+        n_rows = sums.most_rows - 5 * step
+        terms = np.array([2**42, -(2**42) + step]) * n_rows
+        words = sums.open(n_rows)
+        words += terms
+        wanted = wanted + terms.astype(object)
+    assert np.abs(wanted).min() > 2**64
+    one = WholeNumbers(*sums.total())
+    assert (one.high.astype(object) * 2**32 + one.low).tolist() == wanted.tolist()
+    assert ((one.low >= 0) & (one.low < 2**32)).all()
+    two = one + one
+    assert (two.high.astype(object) * 2**32 + two.low).tolist() == (2 * wanted).tolist()
+    for found, exact in zip(two.doubles(2.0**42), 2 * wanted, strict=True):
+        assert found == float(exact) / 2.0**42  # rounded once
+    with pytest.raises(AssertionError):
+        sums.open(sums.most_rows + 1)
+
+
+def test_cutting_shortens_every_row():
+    """Toward zero, entry by entry: no row is longer than it was, whatever its signs."""
+    for raw in (table(n=300)[0], -np.eye(7, dtype=np.float32), np.full((3, 7), 2.0**-22)):
+        squares = np.linalg.norm(np.hstack([raw, np.full((len(raw), 1), 0.2)]), axis=1)
+        for i in range(0, len(raw), 10):
+            trace = np.trace(holder_of(raw[i : i + 1]).ask(Gram()).matrix)
+            assert trace <= min(1.0, squares[i] ** 2) + 1e-9
+    assert not holder_of(np.full((3, 7), 2.0**-22), constant=0.0).ask(Gram()).matrix.any()
+
+
+def test_numbers_that_are_none_count_as_zero():
+    """Rows were looked at before; a table that changes on the way must not end in numbers without bounds."""
+    holder = holder_of(np.ones((5, 3)), constant=0.0)
+    holder.part.raw[:] = [np.nan, np.inf, -1e300]
+    found = holder.ask(Gram()).matrix
+    np.testing.assert_array_equal(found, 5.0 * np.array([[0, 0, 0], [0, 1, -1], [0, -1, 1]]))
+
+
+def test_coordinates_have_the_length_of_the_matrix():
+    X, y = table(n=200)
+    gram = Gram(LabelColumn(Numbers(), clip=3.0))
+    triangle = holder_of(X, y).ask(gram)
+    for weight in (1.0, 0.5**0.5, 3.0):
+        factor = np.append(np.ones(8), weight)
+        matrix = triangle.matrix * np.outer(factor, factor)
+        coordinates = triangle.entries * coordinate_factors(9, weight)
+        assert np.linalg.norm(coordinates) == pytest.approx(np.linalg.norm(matrix), rel=1e-12)
+
+
+def test_sums_of_every_number_of_rows_have_a_mechanism():
+    for n in (1, 10**6, 10**11, 2**38):
+        mechanism = moments_mechanism(101, square=1.0, length=1.0, n_rows=n, mu=0.3)
+        assert 1.0 <= mechanism.l2_sensitivity <= 1.0 + 1e-5 + n * 2e-15

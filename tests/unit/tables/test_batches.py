@@ -1,0 +1,288 @@
+"""Tables read some rows at a time: the same cells, lines and refusals wherever the blocks of a file end."""
+
+import bz2
+import gzip
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sottovoce.exceptions import TableError
+from sottovoce.tables import BatchedTable, Layout, LibsvmText, Table, open_table, read_table
+
+BLOCKS = (1, 2, 3, 5, 17, 1 << 22)
+
+
+def rows_of(table: Table) -> list[tuple[Any, ...]]:
+    """Return each row with its line."""
+    return [(table.line(number), *row.values()) for number, row in enumerate(table.data.to_pylist())]
+
+
+def outcome(read: Callable[[], list[tuple[Any, ...]]]) -> object:
+    try:
+        return read()
+    except TableError as error:
+        return str(error)
+
+
+def batched(path: Path, **options: Any) -> list[tuple[Any, ...]]:
+    table = open_table(path, **options)
+    found, first = [], 0
+    for batch in table:
+        assert batch.first_row == first
+        first += batch.n_rows
+        found += rows_of(batch)
+    return found
+
+
+# ----------------------------- CSV
+
+CONTENTS = [
+    b"a,b\n1,2\n3,4\n",
+    b"a,b\r\n1,2\r\n\r\n3,4\r\n",
+    b"\xef\xbb\xbf\r\n\na,b\n\n1,caf\xc3\xa9\n\xe2\x82\xac,2",
+    b'a,b\n1,"x, ""y"""\n2,5" pipe\n',
+    b'a,b\n1,2\n3,"4\n5,6\n',
+    b'a,b,c\n1,"x\ny",3\n4,5,6\n',
+    b'a,b,c\n1,2,3\n1,2\n1,"x\ny",3\n',
+    b'a,b,c\n1,2,3\n1,"x\ny",3\n1,2\n',
+    b'a,b\n1,"x\r\ny"\n',
+    b"a,b\n1,2\n\n3\n4,5\n",
+    b"a,b\n1,2\n3,\x00\n",
+    b"a,b\n1,2\n3,caf\xe9\n",
+    b"a,b\n1,2\n3,caf\xc3",
+    b"a,b\n",
+    b"a,b",
+    b"",
+    b"\n\r\n",
+    b"\x1f\x8b\x08abc",
+    b"a\r1\r2\r",
+    b"a,b\r1,2\r\r3,4",
+]
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("header", [True, False])
+def test_the_ends_of_blocks_make_no_difference(tmp_path: Path, content: bytes, header: bool) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    layout = Layout(header=header)
+    whole = outcome(lambda: rows_of(read_table(path, layout=layout)))
+    for size in BLOCKS:
+        for most_rows in (1, 2, 1000):
+            options: Any = {"layout": layout, "block_bytes": size, "most_rows": most_rows}
+            assert outcome(lambda options=options: batched(path, **options)) == whole
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    content=st.lists(
+        st.sampled_from([b"a", b"1", b",", b'"', b"\n", b"\r\n", b"\r", b"#", b" ", "é€".encode(), b"\n1,2\n"])
+    ).map(b"".join),
+    size=st.integers(1, 9),
+    skip_rows=st.sampled_from([0, 0, 0, 2]),
+    comment=st.sampled_from([None, "#"]),
+    header=st.booleans(),
+)
+@example(content=b'a,1\n"\n,1\n', size=1, skip_rows=0, comment=None, header=True)
+@example(content=b'a,1\n1,"1\n,1\n', size=1, skip_rows=0, comment=None, header=True)
+def test_any_text_is_read_alike_in_any_blocks(
+    tmp_path_factory: pytest.TempPathFactory,
+    content: bytes,
+    size: int,
+    skip_rows: int,
+    comment: str | None,
+    header: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "t.csv"
+    path.write_bytes(content)
+    options: Any = {"layout": Layout(header=header, comment=comment), "skip_rows": skip_rows}
+    whole = outcome(lambda: rows_of(read_table(path, **options)))
+    assert outcome(lambda: batched(path, **options, block_bytes=size, most_rows=2)) == whole
+    assert outcome(lambda: rows_of(open_table(path, **options, block_bytes=size).whole())) == whole
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_rows_are_counted_and_read_again(tmp_path: Path, suffix: str) -> None:
+    raw = b"a,b\n" + b"".join(b"%d,x\n" % row for row in range(1000))
+    pack: Any = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix]
+    path = tmp_path / f"t.csv{suffix}"
+    path.write_bytes(pack(raw))
+    reports: list[tuple[int, int | None]] = []
+    table = open_table(path, block_bytes=64, report=lambda done, of: reports.append((done, of)))
+    assert (table.column_names, table.n_rows, table.is_small) == (("a", "b"), 1000, True)
+    assert "a" in table
+    for _ in range(2):
+        assert [int(cell) for batch in table for cell in batch.column("a")] == list(range(1000))
+    size = path.stat().st_size
+    assert {of for _, of in reports} == {size}
+    assert reports[-1] == (size, size)
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+
+
+def test_a_large_table_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.tables.batches.KEPT_BYTES", 100)
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "1\n" * 500)
+    table = open_table(path)
+    assert (table.n_rows, table.is_small) == (500, False)
+    assert sum(batch.n_rows for batch in table) == sum(batch.n_rows for batch in table) == 500
+
+
+def test_a_file_that_changes_between_two_readings_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    table = open_table(path)
+    assert [batch.n_rows for batch in table] == [1]
+    path.write_text("a\n1\n2\n")
+    with pytest.raises(TableError, match=r"t\.csv: the file changed while it was in use"):
+        list(table)
+
+
+def test_a_missing_column_is_named_before_a_row_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Age,b\nx\n")
+    table = open_table(path)
+    with pytest.raises(TableError, match=r"no column 'age' among its 2 \('Age', 'b'\)\. Did you mean 'Age'"):
+        table.cells("age")
+    with pytest.raises(TableError, match=r"line 2: 1 cells instead of 2"):
+        assert table.n_rows
+
+
+# ----------------------------- pipes
+
+
+def pipe(path: Path, raw: bytes) -> threading.Thread:
+    """Write to a named pipe, once it is read."""
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(raw,))
+    writer.start()
+    return writer
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("in_memory", [1 << 22, 10])
+def test_a_pipe_is_a_table(tmp_path: Path, once: bool, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", in_memory)
+    path = tmp_path / "t.csv.gz"
+    writer = pipe(path, gzip.compress(b"a,b\n1,2\n\n3,4\n"))
+    table = open_table(path, once=once, block_bytes=3)
+    writer.join()
+    expected = [("line 2", "1", "2"), ("line 4", "3", "4")]
+    for _ in range(1 if once else 3):
+        assert [row for batch in table for row in rows_of(batch)] == expected
+    if not once:
+        assert table.n_rows == 2
+        assert rows_of(table.whole()) == expected
+
+
+def test_a_file_behind_a_pipe_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    writer = pipe(tmp_path / "t.csv", b"a,b\n" + b"1,2\n" * 1000)
+    table = open_table(tmp_path / "t.csv")
+    writer.join()
+    assert table.n_rows == 1000
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_parquet_may_come_through_a_pipe(tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(pa.table({"a": range(100)}), sink, row_group_size=30)
+    writer = pipe(tmp_path / "t.parquet", sink.getvalue().to_pybytes())
+    table = open_table(tmp_path / "t.parquet")
+    writer.join()
+    assert table.n_rows == 100
+    assert table.whole().column("a") == list(range(100))
+
+
+# ----------------------------- Parquet
+
+
+def parquet(tmp_path: Path, **options: Any) -> tuple[Path, pa.Table]:
+    data = pa.table({"i": range(1000), "s": pa.array([f"v{row % 7}" for row in range(1000)]).dictionary_encode()})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(data, path, **options)
+    return path, data
+
+
+@pytest.mark.parametrize("row_group_size", [64, 1000])
+def test_parquet_is_read_some_rows_at_a_time(tmp_path: Path, row_group_size: int) -> None:
+    path, data = parquet(tmp_path, row_group_size=row_group_size)
+    reports: list[Any] = []
+    table = open_table(path, most_rows=100, report=lambda *told: reports.append(told))
+    assert table.n_rows == 1000
+    table = open_table(path, most_rows=100, report=lambda *told: reports.append(told))
+    batches = list(table)
+    assert max(batch.n_rows for batch in batches) <= 100
+    assert [batch.first_row for batch in batches] == np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
+    assert pa.concat_tables(batch.data for batch in batches).to_pydict() == data.to_pydict()
+    assert batches[1].line(3) == f"row {batches[1].first_row + 4}"
+    assert reports[-1] == (path.stat().st_size,) * 2
+
+
+def test_a_damaged_page_is_found_when_rows_are_counted(tmp_path: Path) -> None:
+    path, _ = parquet(tmp_path, compression="gzip", use_dictionary=False)
+    raw = bytearray(path.read_bytes())
+    raw[200:260] = bytes(60)
+    path.write_bytes(raw)
+    with pytest.raises(TableError, match=r"t\.parquet: cannot be read as Parquet: "):
+        assert open_table(path).n_rows
+
+
+# ----------------------------- LIBSVM
+
+TEXTS = [
+    "# head\n+1 1:0.5 3:2 # note\n\n-1\r\n1 4:1e-3\n",
+    "1 1:2\n\nx 1:2\n",
+    "1 1:2\n1 1:1 3:inf\n",
+    "1 1:2\n1 9:1\n",
+    "# only\n",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_libsvm_text_is_read_alike_in_any_blocks(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text(text)
+
+    def read(size: int, most_rows: int | None) -> list[tuple[Any, ...]]:
+        opened = LibsvmText.open(path, block_bytes=size)
+        return [
+            (table.line(row), float(table.y[row]), *table.X[row].toarray().ravel())
+            for table in opened.tables(5, most_rows=most_rows)
+            for row in range(len(table.y))
+        ]
+
+    whole = outcome(lambda: read(1 << 20, None))
+    for size in BLOCKS:
+        assert outcome(lambda size=size: read(size, 1)) == whole
+        assert outcome(lambda size=size: read(size, None)) == whole
+
+
+def test_libsvm_rows_are_counted_kept_if_few_and_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text("".join(f"{row} 1:1\n" for row in range(100)))
+    chosen = np.arange(100) % 10 == 3
+    expected = "".join(f"{row} 1:1\n" for row in range(3, 100, 10))
+    for kept in (True, False):
+        monkeypatch.setattr("sottovoce.tables.libsvm.KEPT_BYTES", 1000 if kept else 10)
+        text = LibsvmText.open(path, block_bytes=50)
+        assert (text.n_rows, text.is_small) == (100, kept)
+        assert text.text(chosen) == expected
+        assert text.table(1).y.tolist() == list(range(100))
+        assert text.table(1).line(70) == "line 71"
+
+
+def test_the_class_is_public(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    assert isinstance(open_table(tmp_path / "t.csv"), BatchedTable)
