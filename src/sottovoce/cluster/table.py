@@ -18,6 +18,7 @@ from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
+from sottovoce.cluster.pool import Pool
 from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
@@ -92,7 +93,7 @@ class DaskTable(RemoteTable):
         self._busy = Lock()
         self._closed = False
         self.partitions = Partitions(
-            DaskPool(client, time_limit=time_limit),
+            self._pool(client, time_limit),
             sources,
             max_rebuilds=whole_number("max_rebuilds", max_rebuilds, at_least=0),
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
@@ -107,6 +108,9 @@ class DaskTable(RemoteTable):
         except BaseException:
             self.close()
             raise
+
+    def _pool(self, client: Client, time_limit: float) -> Pool:
+        return DaskPool(client, time_limit=time_limit)
 
     @classmethod
     def from_parquet(
