@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed(client: Any, truth: list[str], number: int) -> 
 
 def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str]) -> None:
     """It is stopped, held to be lost, and goes on with what it was asked; a second fit takes it again."""
-    with rows_of(client, time_limit=2.0) as table:
+    with rows_of(client, time_limit=5.0) as table:
         victim = pids(client)[0]
         table.told = at(20, lambda: os.kill(victim, signal.SIGSTOP))
         try:
@@ -132,7 +132,7 @@ def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str]) -> 
 
 def test_a_worker_that_wakes_in_the_middle(client: Any, truth: list[str]) -> None:
     """What it says of the operation that it was asked before it hung is heard by nobody."""
-    with rows_of(client, time_limit=2.0) as table:
+    with rows_of(client, time_limit=5.0) as table:
         victim = pids(client)[1]
 
         def told(holder: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_worker_without_memory() -> None:
 def test_a_scheduler_that_is_killed(tmp_path: Path) -> None:
     with dask_processes(tmp_path, 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
         scheduler = client.run_on_scheduler(os.getpid)
-        with rows_of(client, time_limit=5.0) as table:
+        with rows_of(client, time_limit=30.0) as table:
             table.told = at(20, lambda: os.kill(scheduler, signal.SIGKILL))
             with pytest.raises(ClusterError, match=r"the scheduler .* is gone or cannot be reached.*stays charged"):
                 fitted(table)
@@ -184,15 +184,16 @@ def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tm
     command = [sys.executable, script, address, log, told]
     for wanted in (6, 25):
         driver = subprocess.Popen(command, env=where, stderr=subprocess.PIPE)
-        end = time.monotonic() + 60.0
-        while n_records(log) < wanted:
-            assert driver.poll() is None, driver.communicate()[1].decode()[-3000:]
-            assert time.monotonic() < end
-            time.sleep(0.001)
-        driver.send_signal(signal.SIGKILL)
-        driver.communicate()
+        end = time.monotonic() + 180.0
+        try:
+            while n_records(log) < wanted and driver.poll() is None and time.monotonic() < end:
+                time.sleep(0.001)
+        finally:
+            driver.kill()
+        said = driver.communicate()[1].decode()[-3000:]
+        assert n_records(log) >= wanted, said
     assert not told.exists() and n_records(log) < 50
-    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(told.read_text()) == truth
     with rows_of(client, log=log) as table:  # it has ended: the same model again
@@ -221,7 +222,7 @@ def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -
             os.kill(pids(client)[0], signal.SIGKILL)
 
         table.told = at(20, change)
-        with pytest.raises(DataError, match=r"table\.parquet.*chang"):
+        with pytest.raises(DataError, match=r"table\.parquet: the file is not the one that was opened"):
             fitted(table)
 
 
@@ -231,7 +232,7 @@ def test_a_log_outlives_the_cluster(truth: list[str], tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     with dask_processes(tmp_path / "first", 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
         scheduler = client.run_on_scheduler(os.getpid)
-        with rows_of(client, time_limit=5.0, log=log) as table:
+        with rows_of(client, time_limit=30.0, log=log) as table:
             table.told = at(30, lambda: os.kill(scheduler, signal.SIGKILL))
             with pytest.raises(ClusterError, match="is gone or cannot be reached"):
                 fitted(table)
