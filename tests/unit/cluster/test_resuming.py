@@ -10,6 +10,7 @@ import sottovoce as sv
 from sottovoce.cluster.log import FolderLog, Log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+from sottovoce.report import verify_receipt
 from support.parts_pool import PartsPool
 from support.pooled_table import PooledTable
 
@@ -149,3 +150,20 @@ def test_the_cut_into_partitions_may_be_another_one(tmp_path: Path) -> None:
     again = MODELS["scd"](random_state=1).fit(PooledTable(PartsPool(3), _X, _Y, (7, 30, 60, 80), log))
     assert np.array_equal(again.coef_, model.coef_)
     log.close()
+
+
+@pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWarning")
+def test_the_receipt_says_where_the_rows_were_and_can_be_checked(tmp_path: Path) -> None:
+    here = MODELS["svc"](random_state=1).fit(_X, _Y).guarantee_
+    there = fitted(MODELS["svc"](random_state=1)).guarantee_
+    assert [line for line in there.assumptions if line not in here.assumptions] == [
+        "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each "
+        "row counts once in each sum, whichever workers died (docs/privacy/cluster.md)"
+    ]
+    assert (there.event, there.epsilon, there.proof, there.releases) == (
+        here.event, here.epsilon, here.proof, here.releases
+    )  # fmt: skip
+    for name, receipt in (("here", here), ("there", there)):
+        path = tmp_path / f"{name}.json"
+        path.write_text(receipt.to_json(), encoding="utf-8")
+        assert verify_receipt(path).passed, verify_receipt(path).rows()
