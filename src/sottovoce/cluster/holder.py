@@ -48,6 +48,8 @@ class ClusterHolder(Holder):
         What a rebuilt partition repeats: public numbers and released values, nothing secret.
     """
 
+    on_cluster = True
+
     def __init__(
         self, partitions: Partitions, log: Log | None = None, told: Callable[["ClusterHolder"], None] | None = None
     ) -> None:

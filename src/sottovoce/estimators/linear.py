@@ -52,6 +52,10 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPLinearEstimator"]
 
+_ON_CLUSTER: Final = (
+    "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each row "
+    "counts once in each sum, whichever workers died (docs/privacy/cluster.md)",
+)
 _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
 
 
@@ -280,7 +284,9 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps
-        self.guarantee_ = self.receipt(plan, solution, run.streams.seeded, steps=steps, charge=self.charge_)
+        self.guarantee_ = self.receipt(
+            plan, solution, run.streams.seeded, steps=steps, charge=self.charge_, on_cluster=holder.on_cluster
+        )
         return solution
 
     def _take(self, plan: Plan, solution: Solution) -> None:
@@ -288,12 +294,13 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
 
     def receipt(
-        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
-    ) -> Guarantee:
+        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None,
+        on_cluster: bool = False,
+    ) -> Guarantee:  # fmt: skip
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
         Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
-        ones before the model in its pipeline.
+        ones before the model in its pipeline. ``on_cluster`` says that the rows were held by workers of a cluster.
         """
         private = math.isfinite(plan.epsilon)
         return make_receipt(
@@ -312,6 +319,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 *self.group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,
+                *(_ON_CLUSTER if on_cluster else ()),
             ),
             not_covered=(*fitted_before(steps), *not_covered(self.unit())) if private else (),
             parameters={
@@ -328,6 +336,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 "n_features": plan.n_features,
                 **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
                 **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+                **({"rows held by": "workers of a cluster"} if on_cluster else {}),
                 "arguments": arguments_of(self),
             },
             seeded=seeded,
