@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, pass_seconds, write_parquet
+from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, timed_pass, write_parquet
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce import DPLogisticRegression
 from sottovoce.cluster import DaskTable
@@ -36,8 +36,8 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
     for n_workers in (1, 2) if quick else (1, 2, 4, 8):
         with local_cluster(n_workers) as client:
             with DaskTable.from_parquet(client, str(small), target="y", partitions=8) as table:
-                pass_seconds(table, None, SHORT + 1)
-                empty[n_workers] = median(pass_seconds(table, None, SHORT + 50)[0] for _ in range(rounds))
+                timed_pass(table, None, SHORT + 1)
+                empty[n_workers] = median(timed_pass(table, None, SHORT + 50).seconds for _ in range(rounds))
                 if n_workers == 1:
                     for more in (0, 50):
                         with counted() as wire:
@@ -45,8 +45,8 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
                         said[more] = wire
             if n_workers == 1:
                 with DaskTable.from_parquet(client, str(large), target="y") as table:
-                    pass_seconds(table, None, SHORT + 1)
-                    busy = median(pass_seconds(table, None, SHORT + 10)[0] for _ in range(rounds))
+                    timed_pass(table, None, SHORT + 1)
+                    busy = median(timed_pass(table, None, SHORT + 10).seconds for _ in range(rounds))
     slope, start = np.polyfit(list(empty), list(empty.values()), 1)
     return {
         "row and column, ns": 1e9 * (busy - empty[1]) / (n * d),
