@@ -53,9 +53,7 @@ class Held:
 
     def __init__(self, y: np.ndarray, ends: list[int], X: Any = X) -> None:
         edges = [0, *ends, len(y)]
-        self.sources = [
-            InlineSource(X[a:b], y[a:b], first_row=a) for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        self.sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
 
 class TableOfParts(DaskTable):
