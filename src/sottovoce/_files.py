@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -49,10 +49,11 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     Path(probe).unlink()
 
 
-def write_whole(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` as UTF-8, whole or not at all; see `whole_file`."""
+def write_whole(path: str | Path, text: str | Iterable[str]) -> None:
+    """Write ``text``, or parts of one, to ``path`` as UTF-8, whole or not at all; see `whole_file`."""
     with whole_file(path) as file:
-        file.write(text.encode())
+        for part in (text,) if isinstance(text, str) else text:
+            file.write(part.encode())
 
 
 @contextmanager

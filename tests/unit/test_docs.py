@@ -147,6 +147,18 @@ def test_local_guide(capsys):
     assert statement.startswith("(4, 0)-differential privacy for one report of one person")
 
 
+def test_cluster_guide(capsys, tmp_path, monkeypatch):
+    """In this process; tests/cluster has the same with workers as processes."""
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/guide/cluster.md").read_text(encoding="utf-8")
+    code, printed = re.search(r"```python\n(.*?)```.*?```\n(.*?)```", text, re.DOTALL).groups()
+    assert "LocalCluster(n_workers=2" in code
+    code = code.replace("LocalCluster(n_workers=2", "LocalCluster(processes=False, n_workers=2")
+    exec(compile(code, "cluster.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == printed
+
+
 def test_planning_guide(capsys):
     text = (ROOT / "docs/guide/planning.md").read_text(encoding="utf-8")
     exec(compile(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], "planning.md", "exec"), {})

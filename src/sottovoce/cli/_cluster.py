@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from sottovoce._validation import whole_number
-from sottovoce.cli._options import Format, flag, option, refuse_options
+from sottovoce.cli._models import is_sparse
+from sottovoce.cli._options import Format, ModelKind, flag, option, refuse_options
 from sottovoce.cli._rows import RowReader, SchemaRows
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import file_format
@@ -48,7 +51,7 @@ class Cluster:
     )  # fmt: skip
     log: Path | None = option(
         "--log",
-        "Where the driver keeps what it has released, so that the same command goes on after it was killed.",
+        "A folder where the driver keeps what it has released, so that the same command goes on after it was killed.",
         _PANEL,
     )
 
@@ -57,7 +60,7 @@ class Cluster:
         """Whether there is a cluster."""
         return self.cluster is not None
 
-    def check(self, table: str | Path, **others: object) -> None:
+    def check(self, table: str | Path, model: ModelKind, **others: object) -> None:
         """Refuse options that do not go together; ``others`` are those that only a table read here can have."""
         if not self.given:
             if isinstance(table, str):
@@ -76,6 +79,11 @@ class Cluster:
                 f"TABLE {table}: workers read Parquet. Write the table as Parquet first, or train on one machine, "
                 "without --cluster."
             )
+        if is_sparse(model):
+            raise ParameterError(
+                f"--model {model} is not for a table on a cluster: its solver holds all rows. Use logistic, svm or "
+                "ridge, or train on one machine."
+            )
         for name, path in (("--tls-ca", self.tls_ca), ("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
             if path is not None and not path.is_file():
                 raise ParameterError(f"{name} {path}: there is no such file. Give one in PEM format.")
@@ -87,10 +95,11 @@ class Cluster:
         )
 
     @contextmanager
-    def table(self, table: str | Path, reader: RowReader) -> Iterator[Any]:
-        """Yield the table, whose rows workers read and encode."""
+    def table(self, table: str | Path, reader: RowReader, *, quiet: bool = False) -> Iterator[Any]:
+        """Yield the table, whose rows workers read and encode; losses are told on stderr unless ``quiet``."""
         from sottovoce.cluster.connecting import connected
-        from sottovoce.cluster.encoded import encoded_table
+        from sottovoce.cluster.encoded import EncodedTable
+        from sottovoce.cluster.log import FolderLog
 
         if not isinstance(reader, SchemaRows):
             raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
@@ -100,14 +109,30 @@ class Cluster:
                 "of a cluster hold apart. Sum up each person's rows to one row before, or train on one machine."
             )
         address = table if isinstance(table, str) else str(table.resolve())
-        with (
-            connected(
+        with ExitStack() as held:
+            client = held.enter_context(connected(
                 str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
                 in_clear=self.in_clear,
-            ) as client,
-            encoded_table(client, address, reader.encoder, partitions=self.partitions, log=self.log) as rows,
-        ):  # fmt: skip
-            yield rows
+            ))  # fmt: skip
+            log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
+            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
+            if not quiet:
+                rows.told = _tell_losses(rows.status)
+            yield held.enter_context(rows)
+
+
+def _tell_losses(status: Callable[[], str]) -> Callable[[Any], None]:
+    """Return what is called after each operation, and writes a line where partitions were rebuilt since."""
+    known = 0
+
+    def told(holder: Any) -> None:
+        nonlocal known
+        n_rebuilt = holder.partitions.n_rebuilt
+        if n_rebuilt > known:
+            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {status()}", err=True)
+        known = n_rebuilt
+
+    return told
 
 
 def _is_text(table: str | Path) -> bool:

@@ -18,6 +18,8 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["Split", "split_by_coins"]
 
+_AT_ONCE = 1 << 16
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -53,7 +55,10 @@ def split_by_coins(rows: UnreadTable, share: float, random_state: int | None) ->
     share = number("--holdout", share, above=0.0, below=1.0)
     n_rows = rows.shape[0]
     # with persons one coin more than there can be people: that of nobody, whose code is -1, and who is in no part
-    coins = np.append(Streams(random_state).generator(Purpose.HOLDING_OUT).random(n_rows) < share, False)
+    coins, thrown = np.zeros(n_rows + 1, np.bool_), Streams(random_state).generator(Purpose.HOLDING_OUT)
+    for start in range(0, n_rows, _AT_ONCE):
+        stop = min(start + _AT_ONCE, n_rows)
+        coins[start:stop] = thrown.random(stop - start) < share
     rows = replace(rows, read=cache(rows.read))
     if rows.groups is not None:
         return _split_people(rows, cache(rows.groups), coins)

@@ -32,6 +32,7 @@ __all__ = [
     "RADIUS",
     "RANDOM_STATE",
     "REQUIRED",
+    "SCRATCH",
     "TABLE",
     "TABLE_OR_ADDRESS",
     "TARGET",
@@ -162,6 +163,12 @@ TARGET: Any = option("--target", "The column to predict. Default: that of the sc
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ..."
 )
+SCRATCH: Any = option(
+    "--scratch",
+    "Folder on whose disk the rows of a table that does not fit into memory are while the command runs, in clear. "
+    "Default: that of temporary files (TMPDIR).",
+    READING,
+)
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
 MODEL: Any = option(
@@ -244,7 +251,7 @@ class Reading:
         chosen = None if self.format == Format.PARQUET else self.format
         return {
             "format": chosen,
-            "header": self.header,
+            "header": None if self.header is None else str(self.header),
             "delimiter": self.delimiter,
             "skip-rows": self.skip_rows or None,
         }

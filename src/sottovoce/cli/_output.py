@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -17,7 +17,17 @@ from rich.text import Text
 from sottovoce._files import check_writable, write_whole
 from sottovoce.exceptions import ParameterError, SottovoceError
 
-__all__ = ["check_output", "print_columns", "print_rows", "saying_what_was_charged", "write_or_keep", "write_page"]
+__all__ = [
+    "Content",
+    "check_output",
+    "print_columns",
+    "print_rows",
+    "saying_what_was_charged",
+    "write_or_keep",
+    "write_page",
+]
+
+Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
 _PLAIN_WIDTH = 100
 
@@ -89,8 +99,10 @@ def saying_what_was_charged(estimator: Any) -> Iterator[None]:
         raise
 
 
-def write_or_keep(texts: Mapping[Path, str]) -> None:
+def write_or_keep(texts: Mapping[Path, Content]) -> None:
     """Write what a fit has paid for; what the disk refuses is kept in the folder for temporary files.
+
+    A long text comes in parts, from what is called for them.
 
     Raises
     ------
@@ -100,19 +112,23 @@ def write_or_keep(texts: Mapping[Path, str]) -> None:
     failed = []
     for path, text in texts.items():
         try:
-            write_whole(path, text)
+            write_whole(path, _parts(text))
         except OSError as error:
             failed.append(f"{path}: cannot write the file: {error.strerror}. {_keep(path, text)}")
     if failed:
         raise SottovoceError("\n".join(failed))
 
 
-def _keep(path: Path, text: str) -> str:
+def _parts(text: Content) -> Iterable[str]:
+    return (text,) if isinstance(text, str) else text()
+
+
+def _keep(path: Path, text: Content) -> str:
     try:
         kept = Path(tempfile.mkdtemp(prefix="sottovoce-")) / path.name
-        write_whole(kept, text)
+        write_whole(kept, _parts(text))
     except OSError:
-        sys.stdout.write(text)
+        sys.stdout.writelines(_parts(text))
         sys.stdout.flush()
         return "The content was written to stdout instead: its privacy budget is spent, do not lose it."
     return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."

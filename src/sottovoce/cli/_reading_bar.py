@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from sottovoce.tables.text import Reported
 
-__all__ = ["reading_bar"]
+__all__ = ["ReadingBar", "reading_bar"]
 
 
 @contextmanager
@@ -25,3 +25,26 @@ def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Reported]:
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(f"reading {path.name}", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+class ReadingBar:
+    """Draws a bar each time that a table is read from its start, which may happen several times; itself what is told.
+
+    Parameters
+    ----------
+    path : Path
+    shown : bool
+    """
+
+    def __init__(self, path: Path, *, shown: bool) -> None:
+        self._path, self._shown = path, shown
+        self._report: Reported = lambda done, of: None
+
+    def __call__(self, done: int, of: int | None) -> None:
+        self._report(done, of)
+
+    @contextmanager
+    def drawn(self) -> Iterator[None]:
+        """Draw while the table is read."""
+        with reading_bar(self._path, shown=self._shown) as self._report:
+            yield

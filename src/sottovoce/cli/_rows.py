@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import typer
 
 from sottovoce.cli._options import Reading
+from sottovoce.cli._reading_bar import ReadingBar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import BatchedTable, Encoder, Layout, LibsvmTable, LibsvmText, Schema, Table
@@ -19,8 +22,10 @@ from sottovoce.tables.batches import MOST_ROWS
 from sottovoce.tables.text import Reported
 
 __all__ = [
+    "HELD_BYTES",
     "Labels",
     "OpenedTable",
+    "Pieces",
     "ReadRows",
     "RowReader",
     "SchemaRows",
@@ -30,6 +35,9 @@ __all__ = [
 ]
 
 Labels = npt.NDArray[Any]
+Pieces: TypeAlias = "Generator[tuple[Any, Any]]"  # rows and labels, some at a time
+
+HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
 
 _NAMED = 8
 _NUMBERS = 1 << 21  # of rows that are worked on at a time
@@ -42,20 +50,40 @@ class OpenedTable:
     Attributes
     ----------
     rows : UnreadTable
-        What a fit takes.
-    table : Table or LibsvmText
+        What a fit takes that holds all rows in memory.
+    pieces : callable
+        Returns an iterator over rows and labels, some at a time.
+    table : BatchedTable or LibsvmText
         The cells as they are in the file.
+    is_small : bool
+        Whether all rows are no more than what is held in memory anyway.
+    row_bytes : int
+        Public: what an encoded row takes at most; 0 where no public fact tells.
     layout : Layout
-        How they are written there.
+        How cells are written.
     """
 
     rows: UnreadTable
-    table: Table | LibsvmText
+    pieces: Callable[[], Pieces]
+    table: BatchedTable | LibsvmText
+    is_small: bool
+    row_bytes: int = 0
     layout: Layout = field(default_factory=Layout)
 
-    def text(self, chosen: npt.NDArray[np.bool_]) -> str:
-        """Return these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
-        return self.table.text(chosen) if isinstance(self.table, LibsvmText) else self.table.text(chosen, self.layout)
+    def refuse_unwritable(self) -> None:
+        """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
+        if isinstance(self.table, BatchedTable):
+            self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
+
+    def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
+        """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""
+        if isinstance(self.table, LibsvmText):
+            yield self.table.text(chosen)
+            return
+        start, layout = 0, self.layout
+        for table in self.table:
+            yield table.text(chosen[start : start + table.n_rows], layout)
+            start, layout = start + table.n_rows, replace(layout, header=False)
 
 
 @dataclass(frozen=True)
@@ -102,7 +130,9 @@ class RowReader:
     classes: tuple[Any, ...] | None = None
     label_bounds: tuple[float, float] | None = None
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
         Parameters
@@ -112,6 +142,8 @@ class RowReader:
             False where labels, and whose row it is, may be absent; they are not read then.
         beside : collection of str, default=()
             Further columns that are used.
+        quiet : bool, default=True
+            False draws on stderr how much of the file was read, each time that it is.
         """
         raise NotImplementedError
 
@@ -151,19 +183,34 @@ class SchemaRows(RowReader):
             classes=schema.classes, label_bounds=schema.label_bounds, encoder=encoder,
         )  # fmt: skip
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file; its columns are there."""
         encoder, schema = self.encoder, self.encoder.schema
-        table = self.reading.table(
-            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target
-        )
+        bar = ReadingBar(path, shown=not quiet)
+        row_bytes = 12 * len(schema.feature_columns) + 4 if encoder.sparse else 8 * self.n_features
+        table = self.reading.batches(
+            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
+            most_rows=_most_rows(row_bytes // 8), report=bar,
+        )  # fmt: skip
         self._refuse_lacking(table, labelled, beside)
-        rows = UnreadTable(
-            (table.n_rows, self.n_features),
-            lambda: (encoder.features(table), encoder.labels(table) if labelled else None),
-            groups=None if schema.unit is None or not labelled else lambda: encoder.groups(table),
-        )
-        return OpenedTable(rows, table, self.reading.layout(schema.layout))
+        with bar.drawn():
+            shape = table.n_rows, self.n_features
+
+        def pieces() -> Pieces:
+            with bar.drawn():
+                for part in table:
+                    yield encoder.features(part), encoder.labels(part) if labelled else None
+
+        groups = None
+        if schema.unit is not None and labelled:
+            groups = lambda: np.concatenate([encoder.groups(part) for part in table])  # noqa: E731
+        return OpenedTable(
+            UnreadTable(shape, lambda: _joined(pieces(), shape), groups=groups), pieces, table,
+            is_small=shape[0] * row_bytes <= HELD_BYTES, row_bytes=row_bytes,
+            layout=self.reading.layout(schema.layout),
+        )  # fmt: skip
 
     def stream(
         self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
@@ -198,10 +245,21 @@ class SchemaRows(RowReader):
 class SparseRows(RowReader):
     """Reads LIBSVM text, in which there are no columns to describe."""
 
-    def open(self, path: Path, *, labelled: bool = True, beside: Collection[str] = ()) -> OpenedTable:
+    def open(
+        self, path: Path, *, labelled: bool = True, beside: Collection[str] = (), quiet: bool = True
+    ) -> OpenedTable:
         """Return the table in a file: rows as CSR, and labels: the classes as they were given, or numbers."""
-        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows)
-        return OpenedTable(UnreadTable((text.n_rows, self.n_features), lambda: self._read(text, labelled)), text)
+        bar = ReadingBar(path, shown=not quiet)
+        text = LibsvmText.open(path, skip_rows=self.reading.skip_rows, report=bar)
+        with bar.drawn():
+            shape = text.n_rows, self.n_features
+
+        def pieces() -> Pieces:
+            with bar.drawn():
+                for part in text.tables(self.n_features):
+                    yield part.X, self._labels(part) if labelled else None
+
+        return OpenedTable(UnreadTable(shape, lambda: _joined(pieces(), shape)), pieces, text, is_small=text.is_small)
 
     def stream(
         self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
@@ -212,10 +270,6 @@ class SparseRows(RowReader):
             ReadRows(table.X, self._labels(table) if labelled else None, table)
             for table in text.tables(self.n_features, most_rows=_most_rows(n_more))
         )
-
-    def _read(self, text: LibsvmText, labelled: bool) -> tuple[Any, Labels | None]:
-        table = text.table(self.n_features)
-        return table.X, self._labels(table) if labelled else None
 
     def _labels(self, table: LibsvmTable) -> Labels:
         if self.classes is None:
@@ -253,7 +307,31 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
 
 
 def _most_rows(width: int) -> int:
+    """Return how many rows of so many numbers are encoded at once."""
     return max(1, min(MOST_ROWS, _NUMBERS // width))
+
+
+def _joined(pieces: Pieces, shape: tuple[int, int]) -> tuple[Any, Labels | None]:
+    """Return all rows and labels in memory."""
+    with closing(pieces):
+        X, y = next(pieces)
+        if X.shape[0] == shape[0]:
+            next(pieces, None)  # to the end, where a file that changed is refused
+            return X, y
+        labels, parts, start = [y], [X], X.shape[0]
+        rows: Any = None if sp.issparse(X) else np.empty(shape, X.dtype)
+        if rows is not None:
+            rows[:start] = parts.pop()
+        for X, y in pieces:
+            labels.append(y)
+            if rows is None:
+                parts.append(X)
+            else:
+                rows[start : start + len(X)] = X
+                start += len(X)
+    if rows is None:
+        rows = sp.csr_matrix(sp.vstack(parts, format="csr"))
+    return rows, None if labels[0] is None else np.concatenate(labels)
 
 
 def _refuse(table: LibsvmTable, bad: npt.NDArray[np.bool_], what: str) -> None:

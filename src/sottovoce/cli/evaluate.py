@@ -13,6 +13,7 @@ from sottovoce.cli._options import (
     LEDGER,
     RANDOM_STATE,
     REQUIRED,
+    SCRATCH,
     TABLE,
     ForceOption,
     Reading,
@@ -23,6 +24,7 @@ from sottovoce.cli._options import (
 )
 from sottovoce.cli._output import check_output, print_rows, write_or_keep
 from sottovoce.cli._rows import RowReader, SchemaRows
+from sottovoce.cli._spilled import spilled_for_evaluation
 from sottovoce.cli.predict import sparse_rows
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import Evaluation
@@ -63,6 +65,7 @@ def evaluate(
     as_json: bool = flag("--json", "Print the evaluation as JSON."),
     random_state: int | None = RANDOM_STATE,
     reading: Reading,
+    scratch: Path | None = SCRATCH,
     force: ForceOption = False,
 ) -> None:
     """Evaluate MODEL on the private rows of TABLE: measures with 95 % intervals, under differential privacy.
@@ -90,7 +93,9 @@ def evaluate(
         )
     else:
         reader = SchemaRows.of(schema, reading)
-    rows = reader.open(table).rows  # values are read after the charge
+    opened = reader.open(table, quiet=False)
+    spilled = spilled_for_evaluation(opened, scratch)
+    rows = opened.rows if spilled is None else spilled.unread()  # values are read after the charge
     found = evaluate_model(estimator, rows, **facts, ledger=ledger, dataset=dataset, random_state=random_state)
     if out is not None:
         write_or_keep({out: found.to_json()})

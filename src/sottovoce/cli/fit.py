@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sottovoce._validation import number, whole_number
 from sottovoce.cli._cluster import Cluster
@@ -25,6 +24,7 @@ from sottovoce.cli._options import (
     MODEL_CARD,
     RANDOM_STATE,
     REQUIRED,
+    SCRATCH,
     TABLE_OR_ADDRESS,
     TARGET,
     TRAINING,
@@ -39,9 +39,10 @@ from sottovoce.cli._options import (
     require,
     with_groups,
 )
-from sottovoce.cli._output import check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
+from sottovoce.cli._output import Content, check_output, print_rows, saying_what_was_charged, write_or_keep, write_page
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_number_or_auto
 from sottovoce.cli._rows import RowReader, SchemaRows, SparseRows, confirmed_schema
+from sottovoce.cli._spilled import spilled_for_fit
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -233,11 +234,12 @@ def fit(
     holdout: _Holdout,
     cluster: Cluster,
     reading: Reading,
+    scratch: Path | None = SCRATCH,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, **vars(holdout), **vars(unit), **reading.of_text())
+    cluster.check(table, model, **vars(holdout), **vars(unit), **reading.of_text(), scratch=scratch)
     _check_outputs(
         {
             "--out": out,
@@ -284,20 +286,25 @@ def fit(
         Ledger(str(ledger)).spent(str(dataset))  # is it there? before the table is read
     split = None
     with ExitStack() as connection:
-        opened = None if cluster.given else reader.open(table)
-        rows = connection.enter_context(cluster.table(table, reader)) if opened is None else opened.rows
-        if opened is not None and holdout.holdout is not None:
-            opened.text(
-                np.zeros(rows.shape[0], dtype=bool)
-            )  # refuses columns that cannot be written, before the charge
-            split = split_by_coins(rows, holdout.holdout, random_state)
-            rows = split.training
+        opened = None if cluster.given else reader.open(table, quiet=quiet)
+        rows = connection.enter_context(cluster.table(table, reader, quiet=quiet)) if opened is None else opened.rows
+        if opened is not None:
+            if holdout.holdout is not None:
+                opened.refuse_unwritable()  # before the charge
+                split = split_by_coins(rows, holdout.holdout, random_state)
+                rows = split.training
+            spilled = spilled_for_fit(opened, estimator, rows.shape[0], scratch)
+            if spilled is not None:
+                split = None if split is None else spilled.split(split.chosen())
+                rows = spilled.unread() if split is None else split.training
         with saying_what_was_charged(estimator):
             estimator.fit(rows)  # values are read after the charge
             estimator.guarantee_ = tied_to_schema(estimator.guarantee_, reader.schema)
-            texts = {out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()}
+            texts: dict[Path, Content] = {
+                out: model_to_json(estimator, schema=reader.schema), receipt: estimator.guarantee_.to_json()
+            }  # fmt: skip
             if split is not None and opened is not None and holdout.holdout_out is not None:
-                texts[holdout.holdout_out] = opened.text(split.chosen())
+                texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
             write_or_keep(texts)
     if report is not None:
         write_page(report, receipt_page(estimator.guarantee_, model_card=card))

@@ -27,7 +27,7 @@ from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import is_repeatable
 
-__all__ = ["FolderLog", "Log", "NoLog"]
+__all__ = ["FolderLog", "Log", "NoLog", "open_log"]
 
 _RELEASE: Final = 1
 _REMEDY: Final = "Go on with what it was begun with, or give this fit a new folder."
@@ -224,6 +224,25 @@ class FolderLog(Log):
         start = 4 + int.from_bytes(body[:4], "little")
         head: dict[str, Any] = json.loads(body[4:start])
         return head, np.frombuffer(body, "<f8", offset=start).reshape(head["shape"]).astype(np.float64)
+
+
+def open_log(log: Log | str | Path | None) -> Log:
+    """Return the log that is meant: one that is given, one in a folder, or none.
+
+    Raises
+    ------
+    ParameterError
+        If it is something else.
+    StorageError
+        If the folder cannot be used.
+    """
+    if log is None:
+        return NoLog()
+    if isinstance(log, Log):
+        return log
+    if not isinstance(log, (str, Path)):
+        raise ParameterError(f"log must be the path of a folder, which is made where it is missing; got {log!r}.")
+    return FolderLog(log)
 
 
 def _head(

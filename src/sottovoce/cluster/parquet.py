@@ -16,11 +16,11 @@ from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables.parquet import ParquetTable
 
-__all__ = ["STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "storage_for"]
+__all__ = ["A_WORKER", "STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "storage_for"]
 
 STORAGES: Final = ("memory", "scratch", "file")
 
-_A_WORKER: Final = 6  # partitions: when it dies, others share them
+A_WORKER: Final = 6  # partitions: when it dies, others share them
 _REMEMBERED: Final = 56  # bytes of what a fit remembers of a row: its label, its scale, dual variables
 _SHARE: Final = 0.5  # of a worker's memory that rows may fill; the rest is for those of a worker that dies
 
@@ -131,7 +131,7 @@ def parquet_sources(
         partitions = whole_number("partitions", partitions, at_least=1)
     table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
     chosen = storage or storage_for(*table.shape, table.dtype, memory_limits)
-    parts = table.split(partitions or _A_WORKER * max(1, len(memory_limits)))
+    parts = table.split(partitions or A_WORKER * max(1, len(memory_limits)))
     return table, [ParquetSource(part, chosen) for part in parts]
 
 

@@ -46,12 +46,15 @@ class Source(ABC):
 
     Attributes
     ----------
+    storage : str
+        Where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads them).
     n_rows : int or None
         Public number of rows; None where it is not known before the rows were read.
     first_row : int
         Place of the first row in the whole table, for messages.
     """
 
+    storage: str = "memory"
     n_rows: int | None = None
     first_row: int = 0
 

@@ -16,7 +16,7 @@ from sottovoce.central.holder import Holder
 from sottovoce.central.remote import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.log import Log
+from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
 from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
@@ -55,8 +55,11 @@ class DaskTable(RemoteTable):
         Seconds to wait for a worker when there is none.
     max_rebuilds : int, default=5
         How often in a row a partition may be lost before the fit is given up.
-    log : Log or None, default=None
-        Where released values are written, so that a new driver can go on.
+    log : str, Path, Log or None, default=None
+        A folder of one fit alone, where released values are on disk before they are used. When the driver dies, a new
+        table with this log and the same fit go on from there. None keeps nothing.
+    read : bool, default=True
+        False leaves reading to the first fit, where a subclass knows the sizes without it.
 
     Raises
     ------
@@ -78,12 +81,12 @@ class DaskTable(RemoteTable):
         time_limit: float = 300.0,
         wait_for_workers: float = 60.0,
         max_rebuilds: int = 5,
-        log: Log | None = None,
+        log: Log | str | Path | None = None,
         prepare: Prepare | None = None,
+        read: bool = True,
     ) -> None:
         if not sources:
             raise ParameterError("sources must name at least one partition; got none.")
-        self.log = log
         self.told: Callable[[ClusterHolder], None] | None = None  # called after each operation of a fit
         self._features, self._target = tuple(features), target
         self._busy = Lock()
@@ -95,6 +98,9 @@ class DaskTable(RemoteTable):
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
             prepare=prepare,
         )
+        self.log = open_log(log)
+        if not read:
+            return
         try:
             self.partitions.settle()
             self._check_facts()
@@ -194,7 +200,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}{', closed' * self._closed})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
         )
 
     def _repr_html_(self) -> str:
@@ -234,6 +240,12 @@ class DaskTable(RemoteTable):
     def has_labels(self) -> bool:
         """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
+
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words, for a progress bar."""
+        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
+        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
+        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     @contextmanager
     def opened(self) -> Iterator[Holder]:
@@ -278,14 +290,21 @@ class DaskTable(RemoteTable):
         said = parts.looked(count)
         return [said[place] for place in parts.places]
 
+    def _kept(self) -> str:
+        """Return where workers keep the rows, in words."""
+        kept = {source.storage for source in self.partitions.sources}
+        words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
+        return " and ".join(words[name] for name in sorted(kept))
+
     def _refuse_closed(self) -> None:
         if self._closed:
             raise ParameterError("the DaskTable is closed: make a new one.")
 
     def close(self) -> None:
-        """Have workers let go of the rows."""
+        """Have workers let go of the rows, and another driver have the log."""
         self._closed = True
         self.partitions.close()
+        self.log.close()
 
     def __enter__(self) -> Self:
         return self

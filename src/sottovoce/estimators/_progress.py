@@ -1,6 +1,6 @@
 """A progress bar: on a terminal, or in a notebook. It shows the number of steps only, which is public."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,22 +13,29 @@ __all__ = ["progress_bar"]
 
 
 @contextmanager
-def progress_bar(owner: object, shown: bool) -> Iterator[Report]:
-    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal, or a notebook."""
+def progress_bar(owner: object, shown: bool, beside: Callable[[], str] | None = None) -> Iterator[Report]:
+    """Yield a function ``report(step, of)``; it draws a bar when ``shown`` and stderr is a terminal, or a notebook.
+
+    What ``beside`` returns is shown with it: a few words that change.
+    """
     if not shown:
         yield lambda step, of: None
         return
-    console, name = Console(stderr=True), type(owner).__name__
+    console = Console(stderr=True)
+
+    def name() -> str:
+        return " ".join([type(owner).__name__, *([] if beside is None else [beside()])])
+
     if console.is_jupyter:
         yield _cell_bar(name)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda step, of: bar.update(task, completed=step, total=of)
+        task = bar.add_task(name(), total=None)
+        yield lambda step, of: bar.update(task, completed=step, total=of, description=name())
 
 
-def _cell_bar(name: str) -> Report:
+def _cell_bar(name: Callable[[], str]) -> Report:
     """Return a report that draws below a notebook's cell; rich's own needs ipywidgets, and is lost when it is saved."""
     from IPython.display import HTML, display
 
@@ -40,7 +47,7 @@ def _cell_bar(name: str) -> Report:
         if 100 * step // of == percent:
             return
         percent = 100 * step // of
-        shown = HTML(f"{name} <progress value='{step}' max='{of}'></progress> {step} of {of} steps")
+        shown = HTML(f"{name()} <progress value='{step}' max='{of}'></progress> {step} of {of} steps")
         if handle is None:
             handle = display(shown, display_id=True)
         else:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import (
     _num_features,
     _num_samples,
@@ -226,6 +227,8 @@ def products(X: NDArray[Any], weights: Vector, first: int = 0, n_rows: int | Non
     first, n_rows : int
         Place of the first row in the whole table, and the number of its rows; None: these are the last.
     """
+    if sp.issparse(X):
+        return np.asarray(safe_sparse_dot(X, weights, dense_output=True))
     stop = first + len(X)
     n_rows = stop if n_rows is None else n_rows
     at_once = (

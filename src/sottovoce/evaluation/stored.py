@@ -8,7 +8,9 @@ import numpy as np
 from sottovoce.central.row_memory import RowMemory
 from sottovoce.evaluation.tables import ScoredRows
 
-__all__ = ["StoredRows"]
+__all__ = ["BYTES_A_ROW", "StoredRows"]
+
+BYTES_A_ROW: Final = 5 * 8 + 1  # at most
 
 _AT_ONCE: Final = 1 << 16
 _LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "loss", "square"

@@ -35,7 +35,7 @@ def sources(n: int = 6, **kwargs: object) -> list[InlineSource]:
 def test_operations_on_a_table_of_workers(client):
     """Both workers hold partitions; a second fit reads nothing; rows are gone when the table is closed."""
     with DaskTable(client, sources(), "abc") as table:
-        assert repr(table) == "DaskTable(60 rows x 3 columns, float64, 6 partitions on 2 workers)"
+        assert repr(table) == "DaskTable(60 rows x 3 columns, float64, 6 partitions on 2 workers, in memory)"
         assert (table.shape, table.feature_names, table.has_labels, len(table)) == ((60, 3), ("a", "b", "c"), False, 60)
         assert "partitions rebuilt" in table._repr_html_()
         for _ in range(2):

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sottovoce.cluster.encoded import encoded_sources
 from sottovoce.exceptions import TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, Schema, read_table
-from sottovoce.tables.addresses import found_files
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))
@@ -36,8 +35,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def opened(folder, encoder, partitions):
-    return encoded_sources(found_files(folder, ".parquet"), encoder, partitions)
+def opened(folder, encoder, partitions, **where):
+    return encoded_sources(folder, encoder, partitions=partitions, **{"memory_limits": [0], **where})
 
 
 def dense(matrix):
@@ -59,6 +58,18 @@ def test_the_cut_changes_nothing(folder, encoder, partitions):
     labels = np.concatenate([rows.labels for rows in loaded])
     np.testing.assert_array_equal(labels, np.concatenate([encoder.labels(table) for table in whole]))
     assert all(rows.raw.dtype == np.float64 and sp.issparse(rows.raw) == encoder.sparse for rows in loaded)
+
+
+@pytest.mark.parametrize("encoder", [DENSE, SPARSE])
+def test_on_scratch_disk_the_rows_are_the_same(folder, encoder, tmp_path):
+    (kept,), (small,) = opened(folder, encoder, 1), opened(folder, encoder, 1, memory_limits=[2000, 2000])
+    assert (kept.storage, small.storage) == ("memory", "scratch")
+    in_memory, on_disk = kept.load(None), small.load(tmp_path)
+    assert in_memory.digest == on_disk.digest
+    np.testing.assert_array_equal(in_memory.labels, on_disk.labels)
+    read = np.vstack([dense(block) for _, block in on_disk.raw.blocks(1)])
+    np.testing.assert_array_equal(read, dense(in_memory.raw))
+    on_disk.close()
 
 
 def test_the_digest_is_that_of_the_rows(folder):

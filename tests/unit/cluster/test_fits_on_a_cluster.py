@@ -1,5 +1,6 @@
 """Estimators on a table of workers: the same model, bit by bit, as on one array, whatever the partitions are."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,6 @@ import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.partitions import Partitions
-from sottovoce.exceptions import DataError, ParameterError
 from support.dask_workers import dask_workers
 from support.parts_pool import PartsPool
 
@@ -53,7 +53,7 @@ class Held:
 
     def __init__(self, y: np.ndarray, ends: list[int], X: Any = X) -> None:
         edges = [0, *ends, len(y)]
-        self.sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in itertools.pairwise(edges)]
 
 
 class TableOfParts(DaskTable):

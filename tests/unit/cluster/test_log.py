@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.central.operation import Operation, Ticks
 from sottovoce.central.part import Part
-from sottovoce.cluster.log import FolderLog, NoLog
+from sottovoce.cluster.log import FolderLog, NoLog, open_log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
@@ -159,3 +159,12 @@ def test_released_values_are_on_disk_before_they_are_handed_out(folder: Path) ->
     log.released(0, Question(0), MECHANISM, stream, np.array([1.5, -2.0]))
     raw = (folder / "releases").read_bytes()  # by another handle, while the log is open
     assert raw.endswith(np.array([1.5, -2.0]).tobytes())
+
+
+def test_a_log_is_given_as_a_path_or_as_itself(folder: Path) -> None:
+    assert isinstance(open_log(None), NoLog)
+    log = open_log(str(folder))
+    assert isinstance(log, FolderLog) and open_log(log) is log
+    log.close()
+    with pytest.raises(ParameterError, match=r"log must be the path of a folder, which is made .*; got 3"):
+        open_log(3)  # type: ignore[arg-type]

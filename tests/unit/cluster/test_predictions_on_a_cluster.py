@@ -21,7 +21,7 @@ NAMES = [f"x{k}" for k in range(D)]
 BINARY = np.where(X[:, 0] + X[:, 1] > 0.0, "yes", "no")
 THREE = np.argmax(X[:, :3], axis=1)
 NUMBER = X @ np.linspace(-1.0, 1.0, D) + 0.1
-PUBLIC = {"epsilon": 5.0, "delta": 1e-7, "data_norm": 5.0, "random_state": 0}
+PUBLIC = {"epsilon": 5.0, "delta": 1e-7, "data_norm": 5.0, "random_state": 0, "solver": "scd"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,103 @@
+"""What ten thousand million rows take on a cluster: a calculation from what is measured here.
+
+    python -m benchmarks.cluster.size [--docs] [--quick]
+
+Measured: the time of a pass for a row and a column in one thread of a worker, of a pass that finds almost no rows on
+1, 2, 4 and 8 workers (what it costs to ask them, which grows with their number: a straight line is put through it), and
+the bytes of a pass to and from a worker. Assumed: threads of a machine work as fast together as one alone does here,
+and a network delays a message as little as this machine does.
+"""
+
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, pass_seconds, write_parquet
+from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from sottovoce import DPLogisticRegression
+from sottovoce.cluster import DaskTable
+
+ROWS, COLUMNS, THREADS = 10**10, 100, 16
+ROW_MEMORY = 48  # bytes a row at the peak of a fit, counted in docs/guide/large_tables.md
+
+
+def measured(folder: Path, quick: bool) -> dict[str, float]:
+    """Return the constants: seconds for a row and a column, seconds to ask, seconds to ask one worker, bytes."""
+    n, d, rounds = (50_000, 20, 2) if quick else (500_000, COLUMNS, 5)
+    X, y = made_up(n, d)
+    large = write_parquet(folder / "large", X, y, files=4, group=n // 16)
+    small = write_parquet(folder / "small", X[:800], y[:800], files=8, group=100)
+    empty: dict[int, float] = {}
+    busy, said = 0.0, {}
+    for n_workers in (1, 2) if quick else (1, 2, 4, 8):
+        with local_cluster(n_workers) as client:
+            with DaskTable.from_parquet(client, str(small), target="y", partitions=8) as table:
+                pass_seconds(table, None, SHORT + 1)
+                empty[n_workers] = median(pass_seconds(table, None, SHORT + 50)[0] for _ in range(rounds))
+                if n_workers == 1:
+                    for more in (0, 50):
+                        with counted() as wire:
+                            fitted(DPLogisticRegression, table, solver="scd", solver_options={"n_passes": SHORT + more})
+                        said[more] = wire
+            if n_workers == 1:
+                with DaskTable.from_parquet(client, str(large), target="y") as table:
+                    pass_seconds(table, None, SHORT + 1)
+                    busy = median(pass_seconds(table, None, SHORT + 10)[0] for _ in range(rounds))
+    slope, start = np.polyfit(list(empty), list(empty.values()), 1)
+    return {
+        "row and column, ns": 1e9 * (busy - empty[1]) / (n * d),
+        "asking, ms": 1e3 * max(0.0, float(start)),
+        "asking one worker, ms": 1e3 * max(0.0, float(slope)),
+        "sent, bytes": (said[50].sent - said[0].sent) / 50,
+        "received, bytes": (said[50].received - said[0].received) / 50,
+        **{f"empty pass on {n_workers}, ms": 1e3 * seconds for n_workers, seconds in empty.items()},
+    }
+
+
+def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the table of the page."""
+    head = (
+        f"workers of {THREADS} threads", "rows a worker", "matrix a worker", "row memory a worker", "a pass",
+        '15 passes (`"newton"`)', '350 passes (`"scd"`)', "to and from all workers, a pass",
+    )  # fmt: skip
+    rows = []
+    for n_workers in (10, 30, 100, 300):
+        each = ROWS / n_workers
+        work = 1e-9 * found["row and column, ns"] * each * COLUMNS / THREADS
+        seconds = work + 1e-3 * (found["asking, ms"] + found["asking one worker, ms"] * n_workers)
+        rows.append((
+            f"{n_workers}", f"{each:,.0f}", f"{4e-9 * each * COLUMNS:,.0f} GB", f"{1e-9 * ROW_MEMORY * each:,.0f} GB",
+            f"{seconds:.1f} s", _time(15 * seconds), _time(350 * seconds),
+            f"{1e-6 * n_workers * (found['sent, bytes'] + found['received, bytes']):.2f} MB",
+        ))  # fmt: skip
+    return head, rows
+
+
+def _time(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def main() -> None:
+    given = make_parser(__doc__, docs=True).parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measured(Path(folder), given.quick)
+    constants = (("what", "measured"), [(name, f"{value:,.3g}") for name, value in found.items()])
+    show("constants", *constants)
+    table = calculated(found)
+    show(f"{ROWS:,} rows of {COLUMNS} columns, float32", *table)
+    if given.docs:
+        write_tables(DOCS / "guide" / "cluster.md", {"constants": constants, "size": table})
+    if not given.quick:
+        keep("cluster_size", found)
+
+
+if __name__ == "__main__":
+    main()

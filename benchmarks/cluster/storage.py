@@ -1,0 +1,153 @@
+"""A partition in a worker's memory, on its scratch disk, or in its Parquet file: bytes a row, seconds to read, a pass.
+
+    python -m benchmarks.cluster.storage [--docs] [--quick] [--rows 1000000] [--folder /tmp]
+
+No cluster: each way is the code that a worker runs, in a process of its own for its memory (anonymous memory of the
+process above what the libraries hold, at the peak of a fit), and then all three in one process for times, in turns.
+A pass is timed as the difference of two fits that differ in their number of passes. Files are in the cache of the
+system where it has room: then the figure is decoding and copying, not the disk.
+"""
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sottovoce as sv
+from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
+from sottovoce.cluster.parquet import STORAGES, parquet_sources
+from sottovoce.exceptions import PrivacyWarning
+
+D = 100
+PIECE = 50_000
+SHORT, LONG = 2, 10
+WORDS = {"memory": "memory", "scratch": "scratch disk", "file": "Parquet file, read in each pass"}
+
+
+def write(path: Path, n: int) -> None:
+    """Write a table of rows of norm 1, a piece at a time."""
+    rng = np.random.default_rng(0)
+    direction = rng.standard_normal(D).astype(np.float32)
+    schema = pa.schema([(f"x{k}", pa.float32()) for k in range(D)] + [("y", pa.int8())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for lo in range(0, n, PIECE):
+            piece = rng.standard_normal((min(PIECE, n - lo), D), dtype=np.float32)
+            piece /= np.linalg.norm(piece, axis=1, keepdims=True)
+            labels = (piece @ direction + 3.0 * rng.standard_normal(len(piece)) > 0).astype(np.int8)
+            writer.write_batch(pa.record_batch([*piece.T.copy(), labels], schema=schema))
+
+
+def loaded(path: Path, storage: str, folder: Path):
+    """Read the table as one partition, and return it with the seconds that it took."""
+    source = parquet_sources(path, memory_limits=[0], target="y", storage=storage, partitions=1)[1][0]
+    start = time.perf_counter()
+    rows = source.load(folder)
+    return rows, time.perf_counter() - start
+
+
+def fit(rows, n_passes: int):
+    model = sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-9, data_norm=1.0, classes=[0, 1], random_state=0, solver="scd",
+        solver_options={"n_passes": n_passes},
+    )  # fmt: skip
+    start = time.perf_counter()
+    model.fit(rows.raw, rows.labels)
+    return model, time.perf_counter() - start
+
+
+def anonymous() -> float:
+    """Return the bytes of own memory of this process that are resident."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024.0 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("RssAnon:")))
+
+
+def child(path: Path, storage: str, folder: Path) -> None:
+    """Print what one way takes of memory, and which model it gives."""
+    tiny, _ = loaded(folder / "tiny.parquet", storage, folder)
+    fit(tiny, SHORT)  # compiles and loads whatever is needed
+    before = peak = anonymous()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.01):
+            peak = max(peak, anonymous())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    rows, seconds = loaded(path, storage, folder)
+    held = anonymous() - before
+    model, _ = fit(rows, SHORT)
+    done.set()
+    watcher.join()
+    print(json.dumps({
+        "held, bytes": held, "peak, bytes": peak - before, "scratch, bytes": getattr(rows.raw, "n_bytes", 0),
+        "read, s": seconds, "digest": rows.digest,
+        "model": hashlib.sha256(model.coef_.tobytes() + model.intercept_.tobytes()).hexdigest(),
+    }))  # fmt: skip
+
+
+def passes(path: Path, folder: Path, repeats: int) -> dict[str, float]:
+    """Return the seconds of a pass in each way: medians of turns."""
+    ways = {storage: loaded(path, storage, folder)[0] for storage in STORAGES}
+    for rows in ways.values():
+        fit(rows, SHORT)
+    times: dict[str, list[float]] = {storage: [] for storage in STORAGES}
+    for _ in range(repeats):
+        for storage, rows in ways.items():
+            times[storage].append((fit(rows, LONG)[1] - fit(rows, SHORT)[1]) / (LONG - SHORT))
+    return {storage: statistics.median(measured) for storage, measured in times.items()}
+
+
+def main() -> None:
+    parser = make_parser(__doc__, docs=True)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
+    parser.add_argument("--child", choices=STORAGES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)  # many fits on one table: that is what is measured
+    if given.child:
+        child(given.folder / "t.parquet", given.child, given.folder)
+        return
+    n = 20_000 if given.quick else given.rows
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        folder = Path(name)
+        write(folder / "t.parquet", n)
+        write(folder / "tiny.parquet", 2_000)
+        files = (folder / "t.parquet").stat().st_size
+        taken = {
+            storage: json.loads(run_again(__spec__.name, "--child", storage, "--folder", name)) for storage in STORAGES
+        }
+        seconds = passes(folder / "t.parquet", folder, 1 if given.quick else 3)
+    head = (
+        "rows are kept in", "memory a row, held", "at the peak of a fit", "scratch disk a row", "read once, s",
+        "a pass, s", "ratio", "same model",
+    )  # fmt: skip
+    rows = [
+        (
+            WORDS[storage], f"{row['held, bytes'] / n:,.0f} bytes", f"{row['peak, bytes'] / n:,.0f} bytes",
+            f"{row['scratch, bytes'] / n:,.0f} bytes", f"{row['read, s']:.1f}", f"{seconds[storage]:.2f}",
+            f"{seconds[storage] / seconds['memory']:.1f}", "yes" if row["model"] == taken["memory"]["model"] else "NO",
+        )
+        for storage, row in taken.items()
+    ]  # fmt: skip
+    show(f"{n:,} rows x {D} float32, {4 * D} bytes a row; Parquet {files / n:,.0f} bytes a row", head, rows)
+    if given.docs:
+        write_tables(DOCS / "guide" / "cluster_data.md", {"storage": (head, rows)})
+    keep("cluster_storage", {"rows": n, "columns": D, "files, bytes": files, "a pass, s": seconds, **taken})
+    if len({row["model"] for row in taken.values()}) > 1 or len({row["digest"] for row in taken.values()}) > 1:
+        sys.exit("the rows or the models differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Rows that do not fit into memory: encoded once to scratch disk, and read from there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from sottovoce.central.scratch import check_room
+from sottovoce.central.scratch_table import ScratchTable
+from sottovoce.cli._holdout import Split
+from sottovoce.cli._rows import OpenedTable
+from sottovoce.estimators.linear import DPLinearEstimator
+from sottovoce.estimators.reading import UnreadTable
+from sottovoce.evaluation.stored import BYTES_A_ROW
+
+__all__ = ["SpilledRows", "spilled_for_evaluation", "spilled_for_fit"]
+
+Mask = npt.NDArray[np.bool_]
+
+_LABEL: Final = 64  # bytes of a label, at most but for long names of classes
+_FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
+_FIT_A_CLASS: Final = 3 * 8
+
+
+@dataclass(frozen=True, eq=False)
+class SpilledRows:
+    """A file of which no value was looked at yet, and that goes to scratch disk when it is.
+
+    Attributes
+    ----------
+    opened : OpenedTable
+    folder : Path or None
+        Where scratch files are; None: where temporary files are.
+    """
+
+    opened: OpenedTable
+    folder: Path | None
+
+    def unread(self) -> UnreadTable:
+        """Return all rows, as a fit or an evaluation takes them."""
+        return UnreadTable(self.opened.rows.shape, lambda: (self._written(), None))
+
+    def split(self, held: Mask) -> Split:
+        """Return the rows in two parts, those that are ``held`` out and the others; the file is read once for both."""
+        n_held, width = int(held.sum()), self.opened.rows.shape[1]
+
+        @cache
+        def parts() -> tuple[ScratchTable, ScratchTable]:
+            trained, kept = self._empty(), self._empty()
+            try:
+                start = 0
+                with closing(self.opened.pieces()) as pieces:
+                    for X, y in pieces:
+                        chosen = held[start : start + X.shape[0]]
+                        start += X.shape[0]
+                        for table, rows in ((trained, ~chosen), (kept, chosen)):
+                            table.add(X[rows], y[rows])
+            except BaseException:
+                trained.close()
+                kept.close()
+                raise
+            return trained, kept
+
+        return Split(
+            UnreadTable((len(held) - n_held, width), lambda: (parts()[0], None)),
+            UnreadTable((n_held, width), lambda: (parts()[1], None)),
+            lambda: held,
+        )
+
+    def _written(self) -> ScratchTable:
+        with closing(self.opened.pieces()) as pieces:
+            return ScratchTable.write(pieces, self.opened.rows.shape[1], folder=self.folder)
+
+    def _empty(self) -> ScratchTable:
+        return ScratchTable(self.opened.rows.shape[1], folder=self.folder)
+
+
+def spilled_for_fit(
+    opened: OpenedTable, estimator: DPLinearEstimator, n_trained: int, folder: Path | None
+) -> SpilledRows | None:
+    """Return the rows for a fit on scratch disk, or None where they are held in memory.
+
+    That is so for a table that is small, and for a fit that cannot read rows in blocks: of a large table this is said.
+    All that decides is public.
+
+    Raises
+    ------
+    StorageError
+        If the disk has no room.
+    """
+    n_rows, n_features = opened.rows.shape
+    if opened.is_small:
+        return None
+    why = None
+    if opened.rows.groups is not None:
+        why = "all rows of a person are needed together"
+    else:
+        plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
+        if not plan.in_order:
+            why = f"solver {plan.solver!r} visits the rows in random order"
+    if why is not None:
+        typer.echo(f"note: the table is held in memory, {n_rows} rows of {n_features} features: {why}.", err=True)
+        return None
+    classes = len(getattr(estimator, "classes", None) or ())
+    need = n_rows * (opened.row_bytes + _LABEL) + n_trained * (_FIT + _FIT_A_CLASS * classes)
+    check_room(need, folder, "the encoded table")
+    return SpilledRows(opened, folder)
+
+
+def spilled_for_evaluation(opened: OpenedTable, folder: Path | None) -> SpilledRows | None:
+    """Return the rows for an evaluation on scratch disk, or None where they are held in memory; as for a fit."""
+    n_rows, n_features = opened.rows.shape
+    if opened.is_small:
+        return None
+    if opened.rows.groups is not None:
+        typer.echo(
+            f"note: the table is held in memory, {n_rows} rows of {n_features} features: all rows of a person are "
+            "needed together.", err=True,
+        )  # fmt: skip
+        return None
+    check_room(n_rows * (opened.row_bytes + _LABEL + BYTES_A_ROW), folder, "the encoded table")
+    return SpilledRows(opened, folder)

@@ -1,0 +1,183 @@
+"""Tables that do not fit into memory: encoded to scratch disk, and the same files come out."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.central import scratch_table
+from sottovoce.central.scratch import ScratchFile
+from sottovoce.cli import _rows, _spilled, app
+from sottovoce.exceptions import StorageError
+
+N = 700
+CITIES = [f"city {number}" for number in range(40)]
+SCHEMA = f"""
+format = "sottovoce-schema"
+version = 1
+confirmed = true
+target = "TARGET"
+[columns.age]
+type = "numeric"
+bounds = [17, 90]
+[columns.city]
+type = "categorical"
+categories = {json.dumps(CITIES)}
+[columns.income]
+type = "numeric"
+bounds = [0, 100]
+[columns.kind]
+type = "categorical"
+categories = ["a", "b", "c"]
+[columns.rich]
+type = "categorical"
+categories = ["no", "yes"]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("spilled")
+    rng = np.random.default_rng(0)
+    age, income = rng.integers(17, 91, N), rng.uniform(0, 100, N).round(2)
+    frame = pd.DataFrame({
+        "age": age, "income": income, "kind": rng.choice(["a", "b", "c"], N),
+        "city": rng.choice(CITIES, N), "rich": np.where(age + income > 100, "yes", "no"),
+    })  # fmt: skip
+    frame.to_csv(place / "t.csv", index=False)
+    frame.to_parquet(place / "t.parquet", row_group_size=300)
+    lines = zip(np.where(frame.rich == "yes", 1, -1), age / 90, income / 100, strict=True)
+    (place / "t.svm").write_text("".join(f"{label} 1:{one:.3f} 7:{two:.3f}\n" for label, one, two in lines))
+    for target, left_out in (("rich", ()), ("kind", ()), ("income", ("city",)), ("age", ())):
+        text = SCHEMA.replace("TARGET", target)
+        for name in left_out:
+            text = re.sub(rf'(\[columns.{name}\]\n)type = "categorical"\ncategories = .*', r'\1type = "ignore"', text)
+        (place / f"{target}.toml").write_text(text)
+    return place
+
+
+@pytest.fixture
+def no_memory(monkeypatch):
+    """Hold no rows in memory: read 64 of them at a time, and in blocks of 50."""
+    written = []
+    original = scratch_table.ScratchTable.add
+    monkeypatch.setattr(
+        scratch_table.ScratchTable, "add", lambda self, X, y=None: written.append(X.shape) or original(self, X, y)
+    )
+    monkeypatch.setattr(_rows, "HELD_BYTES", -1)
+    monkeypatch.setattr(_rows, "MOST_ROWS", 64)
+    monkeypatch.setattr(scratch_table, "BLOCK_BYTES", 50 * 8 * 5)
+    return written
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def fitted(folder, out, table, *options):
+    done = run("fit", folder / table, "--epsilon", 2, "--delta", 1e-6, "--random-state", 1, "--out", out, *options)
+    assert done.exit_code == 0, done.output
+    model = json.loads(out.read_text())
+    receipt = json.loads(out.with_name(f"{out.stem}.receipt.json").read_text())
+    return model, {name: value for name, value in receipt.items() if name not in ("created", "signature")}
+
+
+FITS = {
+    "logistic": ("t.csv", "--model", "logistic", "--schema", "rich.toml"),
+    "ridge": ("t.csv", "--model", "ridge", "--schema", "income.toml"),
+    "svm": ("t.parquet", "--model", "svm", "--solver", "scd", "--schema", "rich.toml"),
+    "multinomial": ("t.parquet", "--model", "logistic", "--schema", "kind.toml"),
+    "weighted": ("t.csv", "--model", "logistic", "--class-weight", "no=1,yes=3", "--schema", "rich.toml"),
+}
+
+
+def of(folder, options):
+    return [folder / option if str(option).endswith(".toml") else option for option in options]
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_fit_from_scratch_disk_writes_the_same_model(folder, tmp_path, monkeypatch, request, kind):
+    table, *options = FITS[kind]
+    options = of(folder, options)
+    whole = fitted(folder, tmp_path / "whole.json", table, *options)
+    written = request.getfixturevalue("no_memory")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    assert fitted(folder, tmp_path / "spilled.json", table, *options, "--scratch", scratch) == whole
+    assert sum(rows for rows, _ in written) == N and len(written) == -(-N // 64)
+    assert list(scratch.iterdir()) == []
+
+
+def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, request):
+    def files(name):
+        out, held = tmp_path / f"{name}.json", tmp_path / f"{name}.csv"
+        options = of(folder, ["--model", "logistic", "--schema", "rich.toml"])
+        fitted(folder, out, "t.csv", *options, "--holdout", 0.3, "--holdout-out", held, "--evaluate-epsilon", 1)
+        judged = run("evaluate", out, held, "--epsilon", 1, "--random-state", 2, "--json")
+        assert judged.exit_code == 0, judged.output
+        found = [json.loads(out.with_name(f"{name}.evaluation.json").read_text()), json.loads(judged.stdout)]
+        for one in found:
+            one["guarantee"].pop("created", None)
+        return json.loads(out.read_text()), held.read_text(), *found
+
+    whole = files("whole")
+    written = request.getfixturevalue("no_memory")
+    assert files("spilled") == whole
+    assert written
+
+
+@pytest.mark.parametrize("solver", ["objective", "sgd"])
+def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, no_memory, solver):
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--solver", solver])
+    done = run(
+        "fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "m.json", *options
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert f"the table is held in memory, 700 rows of 45 features: solver '{solver}' visits" in done.stderr
+    assert no_memory == []
+
+
+def test_libsvm_text_is_spilled_too(folder, tmp_path, request, monkeypatch):
+    options = ["--model", "svm", "--solver", "scd", "--n-features", 9, "--classes=-1,1", "--data-norm", 1.5]
+    whole = fitted(folder, tmp_path / "whole.json", "t.svm", *options)
+    written = request.getfixturevalue("no_memory")
+    monkeypatch.setattr(_rows.LibsvmText, "is_small", False)
+    assert fitted(folder, tmp_path / "spilled.json", "t.svm", *options) == whole
+    assert written
+
+
+def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_memory, monkeypatch):
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
+    command = ["fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, *options]
+    done = run(*command, "--scratch", tmp_path / "missing")
+    assert done.exit_code == 2 and "no scratch file can be made there" in done.stderr
+
+    def none(n_bytes, place, what):
+        raise StorageError(f"{what} takes {n_bytes}")
+
+    monkeypatch.setattr(_spilled, "check_room", none)
+    done = run(*command)
+    assert done.exit_code == 2 and "the encoded table takes" in done.stderr
+    assert no_memory == []
+
+
+def test_a_disk_that_fills_up_is_told_with_what_was_charged(folder, tmp_path, no_memory, monkeypatch):
+    ledger = f"sqlite:///{tmp_path / 'b.db'}"
+    made = run("ledger", "create", "--ledger", ledger, "--dataset", "people", "--epsilon", 5, "--delta", 1e-4)
+    assert made.exit_code == 0, made.output
+
+    def full(self, values, at=None):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(ScratchFile, "write", full)
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
+    done = run(
+        "fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, *options, "--ledger", ledger, "--dataset", "people"
+    )
+    assert done.exit_code == 2
+    assert re.search(r"error: the disk is full\nCharge [0-9a-f]+ of dataset 'people' counts as spent", done.stderr)
+    assert not Path(tmp_path / "m.json").exists()
