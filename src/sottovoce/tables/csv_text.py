@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,11 +70,16 @@ class CsvText:
             self.names = self._given_names(start, cells, names, may_lack)
         refuse_repeated_names(self.names, str(self._path))
         self._start: Lines | None = start
+        self._columns = self.names
 
     @property
     def header(self) -> Any:
         """An Arrow table of the columns without a row."""
         return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
+
+    def only(self, names: Collection[str]) -> None:
+        """Give no other columns from now on; all of them are looked at."""
+        self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
         """Yield the rows from the first to the last."""
@@ -89,7 +94,7 @@ class CsvText:
         for lines in self._data(start, content):
             if not lines.raw:
                 continue
-            data = self._parsed(lines)
+            data = self._parsed(lines).select(self._columns)
             for lo in range(0, data.num_rows, self._most_rows):
                 piece = data.slice(lo, self._most_rows)
                 yield Table(piece, str(self._path), partial(_line_of, lines, lo, first_row), first_row)
