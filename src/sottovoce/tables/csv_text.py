@@ -171,7 +171,8 @@ class CsvText:
         quoted = b'"' in lines.raw
         ragged: list[Any] = []
         try:
-            data = _parse(lines.raw, self.names, self._delimiter, ragged, "error")
+            only = None if quoted else self._columns
+            data = _parse(lines.raw, self.names, self._delimiter, ragged, "error", only)
         except pa.ArrowInvalid as error:
             if not ragged:
                 raise TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}") from None
@@ -229,8 +230,8 @@ class CsvText:
         )
 
 
-def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], then: str) -> Any:
-    """Return the lines as an Arrow table of texts; rows that have other cells are added to ``ragged``."""
+def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], then: str, only: Any = None) -> Any:
+    """Return the lines as an Arrow table of texts, of some columns; rows of other cells are added to ``ragged``."""
 
     def handle(row: Any) -> str:
         ragged.append(row)
@@ -243,7 +244,9 @@ def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], 
         parse_options=pyarrow.csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=b'"' in raw, invalid_row_handler=handle
         ),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=only
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
@@ -155,6 +156,30 @@ def test_a_missing_column_is_named_before_a_row_is_read(tmp_path: Path) -> None:
         table.cells("age")
     with pytest.raises(TableError, match=r"line 2: 1 cells instead of 2"):
         assert table.n_rows
+
+
+@pytest.mark.parametrize("kind", ["csv", "quoted", "parquet"])
+def test_some_columns_are_enough(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("t.parquet" if kind == "parquet" else "t.csv")
+    data = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [4, 5, 6], "b.c": [7, 8, 9]})
+    if kind == "parquet":
+        pa.parquet.write_table(data, path)
+    else:
+        pa.csv.write_csv(data, path, pa.csv.WriteOptions(quoting_style="needed" if kind == "quoted" else "none"))
+    table = open_table(path, most_rows=2)
+    table.only(["c", "a", "b.c"])
+    for _ in range(2):
+        batches = list(table)
+        assert {batch.column_names for batch in batches} == {("a", "c", "b.c")}
+        assert [int(cell) for batch in batches for cell in batch.column("c")] == [4, 5, 6]
+        assert [int(cell) for batch in batches for cell in batch.column("b.c")] == [7, 8, 9]
+    assert table.column_names == ("a", "b", "c", "b.c")
+    if kind != "parquet":
+        path.write_text(path.read_text() + "1,x\n")
+        with pytest.raises(TableError, match=r"line 5: 2 cells instead of 4"):
+            ragged = open_table(path)
+            ragged.only(["a"])
+            list(ragged)
 
 
 # ----------------------------- pipes
