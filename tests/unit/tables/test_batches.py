@@ -95,6 +95,7 @@ def test_the_ends_of_blocks_make_no_difference(tmp_path: Path, content: bytes, h
 )
 @example(content=b'a,1\n"\n,1\n', size=1, skip_rows=0, comment=None, header=True)
 @example(content=b'a,1\n1,"1\n,1\n', size=1, skip_rows=0, comment=None, header=True)
+@example(content=b"1\r1\r#1\n", size=5, skip_rows=0, comment="#", header=False)
 def test_any_text_is_read_alike_in_any_blocks(
     tmp_path_factory: pytest.TempPathFactory,
     content: bytes,
@@ -109,6 +110,15 @@ def test_any_text_is_read_alike_in_any_blocks(
     whole = outcome(lambda: rows_of(read_table(path, **options)))
     assert outcome(lambda: batched(path, **options, block_bytes=size, most_rows=2)) == whole
     assert outcome(lambda: rows_of(open_table(path, **options, block_bytes=size).whole())) == whole
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("end", [b"\xc3", b"\xe2\x82", b"\xc3\n"])
+def test_a_character_that_is_cut_off_is_no_text(tmp_path: Path, size: int, end: bytes) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("a\né€\ncaf".encode() + end)
+    with pytest.raises(TableError, match=rf"t\.csv, line 3: the byte 0x{end[0]:02x} is not UTF-8"):
+        list(open_table(path, block_bytes=size))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
