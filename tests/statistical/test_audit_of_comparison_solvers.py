@@ -17,13 +17,13 @@ from support.noise import Recorder
 LOSSES = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge()}
 ALPHA = 0.01
 # an audit has more power at a large delta; the tables are made up
-pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.PrivacyWarning")]
 
 EPSILON, DELTA = 4.0, 0.05
 RUNS = 1200
 
 
-@pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow)], ids=lambda factor: f"noise x {factor}")
+@pytest.fixture(params=[1.0, 0.7], ids=lambda factor: f"noise x {factor}")
 def recorder(request, monkeypatch):
     recorder = Recorder(request.param, [])
     recorder.install(monkeypatch)
@@ -66,7 +66,7 @@ def clipped(value, clip):
 
 @pytest.mark.parametrize(
     ("loss", "sampled"),
-    [pytest.param("hinge", True, marks=pytest.mark.slow), ("squared", False), ("logistic", False)],
+    [("hinge", True), ("squared", False), ("logistic", False)],
     ids=lambda v: str(v),
 )
 def test_sgd(loss, sampled, recorder):

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta=:sottovoce.exceptions.Priv
 EPSILON, DELTA = 3.0, 0.01
 
 
-@pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")
+@pytest.fixture(
+    params=[*(pytest.param(factor, marks=pytest.mark.slow) for factor in (1.0, 0.7)), 0.5],
+    ids=lambda factor: f"noise x {factor}",
+)
 def factor(request, monkeypatch):
     original = Streams.generator
 

@@ -24,7 +24,10 @@ PUBLIC = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=[1.0, pytest.param(0.7, marks=pytest.mark.slow), 0.5], ids=lambda factor: f"noise x {factor}")
+@pytest.fixture(
+    params=[*(pytest.param(factor, marks=pytest.mark.slow) for factor in (1.0, 0.7)), 0.5],
+    ids=lambda factor: f"noise x {factor}",
+)
 def recorder(request, monkeypatch):
     recorder = Recorder(request.param, [])
     recorder.install(monkeypatch)
