@@ -82,14 +82,15 @@ class Pause(Operation[int]):
 
 @dataclass(frozen=True)
 class Refuse(Operation[int]):
-    """Refuse rows of this place in the table."""
+    """Refuse rows of these places in the table."""
 
-    row: int
+    rows: tuple[int, ...]
 
     def on(self, part: Part) -> int:
         """Raise what operations on data raise."""
         from sottovoce.exceptions import DataError
 
-        if part.first_row <= self.row < part.first_row + part.n_samples:
-            raise DataError(f"row {self.row} is not wanted")
+        for row in self.rows:
+            if part.first_row <= row < part.first_row + part.n_samples:
+                raise DataError(f"row {row} is not wanted")
         return 0

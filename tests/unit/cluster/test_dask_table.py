@@ -45,9 +45,9 @@ def test_operations_on_a_table_of_workers(client):
                 assert (holder.ask(Begin(1.0)), holder.ask(CountRows())) == (60, 60)
                 assert holder.ask(Move(3.0)).tolist() == (5 * _X.sum(axis=0)).tolist()
                 with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
-                    holder.ask(Refuse(45))
+                    holder.ask(Refuse((45,)))
         assert sum(map(len, client.run(actors).values())) == 2
-    assert repr(table).endswith("on 0 workers, in memory, closed)")
+    assert repr(table).endswith("on 0 workers, closed)")
     with pytest.raises(ParameterError, match="closed: make a new one"), table.opened():
         pass
 

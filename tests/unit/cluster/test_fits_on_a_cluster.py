@@ -80,7 +80,10 @@ def same(one: Any, other: Any) -> None:
     assert one.guarantee_.event == other.guarantee_.event
 
 
-@pytest.mark.parametrize("name", FITS)
+LONG = {"logistic regression", "several classes, one by one", "weights by class"}  # others do the same passes
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else []) for name in FITS])
 def test_the_same_model_on_any_partitions_with_workers_that_die(name):
     """One of them holds a single row; a worker dies at every seventh call, before it or after it."""
     model, y = FITS[name]

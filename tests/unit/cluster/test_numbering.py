@@ -178,8 +178,8 @@ def test_rows_that_changed_are_refused() -> None:
 def test_errors_about_data_are_those_of_the_first_row() -> None:
     """They come as they were raised, and name the row of the whole table; the answers of the others are not used."""
     holder = held(PartsPool(2), [20, 40])
-    with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
-        holder.ask(Refuse(45))
+    with pytest.raises(DataError, match=r"^row 25 is not wanted$"):
+        holder.ask(Refuse((45, 25)))
     assert holder.ask(CountRows()) == 60
 
 
