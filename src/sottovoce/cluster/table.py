@@ -204,7 +204,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}, {'closed' if self._closed else self._kept()})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
         )
 
     def _repr_html_(self) -> str:
