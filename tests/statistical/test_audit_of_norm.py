@@ -14,6 +14,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import with_lengths
 from support.noise import Scaled
 
 DELTA, RUNS, N = 0.05, 5000, 50
@@ -41,7 +42,7 @@ def test_audit(adjacency, factor, monkeypatch):
     for place, norms in enumerate(tables):
         noise = np.random.default_rng(place)
         for _ in range(RUNS):
-            planned.release(norms, noise)
+            planned.release(with_lengths(norms), noise)
     bound = gaussian_lower_bound(np.array(seen[:RUNS]), np.array(seen[RUNS:]), delta=DELTA)
     print(f"{adjacency}, noise x {factor}: epsilon >= {bound:.3f} of {epsilon:.3f} at delta = {DELTA}")
     if factor == 1.0:

@@ -10,10 +10,10 @@ from sottovoce.central.holder import Holder, LocalHolder, hold
 from sottovoce.central.operation import Operation
 from sottovoce.central.parallel import Team
 from sottovoce.central.part import Part
-from sottovoce.central.row_memory import LABEL, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
 from sottovoce.central.targets import BeginModel, Given
 
-__all__ = ["ManyParts", "begun", "cut", "with_labels", "with_targets"]
+__all__ = ["ManyParts", "begun", "cut", "with_labels", "with_lengths", "with_targets"]
 
 
 class ManyParts(Holder):
@@ -78,3 +78,10 @@ def with_targets(targets: Any) -> LocalHolder:
     holder = with_labels(targets)
     holder.part.memory.set(TARGET, np.asarray(targets, np.float64))
     return holder
+
+
+def with_lengths(lengths: Any) -> LocalHolder:
+    """Return a holder of rows whose measured lengths are these."""
+    part = Part(np.zeros((len(lengths), 1)), Team(1, None))
+    part.memory.set(LENGTH, np.asarray(lengths, np.float64))
+    return LocalHolder(part)

@@ -46,6 +46,10 @@ class Holder(ABC):
         """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
 
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words for a progress bar; nothing where it is this process."""
+        return ""
+
     @abstractmethod
     def ask(self, operation: Operation[T]) -> T:
         """Have an operation done on all rows, once; the answer is exact and secret."""

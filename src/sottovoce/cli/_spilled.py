@@ -104,7 +104,7 @@ def spilled_for_fit(
     else:
         plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
         if not plan.in_order:
-            why = f"solver {plan.solver!r} visits the rows in random order"
+            why = f"solver {plan.solver!r} needs all of them at hand"
     if why is not None:
         typer.echo(f"note: the table is held in memory, {n_rows} rows of {n_features} features: {why}.", err=True)
         return None

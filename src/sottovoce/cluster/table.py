@@ -19,7 +19,7 @@ from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
 from sottovoce.cluster.pool import Pool
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {'closed' if self._closed else self._kept()})"
         )
 
     def _repr_html_(self) -> str:
@@ -245,12 +245,6 @@ class DaskTable(RemoteTable):
         """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
 
-    def status(self) -> str:
-        """Return who holds the rows now, in a few words, for a progress bar."""
-        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
-        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
-        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
-
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
@@ -276,6 +270,8 @@ class DaskTable(RemoteTable):
 
         self._refuse_closed()
         parts = self.partitions
+        if not all(source.is_readable_anywhere for source in parts.sources):
+            parts.looked(_nothing)  # tasks about rows that nobody else can read wait for the worker that holds them
         places = [
             Place(source, first, facts.n_rows, parts.worker_of(place))
             for place, (source, first, facts) in enumerate(
@@ -336,3 +332,7 @@ class DaskTable(RemoteTable):
 
 def _with(has_labels: bool) -> str:
     return "with" if has_labels else "without"
+
+
+def _nothing(place: int, loaded: LoadedRows) -> None:
+    """Look at no row."""

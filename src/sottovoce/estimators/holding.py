@@ -9,7 +9,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.part import Part
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.streamed import StreamedTable
-from sottovoce.estimators.reading import check_columns, check_public_sizes, read_rows
+from sottovoce.estimators.reading import check_columns, read_rows
 
 __all__ = ["holding"]
 
@@ -21,7 +21,6 @@ def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
     The estimator is told number and names of the columns. Labels that a table names itself are read where they are.
     """
     if isinstance(X, RemoteTable):
-        check_public_sizes(X, y)
         check_columns(estimator, X, reset=True)
         with X.opened() as holder:
             yield holder

@@ -35,6 +35,7 @@ from sottovoce.estimators.holding import holding
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    check_public_sizes,
     numbers,
     products,
     refuse_copy_of_map,
@@ -182,8 +183,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         if isinstance(X, RemoteTable) and not plan.in_order:
             raise ParameterError(
                 f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
-                "With a finite epsilon solver='auto' and 'scd' serve, and for the losses that they are for 'newton', "
-                "'multinomial-scd', 'refinement' and 'adassp'."
+                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
+                "'multinomial-scd', 'refinement' or 'adassp'."
             )
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
@@ -198,12 +199,12 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy, unless entries have to be clipped to
-            ``data_bound``. The models with a ``radius`` take no ParquetTable.
+            ``data_bound``. The models with a ``radius`` take neither ParquetTable nor DaskTable.
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-            ParquetTable that names its target.
+            ParquetTable that names its target, and must be for a DaskTable.
         groups : array of shape (n_samples,) or None, default None
             Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
             person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
@@ -227,6 +228,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
             self._refuse_copies()
+        if isinstance(X, RemoteTable):
+            check_public_sizes(X, y)
         if sample_weight is not None and isinstance(X, RemoteTable):
             raise ParameterError(
                 "sample_weight must be None: weights would have to lie beside the rows of a table on a cluster. Public "
@@ -257,7 +260,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run: Run[Plan],
     ) -> Solution:
         steps = run.begin(plan)
-        with progress_bar(self, bool(self.verbose)) as progress:
+        with progress_bar(self, bool(self.verbose), holder.status) as progress:
             plan.settle()  # refuses what no noise can meet
             plan.check_size(holder.n_samples)
             places, starts = None, None

@@ -100,10 +100,14 @@ class LibsvmText:
         """Whether the text is kept in memory."""
         return self._kept is not None
 
-    def text(self, chosen: npt.NDArray[np.bool_]) -> str:
-        """Return the lines of some rows."""
-        texts = (text for lines in self._lines() for text in lines.raw.splitlines() if _is_data(text))
-        return "".join(f"{text.decode().rstrip()}\n" for text, taken in zip(texts, chosen, strict=True) if taken)
+    def texts(self, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
+        """Yield the lines of some rows, some at a time."""
+        row = 0
+        for lines in self._lines():
+            texts = [text for text in lines.raw.splitlines() if _is_data(text)]
+            taken = chosen[row : row + len(texts)]
+            row += len(texts)
+            yield "".join(f"{text.decode().rstrip()}\n" for text, use in zip(texts, taken, strict=True) if use)
 
     def tables(self, n_features: int, *, most_rows: int | None = None) -> Iterator[LibsvmTable]:
         """Yield the numbers of some rows after those of others; errors as for `read_libsvm`."""

@@ -20,6 +20,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, releases_of
 from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.report.rebuilding import made_again
+from support.many_parts import with_lengths
 
 STEP = 2.0**0.125  # between two bounds
 SPEND = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
@@ -36,33 +37,33 @@ def release(mu=1.0, n=2000, adjacency=Adjacency.ZERO_OUT, **given):
 @pytest.mark.parametrize("unit", [1e-49, 1e-9, 1.0, 1e9, 1e48])
 def test_most_rows_keep_the_bound_and_no_more_than_that(unit):
     norms = unit * NORMS / 60.0
-    bounds = [release(mu=3.0).release(norms, np.random.default_rng(seed)).value for seed in range(20)]
+    bounds = [release(mu=3.0).release(with_lengths(norms), np.random.default_rng(seed)).value for seed in range(20)]
     kept = [np.mean(norms <= bound * 1.000001) for bound in bounds]
     assert 0.85 < min(kept) <= max(kept) < 0.99
 
 
 def test_rows_of_one_length_get_that_of_an_edge():
-    assert release(mu=3.0).release(np.full(2000, 2.0), np.random.default_rng(0)).value == 2.0
-    assert release(mu=3.0).release(np.full(2000, 2.1), np.random.default_rng(0)).value == 2.0 * STEP
+    assert release(mu=3.0).release(with_lengths(np.full(2000, 2.0)), np.random.default_rng(0)).value == 2.0
+    assert release(mu=3.0).release(with_lengths(np.full(2000, 2.1)), np.random.default_rng(0)).value == 2.0 * STEP
 
 
 def test_a_few_rows_far_beyond_do_not_decide():
     norms = NORMS.copy()
     norms[:60] *= 1e6
-    assert release(mu=3.0).release(norms, np.random.default_rng(0)).value < 2.0 * np.median(NORMS)
+    assert release(mu=3.0).release(with_lengths(norms), np.random.default_rng(0)).value < 2.0 * np.median(NORMS)
 
 
 def test_rows_of_zero_do_not_count():
     """A table that is mostly empty has the bound of its other rows."""
     norms = np.concatenate([np.zeros(8000), NORMS])
     for seed in range(10):
-        bound = release(mu=3.0, n=10_000).release(norms, np.random.default_rng(seed)).value
+        bound = release(mu=3.0, n=10_000).release(with_lengths(norms), np.random.default_rng(seed)).value
         assert 0.85 < np.mean(bound >= NORMS) < 0.99
 
 
 @pytest.mark.parametrize("norms", [np.zeros(100), NORMS[:100]], ids=["no rows", "too few"])
 def test_where_noise_hides_everything_the_bound_is_public(norms):
-    assert release(mu=1e-3, n=100).release(norms, np.random.default_rng(0)).value == FALLBACK
+    assert release(mu=1e-3, n=100).release(with_lengths(norms), np.random.default_rng(0)).value == FALLBACK
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,7 +77,7 @@ def test_where_noise_hides_everything_the_bound_is_public(norms):
 )
 def test_it_is_total_and_costs_the_same_whatever_the_rows_are(norms, mu, n, adjacency, keeps_all, seed):
     one = release(mu, n, adjacency, keeps_all=keeps_all)
-    found = one.release(np.array(norms, dtype=float), np.random.default_rng(seed))
+    found = one.release(with_lengths(np.array(norms, dtype=float)), np.random.default_rng(seed))
     assert SMALLEST <= found.value <= LARGEST
     assert found.event == one.event
     assert 1.0 / one.event.noise_multiplier == pytest.approx(mu * math.sqrt(one.share))
@@ -98,8 +99,8 @@ def test_without_privacy_it_is_the_largest_norm():
     given = clone(model).set_params(data_norm=model.data_norm_).fit(X, Y)
     assert model.data_norm_ == pytest.approx(NORMS.max(), rel=1e-12)
     np.testing.assert_array_equal(model.coef_, given.coef_)
-    assert largest_norm(np.zeros(3)).value == largest_norm(np.zeros(0)).value == FALLBACK
-    assert largest_norm(np.array([math.inf])).value == LARGEST
+    assert largest_norm(with_lengths(np.zeros(3))).value == largest_norm(with_lengths(np.zeros(0))).value == FALLBACK
+    assert largest_norm(with_lengths(np.array([math.inf]))).value == LARGEST
 
 
 CLASSIFIERS = ["auto", "scd", "newton", "objective", "minibatch-scd", "sgd", "primal-scd", "multinomial-scd"]

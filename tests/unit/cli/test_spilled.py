@@ -13,6 +13,7 @@ from sottovoce.central import scratch_table
 from sottovoce.central.scratch import ScratchFile
 from sottovoce.cli import _rows, _spilled, app
 from sottovoce.exceptions import StorageError
+from sottovoce.tables import batches
 
 N = 700
 CITIES = [f"city {number}" for number in range(40)]
@@ -137,7 +138,10 @@ def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, 
         "fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "m.json", *options
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert f"the table is held in memory, 700 rows of 45 features: solver '{solver}' visits" in done.stderr
+    assert (
+        f"the table is held in memory, 700 rows of 45 features: solver '{solver}' needs all of them at hand"
+        in done.stderr
+    )
     assert no_memory == []
 
 
@@ -181,3 +185,37 @@ def test_a_disk_that_fills_up_is_told_with_what_was_charged(folder, tmp_path, no
     assert done.exit_code == 2
     assert re.search(r"error: the disk is full\nCharge [0-9a-f]+ of dataset 'people' counts as spent", done.stderr)
     assert not Path(tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize("where", ["writing", "a pass"])
+def test_an_interrupt_leaves_nothing_behind(folder, tmp_path, no_memory, monkeypatch, where):
+    scratch, seen = tmp_path / "scratch", []
+    scratch.mkdir()
+
+    def interrupt(*_):
+        seen.append(list(scratch.iterdir()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((ScratchFile, "write") if where == "writing" else (ScratchFile, "read")), interrupt)
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
+    done = run("fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, "--scratch", scratch, *options)
+    assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was released, and no ledger was charged.\n")
+    assert seen == [[]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scratch"]
+
+
+def test_a_table_that_changes_half_way_is_refused(folder, tmp_path, no_memory, monkeypatch):
+    table = tmp_path / "t.csv"
+    table.write_text((folder / "t.csv").read_text())
+    add = scratch_table.ScratchTable.add
+
+    def shorter(self, X, y=None):
+        if self.shape[0] > 300:
+            table.write_text("age,income,kind,city,rich\n")
+        add(self, X, y)
+
+    monkeypatch.setattr(scratch_table.ScratchTable, "add", shorter)
+    monkeypatch.setattr(batches, "KEPT_BYTES", 0)
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
+    done = run("fit", table, "--epsilon", 1, "--delta", 1e-6, *options)
+    assert done.exit_code == 2 and "the file changed while it was in use" in done.stderr

@@ -105,6 +105,14 @@ def test_the_same_model_on_workers_of_dask(client):
     same(first, clone(model).fit(X, y))
 
 
+@pytest.mark.parametrize("name", ["svc", "ridge, refinement"])
+def test_partitions_without_rows(name):
+    """As a filtered data frame has them."""
+    model, y = FITS[name]
+    with TableOfParts(PartsPool(2), sources(y, [0, 300, 300, N])) as table:
+        same(clone(model).fit(table), clone(model).fit(X, y))
+
+
 def test_sparse_rows(client):
     rows = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0).astype(np.float64))
     model, y = FITS["svc"]

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central import parallel
+from sottovoce.central import parallel, row_memory
 from sottovoce.exceptions import DataError, ParameterError, StorageError, TableError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.tables import parquet
@@ -312,3 +312,13 @@ def test_what_is_remembered_of_rows_is_on_the_disk_that_is_named(folder, tmp_pat
             sv.ParquetTable(folder / "cut.parquet", **wrong)
     with pytest.raises(StorageError, match="no scratch file can be made there"):
         sv.ParquetTable(folder / "cut.parquet", row_memory="disk", scratch=tmp_path / "missing")
+
+
+@pytest.mark.parametrize("model", ESTIMATORS[:2])
+def test_a_fit_that_remembers_rows_on_disk_keeps_none_in_memory(folder, small_blocks, monkeypatch, model):
+    plain = clone(model).fit(X, Y)
+    monkeypatch.setattr(row_memory.InMemory, "new", None)
+    monkeypatch.setattr(row_memory.InMemory, "set", None)
+    monkeypatch.setattr(sv.ParquetTable, "labels", None)  # of all rows at once
+    table = sv.ParquetTable(folder / "cut.parquet", target="y", row_memory="disk")
+    np.testing.assert_array_equal(clone(model).fit(table).coef_, plain.coef_)
