@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -40,11 +39,12 @@ pytestmark = [
 ROWS, ENDS = 4000, (0, 700, 1500, 2000, 3100, 4000)
 HERE = {"PYTHONPATH": os.pathsep.join(sys.path)}
 OTHER_PROCESS = """
-import json, sys
+import json, os, signal, sys
 from distributed import Client
-from test_faults import fitted, model_of, rows_of
-address, log, told = sys.argv[1:]
+from test_faults import at, model_of, rows_of
+address, log, told, dies_at = sys.argv[1:]
 with Client(address) as client, rows_of(client, log=log) as table:
+    table.told = at(int(dies_at), lambda: os.kill(os.getpid(), signal.SIGKILL))
     with open(told, "w") as file:
         json.dump(model_of(table), file)
 """
@@ -181,28 +181,28 @@ def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tm
     script = tmp_path / "driver.py"
     script.write_text(OTHER_PROCESS, encoding="utf-8")
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    command = [sys.executable, script, address, log, told]
-    for wanted in (6, 25):
-        driver = subprocess.Popen(command, env=where, stderr=subprocess.PIPE)
-        end = time.monotonic() + 180.0
-        try:
-            while n_records(log) < wanted and driver.poll() is None and time.monotonic() < end:
-                time.sleep(0.001)
-        finally:
-            driver.kill()
-        said = driver.communicate()[1].decode()[-3000:]
-        assert n_records(log) >= wanted, said
-    assert not told.exists() and n_records(log) < 50
-    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=300)
+
+    def driver(dies_at: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, script, address, log, told, dies_at]
+        return subprocess.run([*map(str, command)], env=where, capture_output=True, text=True, check=False, timeout=300)
+
+    before = 0
+    for number in (12, 40):
+        done = driver(number)
+        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        assert before < n_records(log) < 50
+        before = n_records(log)
+    done = driver(0)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(told.read_text()) == truth
+    assert json.loads(told.read_text(encoding="utf-8")) == truth
     with rows_of(client, log=log) as table:  # it has ended: the same model again
         assert model_of(table) == truth
 
 
 def n_records(log: Path) -> int:
-    path = log / "releases"
-    return path.read_bytes().count(b"SVK1") if path.exists() else 0
+    kept = FolderLog(log)
+    kept.close()
+    return kept.n_kept
 
 
 def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -> None:
@@ -236,8 +236,6 @@ def test_a_log_outlives_the_cluster(truth: list[str], tmp_path: Path) -> None:
             table.told = at(30, lambda: os.kill(scheduler, signal.SIGKILL))
             with pytest.raises(ClusterError, match="is gone or cannot be reached"):
                 fitted(table)
-    kept = FolderLog(log)
-    assert 0 < kept.n_kept < 50
-    kept.close()
+    assert 0 < n_records(log) < 50
     with dask_workers(2) as client, rows_of(client, log=log) as table:
         assert model_of(table) == truth

@@ -78,6 +78,7 @@ def test_a_torn_record_is_as_if_it_had_never_been_drawn(folder: Path, lost: int)
     path.write_bytes(path.read_bytes()[:-lost])
     log = FolderLog(folder)
     assert log.n_kept == 2
+    assert path.stat().st_size == log._records.size  # what is left of it is gone: nobody used it
     assert fit(log, 3) == whole
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.cluster.log import FolderLog, Log
+from sottovoce.cluster.log import FolderLog, Log, NoLog
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.report import verify_receipt
@@ -99,6 +99,29 @@ def test_without_a_seed_what_was_released_stays_and_the_rest_is_drawn_anew(tmp_p
     assert not np.array_equal(first.coef_, second.coef_)
     third = logged(MODELS["scd"](), folder)  # it has ended: the same model, and nothing is released
     assert np.array_equal(third.coef_, second.coef_) and (folder / "releases").read_bytes() == again
+
+
+class FullLog(NoLog):
+    """Cannot be written from some release on."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def released(self, number: int, *_: Any) -> None:
+        """Refuse."""
+        if number == self.number:
+            raise StorageError("no space")
+
+
+def test_nothing_is_asked_with_a_value_that_is_not_on_disk() -> None:
+    """What follows from a release is sent after it was written, and never where it could not be."""
+    pool = PartsPool(2)
+    with pytest.raises(StorageError, match="no space"):
+        MODELS["scd"](random_state=1).fit(PooledTable(pool, _X, _Y, (40,), FullLog(12)))
+    steps = [call.arguments[2] for _, call in pool.calls if call.method == "do"]
+    passes = [one for one in steps if type(one).__name__ == "AcceleratedPass"]
+    before = sum(type(one).__name__ in ("CountWithin", "Gram") for one in steps[::2])
+    assert steps[-1] is passes[-1] and len(passes) == 2 * (12 + 1 - before)
 
 
 def test_rows_rest_while_the_log_answers(tmp_path: Path) -> None:
