@@ -17,35 +17,28 @@ import os
 import signal
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest import mock
 
 import numpy as np
 
 import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
-from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.lengths import MeasureRows, ScaleRows
-from sottovoce.central.operation import Change, Effect, Operation, RowSum
-from sottovoce.central.parallel import team
+from sottovoce.central.holder import Holder
+from sottovoce.central.operation import Effect, Operation, RowSum
 from sottovoce.central.part import Part
-from sottovoce.central.row_memory import LABEL
-from sottovoce.central.targets import Given
-from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.inline import InlineSource
-from sottovoce.cluster.log import FolderLog
-from sottovoce.cluster.partitions import Partitions
-from sottovoce.randomness import Streams
+from sottovoce.cluster.log import FolderLog, Log, open_log
+from sottovoce.exceptions import PrivacyWarning
 from support.killed_workers import Faults, KilledPool, Rates
+from support.pooled_table import PooledTable
 
 N_ROWS, N_FEATURES = 3_000, 12
 PASSES = 40
-CUTS = (0, 400, 800, 1300, 1900, 2400, N_ROWS)
+ENDS = (400, 800, 1300, 1900, 2400)
 WORKERS = 3
 RATES = Rates(killed=0.08, deaf=0.02, hung=0.03, twice=0.1, late=0.1)
 DRIVER_LIVES = 2.0  # seconds, on average, where drivers are killed
@@ -53,23 +46,12 @@ HEAD = ("fits", "operations", "workers killed", "drivers killed", "hung", "answe
         "double counts", "models")  # fmt: skip
 
 
-def table(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return made-up rows and classes."""
-    rng = np.random.default_rng(seed)
+def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return made-up rows, and classes: three where the model is of three."""
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((N_ROWS, N_FEATURES)).astype(np.float32)
-    return X, np.where(X @ rng.standard_normal(N_FEATURES) + rng.standard_normal(N_ROWS) > 0, 1.0, -1.0)
-
-
-@dataclass(frozen=True)
-class TakeLabels(Change):
-    """Labels are taken as they are."""
-
-    effect = Effect.LASTING
-
-    def on(self, part: Any) -> None:
-        """Set the column, and begin the count of passes."""
-        part.memory.set(LABEL, part.labels)
-        part.memory.new("passes")
+    score = X @ rng.standard_normal(N_FEATURES) + rng.standard_normal(N_ROWS)
+    return X, np.digitize(score, (0.0, 3.0) if seed % 4 == 1 else (0.0,)).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -78,6 +60,12 @@ class CountPasses(RowSum):
 
     effect = Effect.LASTING  # it goes on from one model to the next
     writes: ClassVar[tuple[str, ...]] = ("passes",)
+
+    def on(self, part: Part) -> Any:
+        """Begin with none, and count."""
+        if "passes" not in part.memory:
+            part.memory.new("passes")
+        return super().on(part)
 
     def shape(self, part: Part) -> tuple[int, ...]:
         """Rows, and their counts."""
@@ -98,8 +86,8 @@ class Counted(Holder):
         Passes in which a row was left out, or counted more than once.
     """
 
-    def __init__(self, holder: Holder) -> None:
-        self.holder = holder
+    def __init__(self, holder: Holder, log: Log) -> None:
+        self.holder, self.log = holder, log
         self.n_samples, self.n_features, self.dtype = holder.n_samples, holder.n_features, holder.dtype
         self.n_passes = self.double = self.n_asked = 0
 
@@ -114,52 +102,56 @@ class Counted(Holder):
         return self.holder.ask(operation)
 
     def release(self, operation: Operation[Any], *given: Any, **options: Any) -> Any:
-        """Release, and count the pass."""
+        """Release, and count the pass; one that is in the log asks no row, and there is nothing to count."""
+        before = self._n_kept
         self.n_asked += 1
         values = self.holder.release(operation, *given, **options)
-        if operation.effect is Effect.STEP:
+        if operation.effect is Effect.STEP and (before is None or before < self._n_kept):
             self.n_passes += 1
             expected = np.array([self.n_samples, self.n_samples * self.n_passes])
             self.double += not np.array_equal(self.holder.ask(CountPasses()), expected)
         return values
 
+    @property
+    def _n_kept(self) -> Any:
+        return self.log.n_kept if isinstance(self.log, FolderLog) else None
 
-def train(holder: Holder, seed: int) -> tuple[str, Counted]:
-    """Train a logistic model; return the digest of its weights."""
-    estimator = sv.DPLogisticRegression(
-        epsilon=1.0, delta=1e-6, data_norm=4.0, classes=[-1.0, 1.0], solver="scd", solver_options={"n_passes": PASSES}
-    )
-    plan, counted = estimator.plan(N_ROWS, N_FEATURES), Counted(holder)
-    counted.ask(TakeLabels())
-    counted.ask(MeasureRows())
-    counted.ask(ScaleRows(4.0, plan.intercept))
-    with mock.patch.object(type(plan), "estimates_eigenvalue", new=False):  # it is 1 at most
-        solution = plan.solve_held(counted, Given(1), Streams(seed), lambda done, of: None)
-    return hashlib.sha256(solution.weights.tobytes()).hexdigest()[:16], counted
+
+def model_of(table: Any, y: Any, seed: int) -> str:
+    """Return the digest of a model: logistic in many passes or in Newton steps, of three classes, ridge, by turns."""
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 4.0, "random_state": seed}
+    few = {"solver": "scd", "solver_options": {"n_passes": PASSES}}
+    model = (
+        lambda: sv.DPLogisticRegression(classes=[0.0, 1.0], **few, **given),
+        lambda: sv.DPLogisticRegression(classes=[0.0, 1.0, 2.0], **few, **given),
+        lambda: sv.DPRidge(label_bounds=(0.0, 2.0), **given),
+        lambda: sv.DPLogisticRegression(classes=[0.0, 1.0], solver="newton", **given),
+    )[seed % 4]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # the same made-up table again and again
+        model.fit(table, y)
+    return hashlib.sha256(np.r_[np.ravel(model.coef_), np.ravel(model.intercept_)].tobytes()).hexdigest()[:16]
 
 
 def in_one_process(seed: int) -> str:
     """Return the digest of the model that an array in this process gives."""
-    X, y = table()
-    with team(1) as threads:
-        part = Part(X, threads)
-        part.labels = y
-        return train(LocalHolder(part), seed)[0]
+    return model_of(*table(seed), seed)
 
 
 def on_workers(seed: int, faults: Faults, log: Path | None = None) -> tuple[str, Counted]:
     """Train on workers that meet faults."""
-    X, y = table()
-    pool = KilledPool(WORKERS, faults)
-    kept = None if log is None else FolderLog(log)
+    pool, counted = KilledPool(WORKERS, faults), list[Counted]()
+
+    def seen(holder: Holder) -> Holder:
+        counted.append(Counted(holder, kept))
+        return counted[0]
+
+    kept = open_log(log)
     try:
-        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(CUTS)]
-        partitions = Partitions(pool, sources, max_rebuilds=100)
-        return train(ClusterHolder(partitions, kept), seed)
+        return model_of(PooledTable(pool, *table(seed), ENDS, kept, seen), None, seed), counted[0]
     finally:
         pool.close()
-        if kept is not None:
-            kept.close()
+        kept.close()
 
 
 def with_drivers(seed: int, rates: Rates, folder: Path, tally: Path, rng: np.random.Generator) -> dict[str, Any]:
@@ -188,7 +180,6 @@ def with_drivers(seed: int, rates: Rates, folder: Path, tally: Path, rng: np.ran
             said = json.loads(told.read_text())
             assert isinstance(said, dict)
             return said
-        print(f"  driver {life + 1} of fit {seed} ended; {len(list(folder.iterdir()))} files", flush=True)
     raise RuntimeError("no driver has lived long enough")
 
 
@@ -196,7 +187,8 @@ def until_killed(n_kills: int, rates: Rates = RATES, told: Callable[[str], None]
     """Fit again and again, every other time with drivers that are killed, until so many processes were killed."""
     rng, total, models = np.random.default_rng(7), Counter[str](), list[bool]()
     asked = double = 0
-    in_one_process(0)  # kernels are compiled before the first fork
+    for seed in range(4):
+        in_one_process(seed)  # kernels are compiled before the first fork
     with tempfile.TemporaryDirectory() as folder:
         tally = Path(folder, "faults.txt")
         while total["killed"] + total["driver killed"] < n_kills:

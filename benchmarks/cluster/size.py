@@ -14,18 +14,20 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, pass_seconds, write_parquet
+from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, made_up, timed_pass, write_parquet
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce import DPLogisticRegression
 from sottovoce.cluster import DaskTable
+from sottovoce.cluster.parquet import bytes_a_row
 
 ROWS, COLUMNS, THREADS = 10**10, 100, 16
-ROW_MEMORY = 48  # bytes a row at the peak of a fit, counted in docs/guide/large_tables.md
+MATRIX = 4 * COLUMNS  # bytes a row, float32
+REMEMBERED = bytes_a_row(COLUMNS, np.dtype(np.float32)) - MATRIX  # what a fit remembers of a row, and its label
 
 
 def measured(folder: Path, quick: bool) -> dict[str, float]:
     """Return the constants: seconds for a row and a column, seconds to ask, seconds to ask one worker, bytes."""
-    n, d, rounds = (50_000, 20, 2) if quick else (500_000, COLUMNS, 5)
+    n, d, rounds = (20_000, 10, 1) if quick else (500_000, COLUMNS, 5)
     X, y = made_up(n, d)
     large = write_parquet(folder / "large", X, y, files=4, group=n // 16)
     small = write_parquet(folder / "small", X[:800], y[:800], files=8, group=100)
@@ -34,8 +36,8 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
     for n_workers in (1, 2) if quick else (1, 2, 4, 8):
         with local_cluster(n_workers) as client:
             with DaskTable.from_parquet(client, str(small), target="y", partitions=8) as table:
-                pass_seconds(table, None, SHORT + 1)
-                empty[n_workers] = median(pass_seconds(table, None, SHORT + 50)[0] for _ in range(rounds))
+                timed_pass(table, None, SHORT + 1)
+                empty[n_workers] = median(timed_pass(table, None, SHORT + 50).seconds for _ in range(rounds))
                 if n_workers == 1:
                     for more in (0, 50):
                         with counted() as wire:
@@ -43,8 +45,8 @@ def measured(folder: Path, quick: bool) -> dict[str, float]:
                         said[more] = wire
             if n_workers == 1:
                 with DaskTable.from_parquet(client, str(large), target="y") as table:
-                    pass_seconds(table, None, SHORT + 1)
-                    busy = median(pass_seconds(table, None, SHORT + 10)[0] for _ in range(rounds))
+                    timed_pass(table, None, SHORT + 1)
+                    busy = median(timed_pass(table, None, SHORT + 10).seconds for _ in range(rounds))
     slope, start = np.polyfit(list(empty), list(empty.values()), 1)
     return {
         "row and column, ns": 1e9 * (busy - empty[1]) / (n * d),
@@ -68,7 +70,7 @@ def calculated(found: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str
         work = 1e-9 * found["row and column, ns"] * each * COLUMNS / THREADS
         seconds = work + 1e-3 * (found["asking, ms"] + found["asking one worker, ms"] * n_workers)
         rows.append((
-            f"{n_workers}", f"{each:,.0f}", f"{4e-9 * each * COLUMNS:,.0f} GB", f"{1e-9 * ROW_MEMORY * each:,.0f} GB",
+            f"{n_workers}", f"{each:,.0f}", f"{1e-9 * MATRIX * each:,.0f} GB", f"{1e-9 * REMEMBERED * each:,.0f} GB",
             f"{seconds:.1f} s", _time(15 * seconds), _time(350 * seconds),
             f"{1e-6 * n_workers * (found['sent, bytes'] + found['received, bytes']):.2f} MB",
         ))  # fmt: skip

@@ -2,12 +2,13 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import distributed
 import numpy as np
@@ -16,7 +17,19 @@ import pyarrow.parquet as pq
 
 import sottovoce as sv
 
-__all__ = ["SHORT", "Wire", "counted", "fitted", "hashed", "local_cluster", "made_up", "pass_seconds", "write_parquet"]
+__all__ = [
+    "SHORT",
+    "Timed",
+    "Wire",
+    "counted",
+    "cpu_of",
+    "fitted",
+    "hashed",
+    "local_cluster",
+    "made_up",
+    "timed_pass",
+    "write_parquet",
+]
 
 SHORT = 2  # passes of the shorter of two fits
 
@@ -42,6 +55,7 @@ def write_parquet(folder: Path, X: np.ndarray, y: np.ndarray, *, files: int, gro
 
 def fitted(kind: type, X: Any, y: Any = None, **options: Any) -> Any:
     """Return a model of a seed, the same for the same rows wherever they are."""
+    warnings.simplefilter("ignore", sv.exceptions.PrivacyWarning)  # one table is fitted many times on purpose
     public = {"label_bounds": (0, 1)} if kind is sv.DPRidge else {"classes": [0, 1]}
     model = kind(epsilon=1.0, delta=1e-8, data_norm=1.0, random_state=0, **public, **options)
     return model.fit(X) if y is None else model.fit(X, y)
@@ -52,17 +66,39 @@ def hashed(model: Any) -> str:
     return hashlib.sha256(model.coef_.tobytes() + np.asarray(model.intercept_).tobytes()).hexdigest()[:8]
 
 
-def pass_seconds(X: Any, y: Any, long: int, solver: str = "scd") -> tuple[float, str]:
-    """Return the seconds of one pass, as the difference of two fits over that of their passes, and the model's hash."""
+class Timed(NamedTuple):
+    """One pass of a fit: seconds, seconds of processors, and the hash of the model."""
 
-    def seconds(n_passes: int) -> tuple[float, Any]:
-        start = time.perf_counter()
-        model = fitted(sv.DPLogisticRegression, X, y, solver=solver, solver_options={"n_passes": n_passes})
-        return time.perf_counter() - start, model
+    seconds: float
+    cpu: float
+    model: str
 
-    short, _ = seconds(SHORT)
-    whole, model = seconds(long)
-    return (whole - short) / (long - SHORT), hashed(model)
+
+def timed_pass(X: Any, y: Any, long: int, cpu: Callable[[], float] = time.process_time) -> Timed:
+    """Return what one pass takes: the difference of two fits over that of their passes.
+
+    Parameters
+    ----------
+    X, y
+        As an estimator takes them.
+    long : int
+        Passes of the longer fit.
+    cpu : callable
+        Returns the seconds of processors used so far, by all processes that take part.
+    """
+
+    def fit(n_passes: int) -> tuple[float, float, Any]:
+        start, used = time.perf_counter(), cpu()
+        model = fitted(sv.DPLogisticRegression, X, y, solver="scd", solver_options={"n_passes": n_passes})
+        return time.perf_counter() - start, cpu() - used, model
+
+    (short, short_cpu, _), (whole, whole_cpu, model) = fit(SHORT), fit(long)
+    return Timed((whole - short) / (long - SHORT), (whole_cpu - short_cpu) / (long - SHORT), hashed(model))
+
+
+def cpu_of(client: Any) -> Callable[[], float]:
+    """Return what counts the seconds of processors of this process and of all workers."""
+    return lambda: time.process_time() + sum(client.run(time.process_time).values())
 
 
 @contextmanager

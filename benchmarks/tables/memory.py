@@ -5,7 +5,8 @@
 Writes a table of visits (text, numbers, codes, an identifier a row) as CSV and the same rows as Parquet. Each command
 runs in a process of its own, which reports the peak of its resident memory. The same command on 1,000 rows says what
 the interpreter and its libraries take at rest; the figures are what comes on top. ``--before`` names the ``src`` of an
-older checkout, whose figures are put beside. 2 GB: ``--megabytes 2000``.
+older checkout, whose figures are put beside. 2 GB: ``--megabytes 2000``. Figures of former runs that are not measured
+again stay in the table.
 """
 
 import json
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from benchmarks.common import DOCS, keep, make_parser, show, write_tables
+from benchmarks.common import DOCS, RESULTS, keep, make_parser, show, write_tables
 
 COMMANDS = ("schema", "predict", "fit")
 FORMATS = ("csv", "parquet")
@@ -128,6 +129,18 @@ def run(folder: Path, source: Path, command: str, table: Path) -> tuple[float, f
     return float(peak.read_text()) * 1.024e-3, seconds
 
 
+def known(sizes: list[float], commands: str, sources: dict[str, Path]) -> list[dict[str, Any]]:
+    """Return the figures of former runs that this run does not measure again."""
+    path = RESULTS / "tables_memory.json"
+    if not path.exists():
+        return []
+    return [
+        one
+        for one in json.loads(path.read_text(encoding="utf-8"))
+        if one["CSV, MB"] not in sizes or one["command"] not in commands.split(",") or one["when"] not in sources
+    ]
+
+
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--megabytes", default="50,200", help="sizes of the CSV file, by commas")
@@ -139,7 +152,7 @@ def main() -> None:
     sources = {"now": Path(__file__).parents[2] / "src"}
     if given.before is not None:
         sources = {"before": given.before.resolve(), **sources}
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = [] if given.quick else known(sizes, given.only, sources)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
@@ -158,11 +171,13 @@ def main() -> None:
                 table = folder / f"{size:g}.{kind}"
                 peak, seconds = run(folder, sources[when], command, table)
                 found.append({
-                    "format": kind, "rows": n_rows, "when": when, "command": command,
+                    "CSV, MB": size, "format": kind, "rows": n_rows, "when": when, "command": command,
                     "file, MB": table.stat().st_size / 1e6, "at rest, MB": at_rest, "above it, MB": peak - at_rest,
                     "s": seconds - start,
                 })  # fmt: skip
                 print(json.dumps(found[-1]), flush=True)
+                if not given.quick:
+                    keep("tables_memory", found)
             for kind in FORMATS:
                 (folder / f"{size:g}.{kind}").unlink()
     head = ("command", "format", "rows", "file, MB", "at rest, MB", "above it, MB", "s")
@@ -170,12 +185,11 @@ def main() -> None:
     rows = [
         (
             f"`{one['command']}`" + (", before" if one["when"] == "before" else ""), str(one["format"]),
-            f"{one['rows']:,}", *(f"{one[name]:,.0f}" for name in list(one)[4:]),
+            f"{one['rows']:,}", *(f"{one[name]:,.0f}" for name in list(one)[5:]),
         )
         for one in found
     ]  # fmt: skip
     show("Memory of the command line", head, rows)
-    keep("tables_memory", found)
     if given.docs:
         write_tables(DOCS / "guide" / "command_line.md", {"memory": (head, rows)})
 

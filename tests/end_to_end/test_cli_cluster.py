@@ -1,12 +1,14 @@
 """``sottovoce fit --cluster``: the same model as on one machine, and every wrong use with its message."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from sottovoce import Guarantee
-from sottovoce.cli import app
+from sottovoce.cli import _cluster, app
 from sottovoce.estimators.persistence import load_model
 from sottovoce.ledger import Ledger
 
@@ -175,3 +177,17 @@ def test_a_schema_with_a_unit(cluster, folder):
     text = SCHEMA.replace('target = "income"', 'target = "income"\nunit = "id"\nmax_rows_per_unit = 2')
     (folder / "schema.toml").write_text(text)
     assert "one person of unit 'id' can have several rows" in refused("--cluster", cluster)
+
+
+def test_a_worker_that_was_lost_is_told_once(capsys):
+    partitions = SimpleNamespace(n_rebuilt=0)
+    holder = SimpleNamespace(partitions=partitions, status=lambda: "on 1 worker, 3 partitions rebuilt")
+    told = _cluster._tell_losses()
+    told(holder)
+    assert capsys.readouterr().err == ""
+    partitions.n_rebuilt = 3
+    told(holder)
+    told(holder)
+    assert capsys.readouterr().err == (
+        "note: a worker was lost, and its partitions were rebuilt: now on 1 worker, 3 partitions rebuilt\n"
+    )

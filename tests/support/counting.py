@@ -1,5 +1,6 @@
 """Operations with a state a row, by which a row that is left out, or counted twice, is seen at once."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sottovoce.central.operation import Effect, Operation, RowSum
 from sottovoce.central.part import Part
 
-__all__ = ["Begin", "CountRows", "FirstRows", "Move", "Refuse"]
+__all__ = ["Begin", "CountRows", "FirstRows", "Move", "Pause", "Refuse"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,22 @@ class FirstRows(Operation[list[int]]):
     def on(self, part: Part) -> list[int]:
         """Return the place of the first row."""
         return [part.first_row]
+
+
+@dataclass(frozen=True)
+class Pause(Operation[int]):
+    """Count rows; the first part waits, the first time that it is asked in this process."""
+
+    token: str
+    seconds: float
+    asked: ClassVar[set[str]] = set()
+
+    def on(self, part: Part) -> int:
+        """Return the number of rows, some time later."""
+        if part.first_row == 0 and self.token not in self.asked:
+            self.asked.add(self.token)
+            time.sleep(self.seconds)
+        return part.n_samples
 
 
 @dataclass(frozen=True)

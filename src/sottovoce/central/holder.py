@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,11 @@ class Holder(ABC):
         Precision of the matrix.
     constant : float
         Entry of the intercept's column in a scaled row; 0 when there is none.
+    on_cluster : bool
+        Whether the rows are in processes of other machines: a receipt says so.
     """
 
+    on_cluster: ClassVar[bool] = False
     n_samples: int
     n_features: int
     dtype: np.dtype[Any]
@@ -42,6 +45,10 @@ class Holder(ABC):
     def n_weights(self) -> int:
         """Number of weights: features, and one for the intercept."""
         return self.n_features + (self.constant > 0.0)
+
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words for a progress bar; nothing where it is this process."""
+        return ""
 
     @abstractmethod
     def ask(self, operation: Operation[T]) -> T:

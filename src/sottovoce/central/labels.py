@@ -46,11 +46,27 @@ class LabelRule(ABC):
     def refuse(self, bad: BadLabels) -> None:
         """Raise a DataError where labels are bad."""
 
+    def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers for labels in memory, or raise a DataError."""
+        column, wrong = self.read(values)
+        bad = np.flatnonzero(wrong)
+        if bad.size:
+            self.refuse(BadLabels(bad.size, int(bad[0]), values[bad[:1]].tolist()[0], values.dtype.kind))
+        return column
+
 
 @dataclass(frozen=True)
 class NumberLabels(LabelRule):
-    """Numbers, clipped to public bounds, around a public middle, in a public unit."""
+    """Numbers, clipped to public bounds, around a public middle, in a public unit.
 
+    Parameters
+    ----------
+    model : str
+        Who asks, for messages.
+    low, high, middle, unit : float
+    """
+
+    model: str
     low: float
     high: float
     middle: float = 0.0
@@ -64,25 +80,20 @@ class NumberLabels(LabelRule):
         A refusal of labels outside the bounds would answer an exact question about them, for an analyst who chooses
         the bounds.
         """
-        given = as_numbers(values)
+        try:
+            given = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"y must hold numbers for {self.model}: {error}.") from error
         return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
 
     def refuse(self, bad: BadLabels) -> None:
         """Name the first label that is no finite number."""
         if bad.number:
-            what = "NaN" if np.isnan(bad.label) else "infinity"
+            what = "infinity" if np.isinf(np.asarray(bad.label, np.float64)) else "NaN"  # None and "nan" are NaN
             raise DataError(
                 f"Input y contains {what}: row {bad.row} ({bad.number} row(s) in all). Replace missing labels by a "
                 "public constant, or drop those rows, before fit."
             )
-
-
-def as_numbers(values: Any) -> NDArray[np.float64]:
-    """Return labels as doubles."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"y must hold numbers for a regression: {error}.") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,11 @@
-"""The rows as the solvers see them: each at most 1 long, whatever the data are, without a copy of the matrix.
+"""Rows in memory as the kernels see them: each at most 1 long, whatever the data are, without a copy of the matrix.
 
-A matrix in memory (or mapped into it) is one block; a table on disk is read block by block in each pass. `Rows.sweep`
-hides the difference: what a solver adds up in whole ticks is the same, bit by bit, whatever the blocks are.
+A whole table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.part` has both.
 """
 
 import math
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +34,7 @@ __all__ = [
     "scales_for",
 ]
 
-Matrix = Any  # a C-contiguous ndarray of shape (n, d), a scipy CSR matrix of that shape, or a StreamedTable
+Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of that shape
 
 # Below this a computed norm may be zero for a row that is not; using the floor in its place only shortens its term.
 _NORM_FLOOR = 1e-140
@@ -68,7 +66,7 @@ class Rows:
 
     @cached_property
     def kernel(self) -> ScaledRows:
-        """The same memory as the kernels take it; a table on disk has blocks for them, which come from `sweep`."""
+        """The same memory as the kernels take it."""
         raw: Any = self.raw
         X = CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
         return ScaledRows(X, self.scale, self.divisor, self.constant)
@@ -94,29 +92,10 @@ class Rows:
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
-    def blocks(self, team: Team | None = None) -> "Generator[tuple[slice, Rows]]":
-        """Yield consecutive blocks of all rows, each in memory, with their places."""
-        if not isinstance(self.raw, StreamedTable):
-            yield slice(0, self.n_samples), self
-            return
-        reading = self.raw.blocks() if team is None else self.raw.blocks(team.n_threads, team.ahead)
-        with closing(reading) as blocks:
-            for place, raw in blocks:
-                yield place, Rows(raw, self.scale[place], self.divisor[place], self.constant)
-
     def weights(self, w: Vector) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold."""
         most = np.finfo(self.dtype).max
         return np.clip(w, -most, most).astype(self.dtype)
-
-    @property
-    def norms(self) -> Vector:
-        """An upper bound on the norm of each row without its constant, over the largest that it can be."""
-        return norms_within(self.divisor, self.constant)
-
-    def at(self, places: NDArray[np.intp]) -> "Rows":
-        """Return a copy of the rows at some places, in their order; not for a table on disk."""
-        return replace(self, raw=self.raw[places], scale=self.scale[places], divisor=self.divisor[places])
 
     def within_reach(self) -> "Rows":
         """Return the same rows in memory with no entry so large that its product with a weight overflows.
@@ -149,76 +128,15 @@ class Rows:
                 yield sp.diags_array(self.scale[lo : lo + PIECE]) @ raw[lo : lo + PIECE].astype(np.float64)
             return
         piece = np.empty((min(PIECE, self.n_samples), raw.shape[1]))
-        filled = 0
-        for _, block in self.blocks():
-            lo = 0
-            while lo < block.n_samples:
-                hi = min(lo + len(piece) - filled, block.n_samples)
-                np.multiply(block.raw[lo:hi], block.scale[lo:hi, None], out=piece[filled : filled + hi - lo])
-                filled += hi - lo
-                lo = hi
-                if filled == len(piece):
-                    yield piece
-                    filled = 0
-        if filled:
-            yield piece[:filled]
-
-    def n_parts(self, team: Team) -> int:
-        """Return the number of parts that `sweep` counts at most."""
-        return len(team.split(self.n_samples, self.work))
-
-    def sweep(self, team: Team, task: Callable[..., None], *vectors: NDArray[Any]) -> None:
-        """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.
-
-        Parameters
-        ----------
-        team : Team
-            Runs the ranges of a block at once.
-        task : callable
-            ``part`` < `n_parts` differs between calls that run at once; ``block`` is a Rows in memory; lo and hi count
-            from its start, as do the views.
-        *vectors : ndarray of shape (n,)
-            What there is for each row; a task gets the block's part of it, and may write there.
-        """
-        with closing(self.blocks(team)) as blocks:
-            for place, block in blocks:
-                views = [vector[place] for vector in vectors]
-                call = _bound(task, block, views)
-                team.run(call, team.split(block.n_samples, block.work))
-
-    def total(
-        self, team: Team, task: Callable[..., None], *vectors: NDArray[Any], n_models: int | None = None
-    ) -> NDArray[np.int64]:
-        """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are.
-
-        Parameters
-        ----------
-        team : Team
-        task : callable
-            ``task(rows, *views, lo, hi, sums)`` adds the terms of a range of the kernel's ``rows`` to ``sums``.
-        *vectors : ndarray of shape (n,) or (n, n_models)
-            As for `sweep`.
-        n_models : int or None
-            Give sums for so many models at once, a line each, in place of one.
-        """
-        shape = (self.n_weights,) if n_models is None else (n_models, self.n_weights)
-        sums = np.zeros((self.n_parts(team), *shape), np.int64)
-
-        def one_range(part: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
-            task(block.kernel, *views, lo, hi, sums[part])
-
-        self.sweep(team, one_range, *vectors)
-        total: NDArray[np.int64] = sums.sum(axis=0)
-        return total
+        for lo in range(0, self.n_samples, PIECE):
+            hi = min(lo + PIECE, self.n_samples)
+            np.multiply(raw[lo:hi], self.scale[lo:hi, None], out=piece[: hi - lo])
+            yield piece[: hi - lo]
 
     def margins(self, w: Vector, team: Team) -> Vector:
         """Return x_i . w of every row, in double precision."""
-        out = np.empty(self.n_samples)
-
-        def task(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:
-            passes.margins(block.kernel, w, lo, hi, out)
-
-        self.sweep(team, task, out)
+        kernel, out = self.kernel, np.empty(self.n_samples)
+        team.run(lambda _, lo, hi: passes.margins(kernel, w, lo, hi, out), team.split(self.n_samples, self.work))
         return out
 
 
@@ -235,7 +153,7 @@ def make_rows(
 
     Parameters
     ----------
-    raw : ndarray, CSR matrix or StreamedTable of shape (n, d), float32 or float64
+    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
     data_norm : float, > 0
         Public bound on the norm of a raw row.
     constant : float, >= 0
@@ -312,11 +230,8 @@ def make_bounded_rows(
 def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
     """Return the norm of each row, infinite where it overflows; NaN and infinity in the rows are refused."""
     length = np.empty(raw.shape[0])
-
-    def measure(part: int, lo: int, hi: int, block: Rows, out: Vector) -> None:
-        passes.norms(block.kernel.X, lo, hi, out)
-
-    Rows(raw, length, length, 0.0).sweep(team, measure, length)  # not scaled yet
+    rows = Rows(raw, length, length, 0.0)  # not scaled yet
+    team.run(lambda _, lo, hi: passes.norms(rows.kernel.X, lo, hi, length), team.split(rows.n_samples, rows.work))
     bad = np.flatnonzero(np.isnan(length))
     if bad.size:
         what = describe_not_finite(raw, int(bad[0]), 0, None if names is None else tuple(names))
@@ -325,10 +240,6 @@ def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
             "those rows, before fit; a value computed from the data would need a share of the budget."
         )
     return length
-
-
-def _bound(task: Callable[..., None], block: Rows, views: list[NDArray[Any]]) -> Callable[[int, int, int], None]:
-    return lambda part, lo, hi: task(part, lo, hi, block, *views)
 
 
 def _is_sparse(raw: Matrix) -> bool:

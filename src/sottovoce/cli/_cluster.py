@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from sottovoce.cli._options import Format, ModelKind, flag, option, refuse_optio
 from sottovoce.cli._rows import RowReader, SchemaRows
 from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.tables import file_format
+
+if TYPE_CHECKING:
+    from sottovoce.cluster.holder import ClusterHolder
 
 __all__ = ["Cluster"]
 
@@ -99,7 +102,6 @@ class Cluster:
         """Yield the table, whose rows workers read and encode; losses are told on stderr unless ``quiet``."""
         from sottovoce.cluster.connecting import connected
         from sottovoce.cluster.encoded import EncodedTable
-        from sottovoce.cluster.log import FolderLog
 
         if not isinstance(reader, SchemaRows):
             raise ParameterError("workers read Parquet through a schema. Give --schema schema.toml.")
@@ -114,22 +116,21 @@ class Cluster:
                 str(self.cluster), tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key,
                 in_clear=self.in_clear,
             ))  # fmt: skip
-            log = None if self.log is None else held.enter_context(closing(FolderLog(self.log)))
-            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=log)
+            rows = EncodedTable.of(client, address, reader.encoder, partitions=self.partitions, log=self.log)
             if not quiet:
-                rows.told = _tell_losses(rows.status)
+                rows.told = _tell_losses()
             yield held.enter_context(rows)
 
 
-def _tell_losses(status: Callable[[], str]) -> Callable[[Any], None]:
+def _tell_losses() -> Callable[[ClusterHolder], None]:
     """Return what is called after each operation, and writes a line where partitions were rebuilt since."""
     known = 0
 
-    def told(holder: Any) -> None:
+    def told(holder: ClusterHolder) -> None:
         nonlocal known
         n_rebuilt = holder.partitions.n_rebuilt
         if n_rebuilt > known:
-            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {status()}", err=True)
+            typer.echo(f"note: a worker was lost, and its partitions were rebuilt: now {holder.status()}", err=True)
         known = n_rebuilt
 
     return told

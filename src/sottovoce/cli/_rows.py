@@ -223,13 +223,13 @@ class SchemaRows(RowReader):
             path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
             most_rows=_most_rows(width),
         )  # fmt: skip
-        self._refuse_lacking(opened, labelled, beside)
+        opened.only(self._refuse_lacking(opened, labelled, beside))
         return (
             ReadRows(encoder.features(table), encoder.labels(table) if labelled else None, table) for table in opened
         )
 
-    def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> None:
-        """Refuse a table without a column that is used; tell which columns are not."""
+    def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
+        """Refuse a table without a column that is used, tell which columns are not, and return those that are."""
         schema = self.encoder.schema
         used = [*(column.name for column in schema.feature_columns), *beside]
         if labelled:
@@ -239,6 +239,7 @@ class SchemaRows(RowReader):
         if labelled and schema.unit is not None:
             table.cells(schema.unit).refuse_as_names()
         note_unused(table, {*schema.column_names, *used})
+        return used
 
 
 @dataclass(frozen=True, kw_only=True)

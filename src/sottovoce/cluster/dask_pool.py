@@ -48,12 +48,19 @@ def check_client(client: Any) -> "Client":
     return client
 
 
-def new_keeper() -> Keeper:
-    """Return a keeper with the threads and the folder of the worker that this runs in."""
-    from distributed import get_worker
+class Actor:
+    """A keeper as Dask's worker holds it, with the threads and the folder of that worker."""
 
-    worker = get_worker()
-    return Keeper(worker.state.nthreads, Path(worker.local_directory))
+    def __init__(self) -> None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        self._keeper = Keeper(worker.state.nthreads, Path(worker.local_directory))
+
+    def called(self, call: Call) -> Answer:
+        """Call the keeper: one argument is packed, and not each of them."""
+        answer: Answer = getattr(self._keeper, call.method)(*call.arguments)
+        return answer
 
 
 class DaskPool(Pool):
@@ -74,6 +81,7 @@ class DaskPool(Pool):
         self.time_limit = number("time_limit", time_limit, above=0.0)
         self._actors: dict[str, tuple[str, Any]] = {}  # of each keeper its worker, and Dask's hold on it
         self._silent: set[str] = set()  # workers that were held to be lost and are not gone
+        self._slow: dict[str, float] = {}  # workers that live and did not answer, and until when to leave them alone
         self._proxied: set[str] = set()  # workers that this process does not reach but through the scheduler
 
     def workers(self) -> list[Worker]:
@@ -85,7 +93,7 @@ class DaskPool(Pool):
         """Start a keeper on a worker."""
         keeper = f"sottovoce-{uuid4().hex}"
         future = self.client.submit(
-            new_keeper, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
+            Actor, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
         )
         self._actors[keeper] = (worker, future)
         try:
@@ -142,11 +150,13 @@ class DaskPool(Pool):
         for name in list(self._silent):
             if await self._ping(name, _SOON):
                 self._silent.discard(name)
-        return [
+        now = time.monotonic()
+        there = [
             Worker(name, int(facts["nthreads"]), int(facts["memory_limit"] or 0))
             for name, facts in sorted(known.items())
             if name not in self._silent
         ]
+        return [worker for worker in there if self._slow.get(worker.name, now) <= now] or there
 
     async def _ping(self, worker: str, timeout: float) -> bool:
         """Return whether a worker shows a sign of life; it does while its threads are at work, too."""
@@ -231,11 +241,10 @@ class DaskPool(Pool):
                 continue
             if now - seen[keeper] > self.time_limit:
                 why[task] = f"it has shown no sign of life for {self.time_limit:g} seconds"
+                self._silent.add(workers[keeper])
             elif slowest is not None and now - begun > self.time_limit + (1.0 + _SLOWER) * slowest:
                 why[task] = f"it took {now - begun:.0f} seconds for what took the others {slowest:.1f} at most"
-            else:
-                continue
-            self._silent.add(workers[keeper])
+                self._slow[workers[keeper]] = now + self.time_limit
         return why
 
     async def _one(self, keeper: str, call: Call) -> Answer | Lost:
@@ -243,11 +252,11 @@ class DaskPool(Pool):
         from distributed.protocol.serialize import Serialize
 
         worker = self._actors[keeper][0]
-        arguments = [Serialize(argument) for argument in call.arguments]  # type: ignore[no-untyped-call]
+        arguments = [Serialize(call)]  # type: ignore[no-untyped-call]
         for again in (False, True):
             try:
                 result = await self._rpc(worker).actor_execute(
-                    function=call.method, actor=keeper, args=arguments, kwargs={}
+                    function="called", actor=keeper, args=arguments, kwargs={}
                 )
             except OSError as error:
                 if again or worker not in await self._known():

@@ -16,7 +16,7 @@ from sottovoce._validation import choice, whole_number
 from sottovoce.central.scratch_table import ScratchTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.digest import RowsDigest
-from sottovoce.cluster.parquet import A_WORKER, storage_for
+from sottovoce.cluster.parquet import A_WORKER, refuse_unreached, storage_for
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
@@ -60,6 +60,7 @@ class EncodedRows(Source):
 
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read and encode the rows; a file that is not what it was when the table was opened is refused."""
+        refuse_unreached(piece.file.path for piece in self.pieces if piece.file.is_local)
         encoder, labels = self.encoder, list[NDArray[Any]]()
         shape = (self.size, encoder.n_features)
         digest = RowsDigest((*encoder.feature_names, str(encoder.schema.target)), shape, _DTYPE)

@@ -48,6 +48,8 @@ class ClusterHolder(Holder):
         What a rebuilt partition repeats: public numbers and released values, nothing secret.
     """
 
+    on_cluster = True
+
     def __init__(
         self, partitions: Partitions, log: Log | None = None, told: Callable[["ClusterHolder"], None] | None = None
     ) -> None:
@@ -65,6 +67,12 @@ class ClusterHolder(Holder):
         self._log = NoLog() if log is None else log
         self._log.begin(self._about())
         self._told = told
+
+    def status(self) -> str:
+        """Return how many workers hold the rows, and how many partitions were rebuilt so far."""
+        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
+        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
+        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
 
     def ask(self, operation: Operation[T]) -> T:
         """Have an operation done by every partition, once."""
@@ -105,7 +113,7 @@ class ClusterHolder(Holder):
 
     def _about(self) -> dict[str, object]:
         """Return public facts by which a log knows its fit: nothing that is made of the rows."""
-        stamps = {repr(getattr(source, "stamp", None)) for source in self.partitions.sources}  # however they are cut
+        stamps = {repr(stamp) for source in self.partitions.sources for stamp in source.stamps}  # however they are cut
         return {
             "number of rows": self.n_samples,
             "number of columns": self.n_features,

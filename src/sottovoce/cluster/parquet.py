@@ -1,7 +1,7 @@
 """Partitions of Parquet files: row groups that a worker reads once, into memory or onto its scratch disk."""
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables.parquet import ParquetTable
 
-__all__ = ["A_WORKER", "STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "storage_for"]
+__all__ = ["A_WORKER", "STORAGES", "ParquetSource", "bytes_a_row", "parquet_sources", "refuse_unreached", "storage_for"]
 
 STORAGES: Final = ("memory", "scratch", "file")
 
@@ -43,6 +43,11 @@ class ParquetSource(Source):
     def __repr__(self) -> str:
         first, *others = self.table.files
         return f"{self.n_rows} rows from row {self.first_row} on, of {first}{f' to {others[-1]}' if others else ''}"
+
+    @property
+    def stamps(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files, and when each was written."""
+        return self.table.written
 
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the row groups once."""
@@ -78,13 +83,23 @@ class ParquetSource(Source):
 
     def _reached(self) -> ParquetTable:
         if self.table.is_local:
-            for file in self.table.files:
-                if not Path(file).exists():
-                    raise TableError(
-                        f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same "
-                        "file on all machines (a shared disk); else give an address (s3://...)."
-                    )
+            refuse_unreached(self.table.files)
         return self.table
+
+
+def refuse_unreached(files: Iterable[str]) -> None:
+    """Refuse paths that do not lead to a file on this machine, where a worker runs.
+
+    Raises
+    ------
+    TableError
+    """
+    for file in files:
+        if not Path(file).exists():
+            raise TableError(
+                f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same file on "
+                "all machines (a shared disk); else give an address (s3://...)."
+            )
 
 
 class _Scratch(ScratchTable):

@@ -68,6 +68,14 @@ class Source(ABC):
         assert self.key
         return self.__dict__
 
+    @property
+    def stamps(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files that rows are read from, and when each was written: by these a log knows its table.
+
+        Neither sizes nor tags of files: they are made of the rows.
+        """
+        return ()
+
     is_readable_anywhere = True  # by a worker that gets no more than the source; else `reference` stands for held rows
 
     def reference(self) -> "Source":

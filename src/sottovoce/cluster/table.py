@@ -18,7 +18,8 @@ from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.log import Log, open_log
 from sottovoce.cluster.partitions import Partitions, Prepare
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.pool import Pool
+from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class DaskTable(RemoteTable):
         self._busy = Lock()
         self._closed = False
         self.partitions = Partitions(
-            DaskPool(client, time_limit=time_limit),
+            self._pool(client, time_limit),
             sources,
             max_rebuilds=whole_number("max_rebuilds", max_rebuilds, at_least=0),
             wait_for_workers=number("wait_for_workers", wait_for_workers, at_least=0.0),
@@ -107,6 +108,9 @@ class DaskTable(RemoteTable):
         except BaseException:
             self.close()
             raise
+
+    def _pool(self, client: Client, time_limit: float) -> Pool:
+        return DaskPool(client, time_limit=time_limit)
 
     @classmethod
     def from_parquet(
@@ -200,7 +204,7 @@ class DaskTable(RemoteTable):
         n_workers = self.partitions.n_workers
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
-            f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
+            f"on {n_workers} worker{'s' * (n_workers != 1)}, {'closed' if self._closed else self._kept()})"
         )
 
     def _repr_html_(self) -> str:
@@ -241,12 +245,6 @@ class DaskTable(RemoteTable):
         """Whether rows come with labels."""
         return all(facts.has_labels for facts in self.partitions.facts)
 
-    def status(self) -> str:
-        """Return who holds the rows now, in a few words, for a progress bar."""
-        n_workers, n_rebuilt = self.partitions.n_workers, self.partitions.n_rebuilt
-        rebuilt = f", {n_rebuilt} partition{'s' * (n_rebuilt != 1)} rebuilt" if n_rebuilt else ""
-        return f"on {n_workers} worker{'s' * (n_workers != 1)}{rebuilt}"
-
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
@@ -272,6 +270,8 @@ class DaskTable(RemoteTable):
 
         self._refuse_closed()
         parts = self.partitions
+        if not all(source.is_readable_anywhere for source in parts.sources):
+            parts.looked(_nothing)  # tasks about rows that nobody else can read wait for the worker that holds them
         places = [
             Place(source, first, facts.n_rows, parts.worker_of(place))
             for place, (source, first, facts) in enumerate(
@@ -332,3 +332,7 @@ class DaskTable(RemoteTable):
 
 def _with(has_labels: bool) -> str:
     return "with" if has_labels else "without"
+
+
+def _nothing(place: int, loaded: LoadedRows) -> None:
+    """Look at no row."""

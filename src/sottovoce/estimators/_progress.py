@@ -24,7 +24,7 @@ def progress_bar(owner: object, shown: bool, beside: Callable[[], str] | None = 
     console = Console(stderr=True)
 
     def name() -> str:
-        return " ".join([type(owner).__name__, *([] if beside is None else [beside()])])
+        return f"{type(owner).__name__} {'' if beside is None else beside()}".rstrip()
 
     if console.is_jupyter:
         yield _cell_bar(name)

@@ -16,7 +16,7 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.labels import BadLabels, ClassLabels, FindClasses, ReadLabels
+from sottovoce.central.labels import ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.targets import JointClasses, OneAgainstRest, Targets
@@ -31,8 +31,6 @@ __all__ = ["JOINT_SOLVERS", "DPLinearClassifier", "LogisticClassifier", "are_pla
 
 # Names in receipts: the scores of such a model are logarithms of odds of all classes together.
 JOINT_SOLVERS: Final = (MultinomialPlan.solver, NonPrivateMultinomialPlan.solver)
-
-_GOOD: Final = BadLabels(0, -1, None, "")
 
 
 @estimator
@@ -83,8 +81,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         if known is not None:
             rule = ClassLabels(known)
             known = rule.known(y.dtype.kind)  # the type alone decides, no label does
-            bad = np.flatnonzero(rule.read(y)[1])
-            rule.refuse(BadLabels(bad.size, int(bad[0]), y[bad[:1]].tolist()[0], y.dtype.kind) if bad.size else _GOOD)
+            rule.all_of(y)
         else:
             known = np.unique(y)
             self._take_classes(known)

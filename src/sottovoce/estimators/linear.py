@@ -35,6 +35,7 @@ from sottovoce.estimators.holding import holding
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
+    check_public_sizes,
     numbers,
     products,
     refuse_copy_of_map,
@@ -51,6 +52,10 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["DPLinearEstimator"]
 
+_ON_CLUSTER: Final = (
+    "rows were held by workers of a cluster: who has a machine of it, or can reach its scheduler, sees them. Each row "
+    "counts once in each sum, whichever workers died (docs/privacy/cluster.md)",
+)
 _MOST_ROWS: Final = 2**37  # sums of so many rows, of 2^24 ticks each, fit in 63 bits together with their noise
 
 
@@ -178,8 +183,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         if isinstance(X, RemoteTable) and not plan.in_order:
             raise ParameterError(
                 f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
-                "With a finite epsilon solver='auto' and 'scd' serve, and for the losses that they are for 'newton', "
-                "'multinomial-scd', 'refinement' and 'adassp'."
+                "Use solver='scd' with a finite epsilon, or, for the losses that they are for, 'newton', "
+                "'multinomial-scd', 'refinement' or 'adassp'."
             )
         if isinstance(X, StreamedTable) and not plan.in_order:
             raise ParameterError(
@@ -194,12 +199,12 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
             Private. float32 and float64 are used as they are, without a copy, unless entries have to be clipped to
-            ``data_bound``. The models with a ``radius`` take no ParquetTable.
+            ``data_bound``. The models with a ``radius`` take neither ParquetTable nor DaskTable.
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-            ParquetTable that names its target.
+            ParquetTable that names its target, and must be for a DaskTable.
         groups : array of shape (n_samples,) or None, default None
             Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
             person. Rows without one (None, NaN) are not used. Needs a table in memory, whose used rows are copied.
@@ -223,6 +228,8 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
         if sample_weight is None and groups is None:
             self._refuse_copies()
+        if isinstance(X, RemoteTable):
+            check_public_sizes(X, y)
         if sample_weight is not None and isinstance(X, RemoteTable):
             raise ParameterError(
                 "sample_weight must be None: weights would have to lie beside the rows of a table on a cluster. Public "
@@ -253,7 +260,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run: Run[Plan],
     ) -> Solution:
         steps = run.begin(plan)
-        with progress_bar(self, bool(self.verbose)) as progress:
+        with progress_bar(self, bool(self.verbose), holder.status) as progress:
             plan.settle()  # refuses what no noise can meet
             plan.check_size(holder.n_samples)
             places, starts = None, None
@@ -277,7 +284,9 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         run.charge.commit(solution.event)
         self.charge_ = run.charge.charge
         self.n_iter_ = solution.n_steps
-        self.guarantee_ = self.receipt(plan, solution, run.streams.seeded, steps=steps, charge=self.charge_)
+        self.guarantee_ = self.receipt(
+            plan, solution, run.streams.seeded, steps=steps, charge=self.charge_, on_cluster=holder.on_cluster
+        )
         return solution
 
     def _take(self, plan: Plan, solution: Solution) -> None:
@@ -285,12 +294,13 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
 
     def receipt(
-        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None
-    ) -> Guarantee:
+        self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None,
+        on_cluster: bool = False,
+    ) -> Guarantee:  # fmt: skip
         """Return the receipt of a run; `sottovoce.report` makes it again from its own parameters, and compares.
 
         Of the solution, event and what rules chose are told; the weights are not looked at. ``steps`` are the fitted
-        ones before the model in its pipeline.
+        ones before the model in its pipeline. ``on_cluster`` says that the rows were held by workers of a cluster.
         """
         private = math.isfinite(plan.epsilon)
         return make_receipt(
@@ -309,6 +319,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 *self.group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,
+                *(_ON_CLUSTER if on_cluster else ()),
             ),
             not_covered=(*fitted_before(steps), *not_covered(self.unit())) if private else (),
             parameters={
@@ -325,6 +336,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 "n_features": plan.n_features,
                 **({"classes": encode_classes(self.classes_)} if hasattr(self, "classes_") else {}),
                 **({"fitted before it in a pipeline": list(steps)} if steps else {}),
+                **({"rows held by": "workers of a cluster"} if on_cluster else {}),
                 "arguments": arguments_of(self),
             },
             seeded=seeded,

@@ -93,11 +93,12 @@ class DPPenalisedEstimator(DPLinearEstimator):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix, data frame or ParquetTable of shape (n_samples, n_features)
-            Private. float32 and float64 are used as they are, without a copy.
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+            Private. float32 and float64 are used as they are, without a copy. The last two need a solver that visits
+            rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``.
         y : array of shape (n_samples,)
             Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-            ParquetTable that names its target.
+            ParquetTable that names its target, and must be for a DaskTable.
         sample_weight : array of shape (n_samples,) or None, default None
             Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
             for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.

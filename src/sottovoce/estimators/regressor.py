@@ -66,25 +66,14 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
         A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
         """
-        try:
-            values = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"y must hold numbers for {type(self).__name__}: {error}.") from error
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            what = "NaN" if np.isnan(values[bad[0]]) else "infinity"
-            raise DataError(
-                f"Input y contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing labels by a "
-                "public constant, or drop those rows, before fit."
-            )
-        return np.clip(values, *self.label_range())
+        return NumberLabels(type(self).__name__, *self.label_range()).all_of(np.asarray(y))
 
     def _label_unit(self) -> float:
         """Return what a label of size 1 means in the unit of y."""
         return 1.0
 
     def _read_labels(self, holder: Holder) -> None:
-        rule = NumberLabels(*self.label_range(), self._middle(), self._label_unit())
+        rule = NumberLabels(type(self).__name__, *self.label_range(), self._middle(), self._label_unit())
         rule.refuse(holder.ask(ReadLabels(rule)))
 
     def _targets(self, *, joint: bool) -> Targets:

@@ -39,6 +39,7 @@ __all__ = ["NO_RUN", "made_again", "releases"]
 
 _TUPLES: Final = ("label_bounds", "coef_bounds")
 _STEPS: Final = "fitted before it in a pipeline"
+_ON_CLUSTER: Final = "rows held by"
 # what a vertical training tells of itself without any rule behind it
 _LEAST_ALPHA: Final = "alpha that the noise asks for, at least, for rows in the plan's unit"
 _TOLD: Final = (
@@ -124,7 +125,7 @@ def _estimator(parameters: Mapping[str, Any], **changed: object) -> DPLinearEsti
 def _of_plan(estimator: DPLinearEstimator, plan: Plan, receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     event, chosen = plan.run(parameters)
     run = Solution(np.zeros((plan.n_models, 0)), 0, event, {**plan.facts.norm_chosen(parameters), **chosen})
-    return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters))
+    return estimator.receipt(plan, run, receipt.seeded, steps=_steps(parameters), on_cluster=_ON_CLUSTER in parameters)
 
 
 def _search(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:

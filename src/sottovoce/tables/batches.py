@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ class _Content(Protocol):
 
     @property
     def header(self) -> Any: ...
+
+    def only(self, names: Collection[str]) -> None: ...
 
     def tables(self) -> Iterator[Table]: ...
 
@@ -63,6 +65,10 @@ class BatchedTable:
     def cells(self, name: str) -> Cells:
         """Return the column ``name`` without a cell: its type, and the error that there is no such column."""
         return self.header.cells(name)
+
+    def only(self, names: Collection[str]) -> None:
+        """Give no other columns from now on: the others are not decoded, where the format allows it."""
+        self._content.only(names)
 
     @property
     def n_rows(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,11 +70,16 @@ class CsvText:
             self.names = self._given_names(start, cells, names, may_lack)
         refuse_repeated_names(self.names, str(self._path))
         self._start: Lines | None = start
+        self._columns = self.names
 
     @property
     def header(self) -> Any:
         """An Arrow table of the columns without a row."""
         return pa.schema([(name, pa.string()) for name in self.names]).empty_table()
+
+    def only(self, names: Collection[str]) -> None:
+        """Give no other columns from now on; all of them are looked at."""
+        self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
         """Yield the rows from the first to the last."""
@@ -89,7 +94,7 @@ class CsvText:
         for lines in self._data(start, content):
             if not lines.raw:
                 continue
-            data = self._parsed(lines)
+            data = self._parsed(lines).select(self._columns)
             for lo in range(0, data.num_rows, self._most_rows):
                 piece = data.slice(lo, self._most_rows)
                 yield Table(piece, str(self._path), partial(_line_of, lines, lo, first_row), first_row)
@@ -166,7 +171,8 @@ class CsvText:
         quoted = b'"' in lines.raw
         ragged: list[Any] = []
         try:
-            data = _parse(lines.raw, self.names, self._delimiter, ragged, "error")
+            only = None if quoted else self._columns
+            data = _parse(lines.raw, self.names, self._delimiter, ragged, "error", only)
         except pa.ArrowInvalid as error:
             if not ragged:
                 raise TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}") from None
@@ -224,8 +230,8 @@ class CsvText:
         )
 
 
-def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], then: str) -> Any:
-    """Return the lines as an Arrow table of texts; rows that have other cells are added to ``ragged``."""
+def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], then: str, only: Any = None) -> Any:
+    """Return the lines as an Arrow table of texts, of some columns; rows of other cells are added to ``ragged``."""
 
     def handle(row: Any) -> str:
         ragged.append(row)
@@ -238,7 +244,9 @@ def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], 
         parse_options=pyarrow.csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=b'"' in raw, invalid_row_handler=handle
         ),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=only
+        ),
     )
 
 

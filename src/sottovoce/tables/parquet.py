@@ -128,6 +128,11 @@ class ParquetTable(StreamedTable):
         """Paths and addresses of the files, in order, as messages show them."""
         return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
 
+    @property
+    def written(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files, and when each was written, in nanoseconds since 1970; 0 where the store does not say."""
+        return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in self._pieces))
+
     def split(self, parts: int) -> list[Self]:
         """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, un
 __all__ = ["ParquetRows", "opened_parquet"]
 
 _BATCH_BYTES = 1 << 22
+_TEXT_BYTES = 16
 _BUFFER_BYTES = 1 << 16  # of each column while it is read; without it (and pre_buffer=False) a row group is read whole
 
 
@@ -38,6 +39,7 @@ class ParquetRows:
 
     def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:
         self._source, self._report = source, report
+        self._columns: list[str] | None = None
         path = source.path
         if path.suffix.lower() in COMPRESSIONS:
             raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
@@ -47,19 +49,24 @@ class ParquetRows:
             refuse_repeated_names(file.schema_arrow.names, str(path))
             self.header = file.schema_arrow.empty_table()
             self.names = list(self.header.column_names)
-            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             self._n_rows = file.metadata.num_rows
-        longest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
-        self._batch_rows = max(1, min(most_rows, int(_BATCH_BYTES / max(longest, 1.0))))
+            decoded = sum(map(_width, file.schema_arrow.types))
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            stored = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0.0)
+            self._batch_rows = max(1, min(most_rows, int(_BATCH_BYTES / max(decoded, stored, 1.0))))
         if self._n_rows == 0:
             raise TableError(f"{path}: the table has columns, but no row of data.")
+
+    def only(self, names: Collection[str]) -> None:
+        """Read no other columns from now on."""
+        self._columns = [name for name in self.names if name in names]
 
     def tables(self) -> Iterator[Table]:
         """Yield the rows from the first to the last."""
         self._source.refuse_changed()
         first_row = 0
         with self._opened() as file:
-            for batch in file.iter_batches(self._batch_rows, use_threads=False):
+            for batch in file.iter_batches(self._batch_rows, columns=self._columns, use_threads=False):
                 yield Table(pa.Table.from_batches([batch]), str(self._source.path), _Numbered(first_row), first_row)
                 first_row += batch.num_rows
                 if self._report is not None and self._source.size is not None:
@@ -90,6 +97,11 @@ class ParquetRows:
             f"{self._source.path}: cannot be read as Parquet: {first_line(error)} "
             'Give format="..." if it is of another format.'
         )
+
+
+def _width(kind: Any) -> float:
+    """Return the bytes of a decoded value, or a guess where they vary."""
+    return kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
 def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> Any:

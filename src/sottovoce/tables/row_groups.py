@@ -46,6 +46,11 @@ class RowGroups:
         """Number of rows."""
         return sum(rows for _, rows in self.groups)
 
+    @property
+    def written(self) -> int:
+        """When the file was written, in nanoseconds since 1970; 0 where its store does not say."""
+        return next((part for part in self.stamp[1:2] if isinstance(part, int)), 0)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
 

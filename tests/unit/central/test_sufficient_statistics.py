@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.holder import hold
+from sottovoce.central.lengths import MeasureRows, ScaleRows
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.rows import make_rows
@@ -19,6 +22,7 @@ from sottovoce.central.targets import Numbers
 from sottovoce.central.whole_gram import Gram, LabelColumn
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
+from support.many_parts import cut
 from support.noise import switch_off_gaussians
 
 TEAM = Team(1, None)
@@ -85,11 +89,39 @@ def test_the_noise_in_the_matrix_has_the_law_that_intervals_take_for_granted(mon
     mechanism = plan.gram_mechanism()
     rows, label = make_rows(X, data_norm=3**0.5, constant=0.2, names=None, team=TEAM), LabelColumn(Numbers(), clip=5.0)
     holder, noise = hold(rows, [Y], TEAM), np.random.default_rng(1)
-    exact = holder.ask(Gram(label)).matrix
+    triangle = holder.ask(Gram(label))
+    exact = triangle.matrix
+    monkeypatch.setattr(holder, "ask", lambda gram: triangle)  # made once
     drawn = np.array([release_moments(holder, label, 1.0, mechanism, noise).matrix - exact for _ in range(4000)])
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     wanted = mechanism.noise_std * np.where(np.eye(5, dtype=bool), 1.0, 0.5**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), wanted, rtol=0.06)
+
+
+def test_storage_changes_nothing(tmp_path):
+    """An array, its map, Parquet in blocks, and parts of a table: the same model, bit by bit."""
+    narrow = X.astype(np.float32)
+    pq.write_table(
+        pa.table([*narrow.T.copy(), Y], names=["a", "b", "c", "y"]), tmp_path / "t.parquet", row_group_size=7
+    )
+    on_disk = sv.ParquetTable(tmp_path / "t.parquet", target="y")
+    model = ridge().fit(narrow, Y)
+    for stored in (on_disk, on_disk.to_npy(tmp_path / "t.npy")):
+        other = ridge().fit(stored, Y)
+        np.testing.assert_array_equal(other.coef_, model.coef_)
+        np.testing.assert_array_equal(other.confidence_intervals(), model.confidence_intervals())
+
+
+def test_parts_of_a_table_release_the_same_moments():
+    mechanism, label = sv.plan(ridge(), 4000, 3).gram_mechanism(), LabelColumn(Numbers(), 0.1, 2.0)
+    found = []
+    for ends in ((), (1,), (1000, 1001, 3000)):
+        holder = cut(X, Y, ends)
+        holder.ask(MeasureRows())
+        holder.ask(ScaleRows(3**0.5, 0.2))
+        found.append(release_moments(holder, label, 0.7, mechanism, np.random.default_rng(0)).matrix)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 def test_noise_that_hides_the_coefficients_gives_infinite_intervals_and_a_finite_model():

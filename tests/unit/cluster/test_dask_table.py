@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
+from sklearn.base import clone
 
+import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.dask_pool import DaskPool, check_client
 from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.pool import Lost
 from sottovoce.exceptions import DataError, ParameterError
-from support.counting import Begin, CountRows, Move, Refuse
+from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers
 
 _X = np.random.default_rng(0).integers(-9, 10, (60, 3)).astype(np.float64)
@@ -45,7 +47,7 @@ def test_operations_on_a_table_of_workers(client):
                 with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
                     holder.ask(Refuse(45))
         assert sum(map(len, client.run(actors).values())) == 2
-    assert repr(table).endswith("on 0 workers, closed)")
+    assert repr(table).endswith("on 0 workers, in memory, closed)")
     with pytest.raises(ParameterError, match="closed: make a new one"), table.opened():
         pass
 
@@ -125,3 +127,48 @@ def test_clients_that_cannot_be_used(client):
         pass
     with pytest.raises(ParameterError, match="client is closed: make a new one"):
         DaskPool(closed)
+
+
+def test_who_alone_does_not_answer_is_given_up(client):
+    """A worker lives and hangs: the other one takes its partitions, and what it says later counts for nothing."""
+    with DaskTable(client, sources(), time_limit=0.4) as table, table.opened() as holder:
+        holder.ask(Begin(1.0))
+        holder.ask(Move(3.0))
+        assert holder.ask(Pause("given up", 2.5)) == 60
+        assert table.partitions.n_rebuilt == 3
+        assert holder.ask(Move(4.0)).tolist() == (14 * _X.sum(axis=0)).tolist()
+
+
+def test_who_is_slow_with_all_others_is_waited_for(client):
+    """Nobody has answered yet, so there is nobody to be slower than; signs of life do."""
+    with DaskTable(client, sources(1), time_limit=0.4) as table, table.opened() as holder:
+        assert holder.ask(Pause("waited for", 1.5)) == 60
+        assert table.partitions.n_rebuilt == 0
+
+
+def test_a_missing_extra_is_told(client, monkeypatch):
+    monkeypatch.setattr("sottovoce.cluster.dask_pool.find_spec", lambda name: None)
+    for refused in (
+        lambda: DaskTable(client, sources()),
+        lambda: DaskTable.from_parquet(client, "x.parquet"),
+        lambda: DaskTable.from_dataframe(client, None),
+    ):
+        with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[cluster\]'"):
+            refused()
+
+
+def test_a_fit_on_a_data_frame_with_texts(client):
+    """Labels are texts, bools and whole numbers, as pandas has them; the model is the one of pandas' own frame."""
+    dd = pytest.importorskip("dask.dataframe")
+    labels = {"text": np.where(_X[:, 0] > 0, "yes", "no"), "truth": _X[:, 0] > 0, "whole": (_X[:, 0] > 0) * 2}
+    frame = pd.DataFrame(_X / 9.0, columns=["a", "b", "c"]).assign(**labels)
+    given = {"epsilon": 1.0, "delta": 1e-4, "data_norm": 2.0, "random_state": 0, "solver": "scd"}
+    for name, classes in (("text", ["no", "yes"]), ("truth", [False, True]), ("whole", [0, 2])):
+        model = sv.DPLinearSVC(classes=classes, **given)
+        expected = clone(model).fit(frame[["a", "b", "c"]].astype("float32"), frame[name])
+        split = dd.from_pandas(frame, npartitions=3)
+        with DaskTable.from_dataframe(client, split, features=["a", "b", "c"], target=name) as table:
+            fitted = clone(model).fit(table)
+        np.testing.assert_array_equal(fitted.coef_, expected.coef_)
+        assert fitted.classes_.tolist() == expected.classes_.tolist()
+        assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]

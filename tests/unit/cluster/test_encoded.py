@@ -93,6 +93,15 @@ def test_a_file_that_changed_is_refused(folder):
         source.load(None)
 
 
+def test_a_path_that_leads_nowhere_at_a_worker(folder):
+    source = opened(folder, DENSE, 1)[0]
+    (folder / "b.parquet").unlink()
+    with pytest.raises(
+        TableError, match=r"b\.parquet: a worker on .* finds no such file\. A path must lead to the same"
+    ):
+        source.load(None)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [

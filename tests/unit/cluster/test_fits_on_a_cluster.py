@@ -1,17 +1,20 @@
 """Estimators on a table of workers: the same model, bit by bit, as on one array, whatever the partitions are."""
 
-import itertools
+import math
 from collections.abc import Iterator
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from distributed import Client
+from sklearn.base import clone
 
 import sottovoce as sv
 from sottovoce.cluster import DaskTable
 from sottovoce.cluster.inline import InlineSource
-from sottovoce.cluster.partitions import Partitions
+from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from support.dask_workers import dask_workers
 from support.parts_pool import PartsPool
 
@@ -22,22 +25,24 @@ YES = np.where(X @ np.linspace(-1.0, 1.0, D) + 0.2 > 0.0, "yes", "no")
 KIND = np.argmax(X[:, :3], axis=1)
 VALUE = np.clip(X @ np.linspace(-1.0, 1.0, D) + 0.3, -2.0, 2.0)
 
-GIVEN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0, "random_state": 3}
+GIVEN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "data_norm": 2.0, "random_state": 3, "solver": "scd"}
 FITS: dict[str, tuple[Any, np.ndarray]] = {
-    "logistic regression": (sv.DPLogisticRegression(classes=["no", "yes"], solver="scd", **GIVEN), YES),
-    "logistic regression, Newton's": (sv.DPLogisticRegression(classes=["no", "yes"], solver="newton", **GIVEN), YES),
-    "logistic regression, auto": (sv.DPLogisticRegression(classes=["no", "yes"], **GIVEN), YES),
+    "logistic regression": (sv.DPLogisticRegression(classes=["no", "yes"], **GIVEN), YES),
+    "logistic regression, Newton's": (
+        sv.DPLogisticRegression(classes=["no", "yes"], **GIVEN | {"solver": "newton"}),
+        YES,
+    ),
     "weights by class": (
         sv.DPLogisticRegression(classes=["no", "yes"], class_weight={"no": 1.0, "yes": 2.0}, **GIVEN),
         YES,
     ),
-    "several classes": (sv.DPLogisticRegression(classes=[0, 1, 2], **GIVEN), KIND),
+    "several classes": (sv.DPLogisticRegression(classes=[0, 1, 2], **GIVEN | {"solver": "multinomial-scd"}), KIND),
     "several classes, one by one": (sv.DPLinearSVC(classes=[0, 1, 2], **GIVEN), KIND),
     "svc": (sv.DPLinearSVC(classes=["no", "yes"], **GIVEN), YES),
     "ridge": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN), VALUE),
-    "ridge, scd": (sv.DPRidge(label_bounds=(-2.0, 2.0), solver="scd", **GIVEN), VALUE),
+    "ridge, refinement": (sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "refinement"}), VALUE),
     "ridge, sufficient statistics": (
-        sv.DPRidge(label_bounds=(-2.0, 2.0), solver="adassp", **GIVEN),
+        sv.DPRidge(label_bounds=(-2.0, 2.0), **GIVEN | {"solver": "adassp"}),
         VALUE,
     ),
     "no intercept": (sv.DPLinearSVC(classes=["no", "yes"], fit_intercept=False, **GIVEN), YES),
@@ -48,20 +53,18 @@ FITS: dict[str, tuple[Any, np.ndarray]] = {
 }
 
 
-class Held:
-    """Sources of a table cut at some rows."""
-
-    def __init__(self, y: np.ndarray, ends: list[int], X: Any = X) -> None:
-        edges = [0, *ends, len(y)]
-        self.sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in itertools.pairwise(edges)]
-
-
 class TableOfParts(DaskTable):
-    """A DaskTable without Dask: its workers are those of a pool for tests."""
+    """A DaskTable whose workers are those of a pool for tests."""
 
-    def __init__(self, pool: PartsPool, y: np.ndarray, ends: list[int], X: Any = X) -> None:
-        self.log = self.told = None
-        self._prepare_rest(Partitions(pool, Held(y, ends, X).sources))
+    def _pool(self, client: Any, time_limit: float) -> PartsPool:
+        assert isinstance(client, PartsPool)
+        return client
+
+
+def sources(y: np.ndarray, ends: list[int], X: Any = X) -> list[InlineSource]:
+    """Cut a table at some rows."""
+    edges = [0, *ends, len(y)]
+    return [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(edges)]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,86 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_the_same_model_as_in_memory(client, name):
+def test_the_same_model_on_any_partitions_with_workers_that_die(name):
+    """One of them holds a single row; a worker dies at every seventh call, before it or after it."""
     model, y = FITS[name]
-    with DaskTable(client, Held(y, [101, 350, 351]).sources) as table:
-        same(model.fit(table), type(model)(**model.get_params()).fit(X, y))
+    calls = count()
+    fates = dict.fromkeys(range(7, 10_000, 14), "before") | dict.fromkeys(range(14, 10_000, 14), "after")
+    expected = clone(model).fit(X, y)
+    for pool, ends in (
+        (PartsPool(1), []),
+        (PartsPool(3, lambda keeper, call: fates.get(next(calls), "done")), [101, 350, 351]),
+    ):
+        with TableOfParts(pool, sources(y, ends)) as table:
+            same(clone(model).fit(table), expected)
+    assert table.partitions.n_rebuilt > 3
+
+
+def test_the_same_model_on_workers_of_dask(client):
+    model, y = FITS["svc"]
+    with DaskTable(client, sources(y, [101, 350, 351])) as table:
+        first = clone(model).fit(table)
+        assert table.partitions.n_workers == 2
+        same(first, clone(model).fit(table))
+    same(first, clone(model).fit(X, y))
+
+
+@pytest.mark.parametrize("name", ["svc", "ridge, refinement"])
+def test_partitions_without_rows(name):
+    """As a filtered data frame has them."""
+    model, y = FITS[name]
+    with TableOfParts(PartsPool(2), sources(y, [0, 300, 300, N])) as table:
+        same(clone(model).fit(table), clone(model).fit(X, y))
+
+
+def test_sparse_rows(client):
+    rows = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0).astype(np.float64))
+    model, y = FITS["svc"]
+    with TableOfParts(PartsPool(2), sources(y, [300], rows)) as table:
+        same(clone(model).fit(table), clone(model).fit(rows, y))
+
+
+def test_classes_that_no_list_names():
+    """They are counted over all partitions, with the warning of a fit in memory."""
+    model = sv.DPLinearSVC(**GIVEN)
+    with TableOfParts(PartsPool(2), sources(np.sort(YES), [300])) as table:
+        with pytest.warns(PrivacyWarning):
+            fitted = clone(model).fit(table)
+        assert fitted.classes_.tolist() == ["no", "yes"]
+
+
+def test_errors_about_data_name_rows_of_the_whole_table():
+    model, y = FITS["svc"]
+    broken = X.copy()
+    broken[[150, 400], 2] = np.nan
+    with (
+        TableOfParts(PartsPool(2), sources(y, [100, 200], broken), "abcdef") as table,
+        pytest.raises(DataError, match=r"NaN: row 150, column 'c' \(2 row\(s\) hold NaN"),
+    ):
+        clone(model).fit(table)
+    wrong = np.where(np.isin(np.arange(N), [250, 260]), "of", y)
+    with (
+        TableOfParts(PartsPool(2), sources(wrong, [100, 200])) as table,
+        pytest.raises(DataError, match=r"label 'of' \(row 250, 2 row\(s\) in all\)"),
+    ):
+        clone(model).fit(table)
+
+
+def test_what_tables_on_a_cluster_do_not_take():
+    model, y = FITS["svc"]
+    with TableOfParts(PartsPool(2), sources(y, [300])) as table:
+        for refused, words in (
+            (lambda: clone(model).fit(table, y), "y must be None"),
+            (
+                lambda: clone(model).set_params(max_sample_weight=1.0).fit(table, sample_weight=np.ones(N)),
+                "sample_weight must be None",
+            ),
+            (lambda: clone(model).set_params(max_rows_per_group=2).fit(table, groups=y), "groups"),
+            (lambda: clone(model).set_params(solver="sgd").fit(table), "solver='sgd' needs all rows in one process"),
+            (lambda: clone(model).set_params(epsilon=math.inf).fit(table), "needs all rows in one process"),
+        ):
+            with pytest.raises(ParameterError, match=words):
+                refused()
+    unlabelled = [InlineSource(X, None)]
+    with TableOfParts(PartsPool(1), unlabelled) as table, pytest.raises(ParameterError, match="names no target"):
+        clone(model).fit(table)

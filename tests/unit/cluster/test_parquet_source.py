@@ -148,6 +148,12 @@ def test_rows_are_found_in_the_process_that_holds_them(files):
     assert sources.held(source) is None
 
 
+@pytest.mark.parametrize("partitions", [1, 4, 18])
+def test_a_log_knows_the_table_however_it_is_cut(files, partitions):
+    stamps = {stamp for source in made(files, partitions=partitions) for stamp in source.stamps}
+    assert stamps == {(str(path), path.stat().st_mtime_ns) for path in files.iterdir()}
+
+
 def test_a_look_needs_no_copy_of_the_rows(files):
     source = made(files, partitions=1)[0]
     looked = source.opened(None)

@@ -15,7 +15,7 @@ from sottovoce.exceptions import ClusterError, DataError, ParameterError
 
 pytest.importorskip("distributed")
 
-N, D = 9000, 20
+N, D = 9000, 101
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, D)).astype(np.float32)
 NAMES = [f"x{k}" for k in range(D)]
 BINARY = np.where(X[:, 0] + X[:, 1] > 0.0, "yes", "no")
@@ -132,7 +132,7 @@ def test_refusals_in_words(client, path, tmp_path):
 def test_rows_without_a_file_are_looked_at_where_they_are_held(client):
     model, _, y = CASES["ridge"]
     model.fit(X, y)
-    cut = [0, 1000, 1001, 8500, N]
+    cut = [0, *sorted(np.random.default_rng(1).choice(N, 40, replace=False).tolist()), N]
     sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(cut)]
     with DaskTable(client, sources) as table:
         lazy = model.predict(table)
@@ -150,3 +150,15 @@ def test_r_squared_of_special_labels(client):
         sources = [InlineSource(X[a : a + 100], labels[a : a + 100], first_row=a) for a in (0, 100, 200)]
         with DaskTable(client, sources) as table:
             assert model.score(table) == pytest.approx(model.score(X[:300], labels), rel=1e-9)
+
+
+def test_a_data_frame_of_dask_is_looked_at_where_it_is_held(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    model, target, y = CASES["ridge"]
+    frame = pd.DataFrame(X[:600], columns=NAMES).assign(number=y[:600])
+    model.fit(frame[NAMES], frame["number"])
+    with DaskTable.from_dataframe(client, dd.from_pandas(frame, npartitions=3), target=target) as table:
+        np.testing.assert_array_equal(model.predict(table).compute(), model.predict(frame[NAMES]))
+        assert model.score(table) == pytest.approx(model.score(frame[NAMES], frame["number"]), rel=1e-12)

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 import sottovoce as sv
+from sottovoce.central.holder import LocalHolder
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 2))
@@ -68,3 +69,9 @@ def test_a_notebook_shows_nothing_unless_asked(notebook):
 def test_no_terminal_no_bar(capfd):
     model(verbose=1).fit(X.copy(), Y)
     assert capfd.readouterr() == ("", "")
+
+
+def test_who_holds_the_rows_stands_beside_the_name(notebook, monkeypatch):
+    monkeypatch.setattr(LocalHolder, "status", lambda holder: "on 2 workers")
+    model(verbose=1).fit(X.copy(), Y)
+    assert all(shown.startswith("DPLogisticRegression on 2 workers <progress ") for shown in notebook.drawn)

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import fsspec
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec import AbstractFileSystem
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, TableError
@@ -41,6 +43,8 @@ def test_a_folder_in_s3_is_the_table_that_was_written(store):
     assert table.shape == (900, 2)
     np.testing.assert_array_equal(matrix(table), X)
     np.testing.assert_array_equal(table.labels(), Y)
+    (name, when), *_ = table.written
+    assert name == "s3://people/2026/part-0.parquet" and abs(when / 1e9 - time.time()) < 3600
     assert repr(table) == "ParquetTable('s3://people/2026/part-0.parquet' and 2 more, 900 rows x 2 columns)"
     again = pickle.loads(pickle.dumps(table))  # as it is sent to a worker
     np.testing.assert_array_equal(matrix(again), X)
@@ -152,6 +156,40 @@ def test_a_file_system_of_fsspec(memory, address):
         pq.write_table(table_of(slice(0, 450)), file, compression="none", row_group_size=100)
     with pytest.raises(TableError, match=r"^memory://lake/people/1\.parquet: the file is not the one"):
         matrix(table)
+
+
+class Talkative(AbstractFileSystem):
+    """Says in its errors what it was opened with."""
+
+    protocol = "talkative"
+
+    def __init__(self, host="", username="", password="", nested=None, **_):
+        super().__init__(skip_instance_cache=True)
+        self._known = f"{username}:{password}@{host} {nested}"
+
+    @staticmethod
+    def _get_kwargs_from_urls(path):
+        user, _, _ = path.removeprefix("talkative://").rpartition("@")
+        name, _, password = user.partition(":")
+        return {"username": name, "password": password} if password else {}
+
+    def info(self, path, **_):
+        raise OSError(f"cannot log in as {self._known}")
+
+
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        (f"talkative://somebody:{SECRET}@there/a.parquet", None),
+        ("talkative://there/a.parquet", {"username": "somebody", "password": SECRET}),
+        ("talkative://there/a.parquet", {"username": "somebody", "nested": {"keys": ["x", SECRET]}}),
+    ],
+)
+def test_errors_of_a_store_do_not_show_what_opens_it(address, options):
+    fsspec.register_implementation("talkative", Talkative, clobber=True)
+    with pytest.raises(TableError, match=r"^talkative://there/a\.parquet: cannot read: .*log in as \*\*\*") as told:
+        sv.ParquetTable(address, storage_options=options)
+    assert SECRET not in str(told.value) and "somebody" not in str(told.value)
 
 
 def test_an_unknown_kind_of_address():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
@@ -94,6 +95,7 @@ def test_the_ends_of_blocks_make_no_difference(tmp_path: Path, content: bytes, h
 )
 @example(content=b'a,1\n"\n,1\n', size=1, skip_rows=0, comment=None, header=True)
 @example(content=b'a,1\n1,"1\n,1\n', size=1, skip_rows=0, comment=None, header=True)
+@example(content=b"1\r1\r#1\n", size=5, skip_rows=0, comment="#", header=False)
 def test_any_text_is_read_alike_in_any_blocks(
     tmp_path_factory: pytest.TempPathFactory,
     content: bytes,
@@ -108,6 +110,15 @@ def test_any_text_is_read_alike_in_any_blocks(
     whole = outcome(lambda: rows_of(read_table(path, **options)))
     assert outcome(lambda: batched(path, **options, block_bytes=size, most_rows=2)) == whole
     assert outcome(lambda: rows_of(open_table(path, **options, block_bytes=size).whole())) == whole
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("end", [b"\xc3", b"\xe2\x82", b"\xc3\n"])
+def test_a_character_that_is_cut_off_is_no_text(tmp_path: Path, size: int, end: bytes) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("a\né€\ncaf".encode() + end)
+    with pytest.raises(TableError, match=rf"t\.csv, line 3: the byte 0x{end[0]:02x} is not UTF-8"):
+        list(open_table(path, block_bytes=size))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
@@ -155,6 +166,30 @@ def test_a_missing_column_is_named_before_a_row_is_read(tmp_path: Path) -> None:
         table.cells("age")
     with pytest.raises(TableError, match=r"line 2: 1 cells instead of 2"):
         assert table.n_rows
+
+
+@pytest.mark.parametrize("kind", ["csv", "quoted", "parquet"])
+def test_some_columns_are_enough(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("t.parquet" if kind == "parquet" else "t.csv")
+    data = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [4, 5, 6], "b.c": [7, 8, 9]})
+    if kind == "parquet":
+        pa.parquet.write_table(data, path)
+    else:
+        pa.csv.write_csv(data, path, pa.csv.WriteOptions(quoting_style="needed" if kind == "quoted" else "none"))
+    table = open_table(path, most_rows=2)
+    table.only(["c", "a", "b.c"])
+    for _ in range(2):
+        batches = list(table)
+        assert {batch.column_names for batch in batches} == {("a", "c", "b.c")}
+        assert [int(cell) for batch in batches for cell in batch.column("c")] == [4, 5, 6]
+        assert [int(cell) for batch in batches for cell in batch.column("b.c")] == [7, 8, 9]
+    assert table.column_names == ("a", "b", "c", "b.c")
+    if kind != "parquet":
+        path.write_text(path.read_text() + "1,x\n")
+        with pytest.raises(TableError, match=r"line 5: 2 cells instead of 4"):
+            ragged = open_table(path)
+            ragged.only(["a"])
+            list(ragged)
 
 
 # ----------------------------- pipes

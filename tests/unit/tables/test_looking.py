@@ -98,6 +98,15 @@ def test_a_target_of_too_many_texts_is_refused() -> None:
         draft_schema(Table.from_frame(frame()), target="name")
 
 
+@pytest.mark.usefixtures("few_are_held")
+@pytest.mark.parametrize("again", [0, 170])
+def test_a_text_that_comes_again_later_is_found_if_it_is_among_the_first(again: int) -> None:
+    look = Look("x", (), 1)
+    for names in ([f"v{number}" for number in range(200)], [f"v{again}", "w"]):
+        look.take(Table(pa.table({"x": names}), "t", str).cells("x"))
+    assert (look.is_whole, look.n_present, look.repeats) == (False, 202, again == 0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(

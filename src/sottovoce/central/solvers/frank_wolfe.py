@@ -39,7 +39,6 @@ from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficie
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
-from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Fit, Plan, Report, Solution
 from sottovoce.central.rows import Rows
@@ -194,11 +193,13 @@ class DenseScores:
 
     def sums(self) -> NDArray[np.int64]:
         """Return sum_i l'(m_i) x_ij of every column, in ticks."""
-
-        def one_range(rows: ScaledRows, y: Vector, margins: Vector, lo: int, hi: int, sums: NDArray[np.int64]) -> None:
-            gradient.gradient(rows, y, margins, self._clip, self._per_unit, self._loss, lo, hi, sums)
-
-        return self._rows.total(self._team, one_range, self._y, self._margins)
+        rows = self._rows
+        return self._team.total(
+            lambda lo, hi, sums: gradient.gradient(
+                rows.kernel, self._y, self._margins, self._clip, self._per_unit, self._loss, lo, hi, sums
+            ),
+            rows.n_samples, rows.work, np.zeros(rows.n_weights, np.int64),
+        )  # fmt: skip
 
     def select(self, mechanism: ExponentialMechanism, noise: np.random.Generator) -> tuple[int, int]:
         """Return the column that the mechanism draws, and the sign of the step."""

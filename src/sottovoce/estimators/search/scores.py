@@ -5,6 +5,7 @@ rows cannot reach its last digit (a matrix product may round a row differently i
 """
 
 import math
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude
 from sottovoce.central.clipped_sums import sum_mechanism
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import Rows
+from sottovoce.central.part import Part
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
@@ -118,10 +119,12 @@ def release_sum(
 
 def margins_of(model: DPLinearEstimator, X: Any) -> Vector:
     """Return the margin of each row for each weight vector, shape (n, k)."""
-    n = X.shape[0]
-    rows = Rows(X, np.ones(n), np.ones(n), 0.0)
-    with team() as threads:
-        columns = [rows.margins(w, threads) for w in np.atleast_2d(model.coef_)]
+    weights = np.atleast_2d(model.coef_)
+    margins = np.empty((X.shape[0], len(weights)))
+    with team() as threads, closing(Part(X, threads).blocks()) as blocks:
+        for place, rows, _ in blocks:
+            for k, w in enumerate(weights):
+                margins[place, k] = rows.margins(w, threads)
     with np.errstate(invalid="ignore", over="ignore"):
-        out: Vector = np.column_stack(columns) + np.atleast_1d(model.intercept_)
+        out: Vector = margins + np.atleast_1d(model.intercept_)
     return out

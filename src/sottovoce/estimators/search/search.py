@@ -16,8 +16,9 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import row_norms
+from sottovoce.central.part import Part
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, not_covered
@@ -284,7 +285,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
                 prototype.classes = list(prototype.classes_)
             numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
         with team() as threads:
-            row_norms(X, names, threads)  # refuses NaN and infinity
+            refuse_bad_rows(MeasureRows(None if names is None else tuple(names)).on(Part(X, threads)))
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:

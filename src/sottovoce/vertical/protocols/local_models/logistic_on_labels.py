@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.clipped_sums import Ticks, sum_mechanism
 from sottovoce.central.kernels import gradient
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
@@ -139,7 +139,6 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
     ) -> Vector:
         """Do the damped steps; the first, from 0, needs no sum of slopes."""
         mechanism, penalty = self.slopes_mechanism(), self.alpha_scaled * self.n_samples
-        sums = np.empty((rows.n_parts(team), self.n_weights), np.int64)
         damping = self.damping + penalty
 
         def step(descent: Vector) -> Vector:
@@ -151,16 +150,15 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
         w = step(beta)
         for _ in range(self.n_steps):
             at = rows.weights(w)
-            sums[:] = 0
 
-            def one_range(part: int, lo: int, hi: int, block: Rows, soft: NDArray[Any], at: NDArray[Any] = at) -> None:
+            def one_range(lo: int, hi: int, sums: Ticks, at: NDArray[Any] = at) -> None:
                 gradient.batch_gradient(
-                    block.kernel, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick, _EvenLogistic(), np.arange(lo, hi), 0,
-                    hi - lo, sums[part],
+                    rows.kernel, soft, at, _MAX_SLOPE, 1.0 / mechanism.tick, _EvenLogistic(), np.arange(lo, hi), 0,
+                    hi - lo, sums,
                 )  # fmt: skip
 
-            rows.sweep(team, one_range, soft)
-            slopes, _ = mechanism.release(sums.sum(axis=0), noise)
+            sums = team.total(one_range, rows.n_samples, rows.work, np.zeros(self.n_weights, np.int64))
+            slopes, _ = mechanism.release(sums, noise)
             w = w + step(beta - slopes - penalty * w)
         return w
 

@@ -295,11 +295,9 @@ class ReleasedLabelsPlan(ABC):
                 f"{rows.constant:g}."
             )
         if self.nonnegative:
-            for place, block in rows.blocks():
-                raw = block.raw.data if hasattr(block.raw, "indptr") else block.raw
-                if raw.size and not raw.min() >= 0.0:
-                    raise DataError(
-                        f"rows must have no negative entry with nonnegative=True; one of the rows {place.start} to "
-                        f"{place.stop - 1} has. Make the plan with nonnegative=False, or shift the column by a public "
-                        "number."
-                    )
+            raw = rows.raw.data if hasattr(rows.raw, "indptr") else rows.raw
+            if raw.size and not raw.min() >= 0.0:
+                raise DataError(
+                    "rows must have no negative entry with nonnegative=True; one of them has. Make the plan with "
+                    "nonnegative=False, or shift the column by a public number."
+                )

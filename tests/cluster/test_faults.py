@@ -1,0 +1,243 @@
+"""What can go wrong on a cluster of real processes: the same model, or an error in words. Nothing is counted twice.
+
+A fit of half a hundred passes is disturbed from within: the driver tells after each operation how far it is.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed")
+pq = pytest.importorskip("pyarrow.parquet")
+
+import pyarrow as pa  # noqa: E402
+
+import sottovoce as sv  # noqa: E402
+from sottovoce.cluster import DaskTable  # noqa: E402
+from sottovoce.cluster.inline import InlineSource  # noqa: E402
+from sottovoce.cluster.log import FolderLog  # noqa: E402
+from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
+from support.dask_processes import dask_processes  # noqa: E402
+from support.dask_workers import dask_workers  # noqa: E402
+from support.faulty_sources import FatalSource, HungrySource  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="workers are stopped by signals of Unix"),
+    pytest.mark.filterwarnings("ignore:this is private fit number:sottovoce.exceptions.PrivacyWarning"),
+]
+
+ROWS, ENDS = 4000, (0, 700, 1500, 2000, 3100, 4000)
+HERE = {"PYTHONPATH": os.pathsep.join(sys.path)}
+OTHER_PROCESS = """
+import json, sys
+from distributed import Client
+from test_faults import fitted, model_of, rows_of
+address, log, told = sys.argv[1:]
+with Client(address) as client, rows_of(client, log=log) as table:
+    with open(told, "w") as file:
+        json.dump(model_of(table), file)
+"""
+
+
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((ROWS, 8))
+    return X, np.where(X @ rng.standard_normal(8) + rng.standard_normal(ROWS) > 0, 1.0, 0.0)
+
+
+def rows_of(client: Any, **options: Any) -> DaskTable:
+    X, y = rows()
+    return DaskTable(client, [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise(ENDS)], **options)
+
+
+def fitted(table: Any, y: Any = None) -> Any:
+    return sv.DPLogisticRegression(
+        epsilon=1.0, delta=1e-6, data_norm=4.0, classes=[0.0, 1.0], solver="scd", solver_options={"n_passes": 50},
+        random_state=3,
+    ).fit(table, y)  # fmt: skip
+
+
+def model_of(table: Any, y: Any = None) -> list[str]:
+    model = fitted(table, y)
+    return [float(value).hex() for value in (*np.ravel(model.coef_), *np.ravel(model.intercept_))]
+
+
+@pytest.fixture(scope="module")
+def truth() -> list[str]:
+    """The model of an array in this process."""
+    return model_of(*rows())
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two workers whose nannies start them again."""
+    with dask_processes(tmp_path_factory.mktemp("cluster"), 2, environment=HERE) as address:
+        yield address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Any]:
+    with distributed.Client(address) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+def pids(client: Any) -> list[int]:
+    return sorted(client.run(os.getpid).values())
+
+
+def at(number: int, do: Callable[[], object]) -> Callable[[Any], None]:
+    """Do something once, after an operation of the fit."""
+
+    def told(holder: Any) -> None:
+        if holder.number == number:
+            do()
+
+    return told
+
+
+@pytest.mark.parametrize("number", [3, 20, 55])
+def test_a_worker_that_is_killed(client: Any, truth: list[str], number: int) -> None:
+    with rows_of(client) as table:
+        victim = pids(client)[number % 2]
+        table.told = at(number, lambda: os.kill(victim, signal.SIGKILL))
+        assert model_of(table) == truth
+        assert table.partitions.n_rebuilt >= 2
+
+
+def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str]) -> None:
+    """It is stopped, held to be lost, and goes on with what it was asked; a second fit takes it again."""
+    with rows_of(client, time_limit=5.0) as table:
+        victim = pids(client)[0]
+        table.told = at(20, lambda: os.kill(victim, signal.SIGSTOP))
+        try:
+            assert model_of(table) == truth
+        finally:
+            os.kill(victim, signal.SIGCONT)
+        assert table.partitions.n_rebuilt >= 2
+        table.told = None
+        assert model_of(table) == truth
+
+
+def test_a_worker_that_wakes_in_the_middle(client: Any, truth: list[str]) -> None:
+    """What it says of the operation that it was asked before it hung is heard by nobody."""
+    with rows_of(client, time_limit=5.0) as table:
+        victim = pids(client)[1]
+
+        def told(holder: Any) -> None:
+            if holder.number == 20:
+                os.kill(victim, signal.SIGSTOP)
+            if holder.number == 22:
+                os.kill(victim, signal.SIGCONT)
+
+        table.told = told
+        try:
+            assert model_of(table) == truth
+        finally:
+            os.kill(victim, signal.SIGCONT)
+        assert table.partitions.n_rebuilt >= 2
+
+
+def test_a_partition_that_kills_every_worker_that_reads_it(client: Any) -> None:
+    X, y = rows()
+    sources = [InlineSource(X[:2000], y[:2000]), FatalSource(X[2000:], y[2000:], first_row=2000)]
+    with pytest.raises(ClusterError, match=r"partition 1 was lost 3 times in a row.*out of memory.*more memory"):
+        DaskTable(client, sources, max_rebuilds=2, wait_for_workers=60.0)
+
+
+def test_a_worker_without_memory() -> None:
+    """Its nanny ends it at its limit."""
+    source = HungrySource(*rows(), megabytes=1500)
+    with (
+        dask_workers(1, processes=True, memory_limit="1GB") as client,
+        pytest.raises(ClusterError, match=r"partition 0 was lost 2 times in a row.*out of memory"),
+    ):
+        DaskTable(client, [source], max_rebuilds=1)
+
+
+def test_a_scheduler_that_is_killed(tmp_path: Path) -> None:
+    with dask_processes(tmp_path, 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
+        scheduler = client.run_on_scheduler(os.getpid)
+        with rows_of(client, time_limit=30.0) as table:
+            table.told = at(20, lambda: os.kill(scheduler, signal.SIGKILL))
+            with pytest.raises(ClusterError, match=r"the scheduler .* is gone or cannot be reached.*stays charged"):
+                fitted(table)
+
+
+def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tmp_path: Path) -> None:
+    """A new one goes on with its log, twice; the third one ends the fit."""
+    log, told = tmp_path / "log", tmp_path / "told.json"
+    script = tmp_path / "driver.py"
+    script.write_text(OTHER_PROCESS, encoding="utf-8")
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    command = [sys.executable, script, address, log, told]
+    for wanted in (6, 25):
+        driver = subprocess.Popen(command, env=where, stderr=subprocess.PIPE)
+        end = time.monotonic() + 180.0
+        try:
+            while n_records(log) < wanted and driver.poll() is None and time.monotonic() < end:
+                time.sleep(0.001)
+        finally:
+            driver.kill()
+        said = driver.communicate()[1].decode()[-3000:]
+        assert n_records(log) >= wanted, said
+    assert not told.exists() and n_records(log) < 50
+    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(told.read_text()) == truth
+    with rows_of(client, log=log) as table:  # it has ended: the same model again
+        assert model_of(table) == truth
+
+
+def n_records(log: Path) -> int:
+    path = log / "releases"
+    return path.read_bytes().count(b"SVK1") if path.exists() else 0
+
+
+def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -> None:
+    """One row is another one, of the same size; the partition is lost, and its rows are not taken."""
+    X, y = rows()
+
+    def write(X: np.ndarray) -> None:
+        columns = {f"x{i}": X[:, i] for i in range(X.shape[1])} | {"y": y}
+        pq.write_table(pa.table(columns), tmp_path / "table.parquet", row_group_size=500)
+
+    write(X)
+    with DaskTable.from_parquet(client, tmp_path / "table.parquet", target="y", dtype="float64") as table:
+        X[3999] *= -1.0
+
+        def change() -> None:
+            write(X)
+            os.kill(pids(client)[0], signal.SIGKILL)
+
+        table.told = at(20, change)
+        with pytest.raises(DataError, match=r"table\.parquet: the file is not the one that was opened"):
+            fitted(table)
+
+
+def test_a_log_outlives_the_cluster(truth: list[str], tmp_path: Path) -> None:
+    """The scheduler dies, the fit ends with an error; a fit on another cluster goes on with the log."""
+    log = tmp_path / "log"
+    (tmp_path / "first").mkdir()
+    with dask_processes(tmp_path / "first", 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
+        scheduler = client.run_on_scheduler(os.getpid)
+        with rows_of(client, time_limit=30.0, log=log) as table:
+            table.told = at(30, lambda: os.kill(scheduler, signal.SIGKILL))
+            with pytest.raises(ClusterError, match="is gone or cannot be reached"):
+                fitted(table)
+    kept = FolderLog(log)
+    assert 0 < kept.n_kept < 50
+    kept.close()
+    with dask_workers(2) as client, rows_of(client, log=log) as table:
+        assert model_of(table) == truth

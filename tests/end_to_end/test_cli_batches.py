@@ -1,0 +1,233 @@
+"""``predict`` and ``schema`` on tables that are read some rows at a time: the same output, whole or not at all."""
+
+import gzip
+import io
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+from rich.console import Console
+from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
+from typer.testing import CliRunner
+
+import sottovoce as sv
+from sottovoce.cli import app
+from sottovoce.cli._scores import ScoredClasses, ScoredNumbers
+from sottovoce.estimators.persistence import load_model, model_to_json
+
+SCHEMA = """\
+format = "sottovoce-schema"
+version = 1
+target = "income"
+
+[columns.age]
+type = "numeric"
+bounds = [10, 100]
+
+[columns.work]
+type = "categorical"
+categories = ["private", "state"]
+
+[columns.id]
+type = "ignore"
+
+[columns.income]
+type = "categorical"
+categories = ["low", "high"]
+"""
+N_ROWS = 200
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    age = rng.integers(17, 91, N_ROWS)
+    work = np.where(rng.random(N_ROWS) < 0.5, "private", "state")
+    names = [f"n{row}, of {row}" for row in range(N_ROWS)]
+    income = np.where(age + 10 * (work == "state") > 55, "high", "low")
+    return pd.DataFrame({"age": age, "work": work, "id": names, "income": income})
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def passes(*arguments: object) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "schema.toml").write_text(SCHEMA)
+    frame().to_csv(folder / "t.csv", index=False)
+    passes(
+        "fit", folder / "t.csv", "--schema", folder / "schema.toml", "--model", "logistic", "--epsilon", "inf",
+        "--out", folder / "model.json",
+    )  # fmt: skip
+    return folder / "model.json"
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.cli._rows.MOST_ROWS", 7)
+
+
+def written(path: Path) -> Path:
+    if path.suffix == ".parquet":
+        frame().to_parquet(path)
+    else:
+        raw = frame().to_csv(index=False).encode()
+        path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_predictions_are_the_same_in_batches(
+    model: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = written(tmp_path / name)
+    arguments = ("predict", model, table, "--proba", "--id", "id", "--id", "age", "--id", "id", "--score")
+    whole = passes(*arguments)
+    monkeypatch.setattr("sottovoce.cli._rows.MOST_ROWS", 7)
+    batches = passes(*arguments)
+    passes(*arguments, "--out", tmp_path / "p.csv")
+    for text in (batches.stdout, (tmp_path / "p.csv").read_text()):
+        found, expected = pd.read_csv(io.StringIO(text)), pd.read_csv(io.StringIO(whole.stdout))
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-12)
+    assert batches.stderr == whole.stderr
+    assert found["id"].tolist() == frame()["id"].tolist()
+    assert list(found.columns) == ["id", "age", "prediction", "probability of high", "probability of low"]
+    accuracy = np.mean(found["prediction"] == frame()["income"])
+    assert whole.stderr.startswith(f"accuracy {accuracy:.4f} on {N_ROWS} rows. NOT PRIVATE")
+
+
+@pytest.mark.usefixtures("few_at_a_time")
+def test_libsvm_text_is_predicted_in_batches(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (N_ROWS, 3))
+    y = X @ [0.3, -0.2, 0.1] + rng.normal(0, 0.1, N_ROWS)
+    ridge = sv.DPRidge(epsilon=np.inf, data_norm=2.0, label_bounds=(-1, 1)).fit(X, y)
+    (tmp_path / "m.json").write_text(model_to_json(ridge))
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=False)
+    scored = passes("predict", tmp_path / "m.json", tmp_path / "t.svm", "--score")
+    predicted = pd.read_csv(io.StringIO(scored.stdout))["prediction"].to_numpy()
+    np.testing.assert_allclose(predicted, ridge.predict(X), rtol=1e-9)
+    error, r2 = mean_squared_error(y, predicted), r2_score(y, predicted)
+    assert scored.stderr.startswith(f"mean squared error {error:.6g}, R^2 {r2:.4f} on {N_ROWS} rows. NOT PRIVATE")
+
+
+def test_a_pipe_is_drafted_and_predicted(model: Path, tmp_path: Path) -> None:
+    raw = written(tmp_path / "t.csv").read_bytes()
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for arguments in (("schema", "TABLE", "--target", "income"), ("predict", model, "TABLE", "--score")):
+        writer = threading.Thread(target=pipe.write_bytes, args=(raw,))
+        writer.start()
+        piped = passes(*(pipe if argument == "TABLE" else argument for argument in arguments))
+        writer.join()
+        plain = passes(*(tmp_path / "t.csv" if argument == "TABLE" else argument for argument in arguments))
+        assert (piped.stdout, piped.stderr) == (plain.stdout, plain.stderr)
+
+
+# ----------------------------- errors and interrupts
+
+
+@pytest.mark.usefixtures("few_at_a_time")
+def test_an_error_far_down_leaves_the_old_file_and_names_the_line(model: Path, tmp_path: Path) -> None:
+    table, out = written(tmp_path / "t.csv"), tmp_path / "p.csv"
+    table.write_text(table.read_text() + "old,state,x,low\n")
+    out.write_text("what was there\n")
+    failed = run("predict", model, table, "--out", out, "--force")
+    assert failed.exit_code == 2
+    assert re.search(rf"t\.csv, line {N_ROWS + 2}, column 'age': 'old' is not a number", failed.stderr)
+    assert out.read_text() == "what was there\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "t.csv"]
+    streamed = run("predict", model, table)
+    assert (streamed.exit_code, len(streamed.stdout.splitlines())) == (2, 1 + N_ROWS // 7 * 7)
+
+
+@pytest.mark.usefixtures("few_at_a_time")
+def test_an_interrupt_says_one_line_and_leaves_no_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = written(tmp_path / "t.csv")
+    kind = type(load_model(model)[0])
+    predict, calls = kind.predict, []
+
+    def interrupted(self: Any, X: Any) -> Any:
+        calls.append(len(X))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return predict(self, X)
+
+    monkeypatch.setattr(kind, "predict", interrupted)
+    result = run("predict", model, table, "--out", tmp_path / "p.csv")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+    assert calls == [7, 7, 7]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_column_named_like_a_prediction_is_refused_before_a_row_is_read(model: Path, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    frame().rename(columns={"id": "prediction"}).to_csv(table, index=False)
+    failed = run("predict", model, table, "--id", "prediction")
+    assert (failed.exit_code, failed.stdout) == (2, "")
+    assert "--id prediction: the predictions have a column of this name" in failed.stderr
+
+
+# ----------------------------- progress
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_shows_how_much_was_read(
+    model: Path, tmp_path: Path, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, screen = written(tmp_path / "t.csv"), io.StringIO()
+    monkeypatch.setattr(
+        "sottovoce.cli._reading_bar.Console",
+        lambda **_: Console(file=screen, force_terminal=terminal, width=80, legacy_windows=False),
+    )
+    passes("schema", table, "--out", tmp_path / "s.toml")
+    passes("predict", model, table, "--out", tmp_path / "p.csv")
+    shown = screen.getvalue()
+    assert shown.count("reading t.csv") >= 2 * terminal
+    assert bool(shown) == terminal
+    size = table.stat().st_size
+    assert f"{size / 1000:.1f}/{size / 1000:.1f} kB" in shown or not terminal
+
+
+# ----------------------------- scores
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 50])
+def test_scores_are_those_of_all_rows_at_once(n_parts: int) -> None:
+    rng = np.random.default_rng(3)
+    y = rng.normal(1e3, 1, 100)
+    predicted = y + rng.normal(0, 0.3, 100)
+    numbers, classes = ScoredNumbers(), ScoredClasses()
+    for part in np.array_split(np.arange(100), n_parts):
+        numbers.add(y[part], predicted[part])
+        classes.add(np.round(y[part]), np.round(predicted[part]))
+    assert (
+        str(numbers) == f"mean squared error {mean_squared_error(y, predicted):.6g}, R^2 {r2_score(y, predicted):.4f}"
+    )
+    assert str(classes) == f"accuracy {accuracy_score(np.round(y), np.round(predicted)):.4f}"
+    assert (numbers.n_rows, classes.n_rows) == (100, 100)
+
+
+@pytest.mark.parametrize(("y", "predicted"), [([2.0, 2.0], [2.0, 2.0]), ([2.0, 2.0], [2.0, 3.0]), ([1.0], [2.0])])
+def test_scores_of_labels_that_do_not_vary(y: list[float], predicted: list[float]) -> None:
+    numbers = ScoredNumbers()
+    for label, guess in zip(y, predicted, strict=True):
+        numbers.add(np.array([label]), np.array([guess]))
+    expected = f"mean squared error {mean_squared_error(y, predicted):.6g}"
+    assert str(numbers) == (expected if len(y) == 1 else f"{expected}, R^2 {r2_score(y, predicted):.4f}")

@@ -1,0 +1,74 @@
+"""A table whose partitions are held by any pool, without Dask: numbering, replay and logs in whole fits."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sottovoce.central.holder import Holder
+from sottovoce.central.remote import RemoteTable
+from sottovoce.cluster.holder import ClusterHolder
+from sottovoce.cluster.inline import InlineSource
+from sottovoce.cluster.log import Log
+from sottovoce.cluster.partitions import Partitions
+from sottovoce.cluster.pool import Pool
+
+__all__ = ["PooledTable"]
+
+
+class PooledTable(RemoteTable):
+    """Rows and labels in partitions that end at some rows, and at the last one.
+
+    Parameters
+    ----------
+    pool : Pool
+    X, y : ndarray
+    ends : sequence of int
+    log : Log or None
+    seen : callable
+        Makes what a fit is given of the holder.
+    """
+
+    feature_names: tuple[str, ...] = ()  # type: ignore[assignment]
+    has_labels = True  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        pool: Pool,
+        X: np.ndarray,
+        y: np.ndarray,
+        ends: Sequence[int],
+        log: Log | None = None,
+        seen: Callable[[Holder], Holder] = lambda holder: holder,
+    ) -> None:
+        self._X = X
+        self.log, self._seen = log, seen
+        sources = [InlineSource(X[a:b], y[a:b], first_row=a) for a, b in pairwise((0, *ends, len(X)))]
+        self.partitions = Partitions(pool, sources, max_rebuilds=100)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._X.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        return self._X.dtype
+
+    @contextmanager
+    def opened(self) -> Iterator[Holder]:
+        """Open it for one fit."""
+        holder = ClusterHolder(self.partitions, self.log)
+        yield self._seen(holder)
+        holder.close()
+
+    def predicted(self, model: Any, method: str) -> Any:
+        """Not here."""
+        raise NotImplementedError
+
+    def counted(self, model: Any, method: str) -> Any:
+        """Not here."""
+        raise NotImplementedError
