@@ -6,7 +6,7 @@ Writes a table of visits (text, numbers, codes, an identifier a row) as CSV and 
 runs in a process of its own, which reports the peak of its resident memory. The same command on 1,000 rows says what
 the interpreter and its libraries take at rest; the figures are what comes on top. ``--before`` names the ``src`` of an
 older checkout, whose figures are put beside. 2 GB: ``--megabytes 2000``. Figures of former runs that are not measured
-again stay in the table.
+again stay in the table; ``--only ""`` measures nothing.
 """
 
 import json
@@ -129,7 +129,7 @@ def run(folder: Path, source: Path, command: str, table: Path) -> tuple[float, f
     return float(peak.read_text()) * 1.024e-3, seconds
 
 
-def known(sizes: list[float], commands: str, sources: dict[str, Path]) -> list[dict[str, Any]]:
+def known(sizes: list[float], commands: list[str], sources: dict[str, Path]) -> list[dict[str, Any]]:
     """Return the figures of former runs that this run does not measure again."""
     path = RESULTS / "tables_memory.json"
     if not path.exists():
@@ -137,7 +137,7 @@ def known(sizes: list[float], commands: str, sources: dict[str, Path]) -> list[d
     return [
         one
         for one in json.loads(path.read_text(encoding="utf-8"))
-        if one["CSV, MB"] not in sizes or one["command"] not in commands.split(",") or one["when"] not in sources
+        if one["CSV, MB"] not in sizes or one["command"] not in commands or one["when"] not in sources
     ]
 
 
@@ -148,24 +148,26 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="the src of an older checkout, to put beside")
     parser.add_argument("--folder", type=Path, default=None, help="where to write; not a disk in memory")
     given = parser.parse_args()
+    commands = list(filter(None, given.only.split(",")))
     sizes = [4.0] if given.quick else [float(size) for size in given.megabytes.split(",")]
     sources = {"now": Path(__file__).parents[2] / "src"}
     if given.before is not None:
         sources = {"before": given.before.resolve(), **sources}
-    found: list[dict[str, Any]] = [] if given.quick else known(sizes, given.only, sources)
+    found: list[dict[str, Any]] = [] if given.quick else known(sizes, commands, sources)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
         write(folder, None)
-        run(folder, sources["now"], "fit", folder / "small.csv")
-        (folder / "fitted.json").rename(folder / "model.json")
+        if "predict" in commands:
+            run(folder, sources["now"], "fit", folder / "small.csv")
+            (folder / "fitted.json").rename(folder / "model.json")
         rest = {
             (when, command, kind): run(folder, source, command, folder / f"small.{kind}")
             for when, source in sources.items()
-            for command in given.only.split(",")
+            for command in commands
             for kind in FORMATS
         }
-        for size in sizes:
+        for size in sizes if commands else ():
             n_rows = write(folder, size)
             for (when, command, kind), (at_rest, start) in rest.items():
                 table = folder / f"{size:g}.{kind}"
