@@ -22,7 +22,7 @@ __all__ = ["ScratchFile", "check_room", "scratch_folder"]
 
 _MOST_AT_ONCE = 1 << 30  # systems read and write less than 2 GiB in one call
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_REMEDY = "Name a folder on a disk with more room (--scratch DIR, or TMPDIR in the environment)."
+_REMEDY = 'Name a folder on a disk with more room: scratch="...", or TMPDIR in the environment.'
 
 
 def scratch_folder(folder: "str | Path | None") -> Path:

@@ -33,11 +33,6 @@ class ScratchTable(StreamedTable):
         float32 or float64.
     folder : str, Path or None
         Where the files take their room; None: where temporary files are.
-
-    Attributes
-    ----------
-    n_bytes : int
-        What rows and labels take on disk.
     """
 
     def __init__(self, n_features: int, dtype: Any = np.float64, folder: "str | Path | None" = None) -> None:
@@ -115,11 +110,6 @@ class ScratchTable(StreamedTable):
     def has_labels(self) -> bool:
         """Whether rows came with labels."""
         return self._n_labels == self._n_rows
-
-    @property
-    def n_bytes(self) -> int:
-        """What rows and labels take on disk."""
-        return self._rows.size + self._labels.size
 
     def labels(self) -> NDArray[Any]:
         """Return the labels of all rows, in memory."""

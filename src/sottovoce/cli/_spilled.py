@@ -24,6 +24,7 @@ __all__ = ["SpilledRows", "spilled_for_evaluation", "spilled_for_fit"]
 
 Mask = npt.NDArray[np.bool_]
 
+_TOGETHER: Final = "those of a person are needed together"
 _LABEL: Final = 64  # bytes of a label, at most but for long names of classes
 _FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
 _FIT_A_CLASS: Final = 3 * 8
@@ -88,7 +89,7 @@ def spilled_for_fit(
     """Return the rows for a fit on scratch disk, or None where they are held in memory.
 
     That is so for a table that is small, and for a fit that cannot read rows in blocks: of a large table this is said.
-    All that decides is public.
+    The room that is looked for follows from public sizes: where the number of rows is secret, from its stand-in.
 
     Raises
     ------
@@ -100,30 +101,31 @@ def spilled_for_fit(
         return None
     why = None
     if opened.rows.groups is not None:
-        why = "all rows of a person are needed together"
+        why = _TOGETHER
     else:
         plan = estimator.plan_for(n_trained, n_features, estimator.planned_models())
         if not plan.in_order:
-            why = f"solver {plan.solver!r} needs all of them at hand"
+            why = f"solver {plan.solver!r} needs them at hand"
     if why is not None:
-        typer.echo(f"note: the table is held in memory, {n_rows} rows of {n_features} features: {why}.", err=True)
+        _note_in_memory(why)
         return None
     classes = len(getattr(estimator, "classes", None) or ())
-    need = n_rows * (opened.row_bytes + _LABEL) + n_trained * (_FIT + _FIT_A_CLASS * classes)
-    check_room(need, folder, "the encoded table")
+    each = opened.row_bytes + _LABEL + _FIT + _FIT_A_CLASS * classes
+    check_room((estimator.n_public or n_rows) * each, folder, "the encoded table")
     return SpilledRows(opened, folder)
 
 
-def spilled_for_evaluation(opened: OpenedTable, folder: Path | None) -> SpilledRows | None:
+def spilled_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Path | None) -> SpilledRows | None:
     """Return the rows for an evaluation on scratch disk, or None where they are held in memory; as for a fit."""
-    n_rows, n_features = opened.rows.shape
     if opened.is_small:
         return None
     if opened.rows.groups is not None:
-        typer.echo(
-            f"note: the table is held in memory, {n_rows} rows of {n_features} features: all rows of a person are "
-            "needed together.", err=True,
-        )  # fmt: skip
+        _note_in_memory(_TOGETHER)
         return None
-    check_room(n_rows * (opened.row_bytes + _LABEL + BYTES_A_ROW), folder, "the encoded table")
+    each = opened.row_bytes + _LABEL + BYTES_A_ROW
+    check_room((n_public or opened.rows.shape[0]) * each, folder, "the encoded table")
     return SpilledRows(opened, folder)
+
+
+def _note_in_memory(why: str) -> None:
+    typer.echo(f"note: all rows of the table are held in memory: {why}.", err=True)

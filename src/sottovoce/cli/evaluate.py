@@ -94,7 +94,7 @@ def evaluate(
     else:
         reader = SchemaRows.of(schema, reading)
     opened = reader.open(table, quiet=False)
-    spilled = spilled_for_evaluation(opened, scratch)
+    spilled = spilled_for_evaluation(opened, n_public, scratch)
     rows = opened.rows if spilled is None else spilled.unread()  # values are read after the charge
     found = evaluate_model(estimator, rows, **facts, ledger=ledger, dataset=dataset, random_state=random_state)
     if out is not None:

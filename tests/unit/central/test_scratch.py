@@ -143,7 +143,7 @@ class _FullDisk:
 def test_a_full_disk_is_told_in_words():
     file = ScratchFile()
     file._file = _FullDisk(file._file, 1000)
-    with pytest.raises(StorageError, match=r"No space left on device.*--scratch DIR"):
+    with pytest.raises(StorageError, match=r"No space left on device.*scratch="):
         file.write(np.zeros(1000))
 
 

@@ -138,10 +138,7 @@ def test_a_solver_that_needs_all_rows_has_them_and_it_is_said(folder, tmp_path, 
         "fit", folder / "t.csv", "--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "m.json", *options
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert (
-        f"the table is held in memory, 700 rows of 45 features: solver '{solver}' needs all of them at hand"
-        in done.stderr
-    )
+    assert f"note: all rows of the table are held in memory: solver '{solver}' needs them at hand.\n" in done.stderr
     assert no_memory == []
 
 
@@ -164,8 +161,11 @@ def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_m
         raise StorageError(f"{what} takes {n_bytes}")
 
     monkeypatch.setattr(_spilled, "check_room", none)
+    each = 12 * 4 + 4 + 64 + 64 + 24 * 2
     done = run(*command)
-    assert done.exit_code == 2 and "the encoded table takes" in done.stderr
+    assert done.exit_code == 2 and f"error: the encoded table takes {N * each}\n" in done.stderr
+    done = run(*command, "--adjacency", "add-remove", "--n-public", 1000)  # the number of rows is secret
+    assert done.exit_code == 2 and f"error: the encoded table takes {1000 * each}\n" in done.stderr
     assert no_memory == []
 
 
