@@ -5,7 +5,8 @@
 Measured: the time of a pass for a row and a column in one thread of a worker, of a pass that finds almost no rows on
 1, 2, 4 and 8 workers (what it costs to ask them, which grows with their number: a straight line is put through it), and
 the bytes of a pass to and from a worker. Assumed: threads of a machine work as fast together as one alone does here,
-and a network delays a message as little as this machine does.
+and a network delays a message as little as this machine does. Where workers outnumber the cores of this machine, asking
+them seems to cost more than it would.
 """
 
 import tempfile
