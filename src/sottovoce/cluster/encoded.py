@@ -21,7 +21,7 @@ from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.cluster.table import DaskTable
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import RowGroups, batches, cut, row_groups
+from sottovoce.tables.row_groups import RowGroups, batches, cut, row_groups, written
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -57,6 +57,11 @@ class EncodedRows(Source):
         files = list(dict.fromkeys(piece.file.shown for piece in self.pieces))
         more = f" to {files[-1]}" if len(files) > 1 else ""
         return f"{self.n_rows} rows from row {self.first_row} on, of {files[0]}{more}"
+
+    @property
+    def stamps(self) -> tuple[tuple[str, int], ...]:
+        """Names of the files, and when each was written."""
+        return written(self.pieces)
 
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read and encode the rows; a file that is not what it was when the table was opened is refused."""

@@ -21,7 +21,7 @@ from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups
+from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups, written
 from sottovoce.tables.table import is_text, refuse_repeated_names
 
 __all__ = ["ParquetTable"]
@@ -131,7 +131,7 @@ class ParquetTable(StreamedTable):
     @property
     def written(self) -> tuple[tuple[str, int], ...]:
         """Names of the files, and when each was written, in nanoseconds since 1970; 0 where the store does not say."""
-        return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in self._pieces))
+        return written(self._pieces)
 
     def split(self, parts: int) -> list[Self]:
         """Cut the table into consecutive ones of about as many rows each, between row groups of its files.

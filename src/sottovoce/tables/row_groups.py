@@ -14,7 +14,7 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
 from sottovoce.tables.parquet_rows import opened_parquet
 
-__all__ = ["RowGroups", "batches", "cut", "opened", "refuse_changed", "row_groups"]
+__all__ = ["RowGroups", "batches", "cut", "opened", "refuse_changed", "row_groups", "written"]
 
 _AT_ONCE = 16  # footers that are read at the same time
 
@@ -90,6 +90,11 @@ def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]
     if not any(each.n_rows for each in found):
         raise TableError(f"{files[0]}: the table has columns, but no row of data.")
     return found
+
+
+def written(pieces: Sequence[RowGroups]) -> tuple[tuple[str, int], ...]:
+    """Return the names of their files, and when each was written, in nanoseconds since 1970; 0 where unknown."""
+    return tuple(dict.fromkeys((piece.file.shown, piece.written) for piece in pieces))
 
 
 def cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:

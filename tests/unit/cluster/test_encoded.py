@@ -1,5 +1,6 @@
 """Partitions through a schema: the same numbers as one machine's, for any cut; errors name file and row as there."""
 
+import os
 import pickle
 
 import numpy as np
@@ -41,6 +42,17 @@ def opened(folder, encoder, partitions, **where):
 
 def dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def test_a_log_knows_files_by_name_and_date_however_they_are_cut(folder):
+    def known():
+        return {stamp for source in opened(folder, DENSE, 5) for stamp in source.stamps}
+
+    before = known()
+    assert len(before) == 2  # the third file has no row
+    assert before == {stamp for source in opened(folder, DENSE, 1) for stamp in source.stamps}
+    os.utime(folder / "a.parquet", ns=(0, 1))
+    assert known() != before
 
 
 @pytest.mark.parametrize("encoder", [DENSE, SPARSE])
