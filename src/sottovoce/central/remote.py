@@ -1,50 +1,21 @@
 """RemoteTable: a table whose rows are in other processes, as X of `fit`."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
 from sottovoce.central.holder import Holder
+from sottovoce.central.outside import OutsideTable
 
 __all__ = ["RemoteTable"]
 
 
-class RemoteTable(ABC):
+class RemoteTable(OutsideTable):
     """Rows, and their labels, that stay where they are: a fit asks their holder.
 
     There is no y beside it, and no other value for each row: a row's label is in the same place as the row.
     """
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Public numbers of rows and of columns."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries: float32 or float64."""
-
-    @property
-    @abstractmethod
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, in order; none where columns have no names."""
-
-    @property
-    @abstractmethod
-    def has_labels(self) -> bool:
-        """Whether the table names its target."""
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return self.shape[0] * self.shape[1]
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[Holder]:

@@ -1,6 +1,6 @@
 """Tables on disk: a matrix that is read in blocks of rows, in order, once for each pass of a solver."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Generator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce.central.outside import OutsideTable
 from sottovoce.central.parallel import default_threads
 from sottovoce.central.row_memory import InMemory, RowMemory
 from sottovoce.exceptions import DataError
@@ -17,7 +18,7 @@ from sottovoce.exceptions import DataError
 __all__ = ["StreamedTable", "is_sparse", "not_finite"]
 
 
-class StreamedTable(ABC):
+class StreamedTable(OutsideTable):
     """A matrix that need not fit into memory.
 
     Subclasses read; this class checks the shape of what comes and reads ahead: the next block is made on a thread of
@@ -31,21 +32,6 @@ class StreamedTable(ABC):
     def whole_rows(self) -> int:
         """Number of rows of that larger table."""
         return self.first_row + self.shape[0]
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries: float32 or float64."""
-
-    @property
-    @abstractmethod
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, in order; none where columns have no names."""
 
     @property
     def has_labels(self) -> bool:
@@ -70,14 +56,6 @@ class StreamedTable(ABC):
 
         It must yield the same rows each time, or raise: the solvers rely on it for the privacy of the result.
         """
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return self.shape[0] * self.shape[1]
 
     def blocks(self, n_threads: int | None = None, ahead: Executor | None = None) -> Generator[tuple[slice, Any]]:
         """Read the table once, in order.

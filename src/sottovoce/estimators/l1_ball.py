@@ -11,14 +11,13 @@ from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.outside import OutsideTable
 from sottovoce.central.plan import Plan
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.remote import RemoteTable
 from sottovoce.central.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
-from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Streams
@@ -102,7 +101,7 @@ class DPBallEstimator(DPLinearEstimator):
         return ProjectedGradientPlan(facts=facts, radius=scaled, tol=tol, max_iter=max_iter, constraint=self.constraint)
 
     def _check_table(self, X: Any, plan: Plan) -> None:
-        if isinstance(X, (StreamedTable, RemoteTable)):
+        if isinstance(X, OutsideTable):
             raise ParameterError(
                 f"{type(self).__name__} takes columns one by one, which a table read in blocks, from disk or on "
                 "a cluster, does not offer. Convert a table on disk once with its method to_npy, and give the memory "

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._validation import refuse_masked
+from sottovoce.central.outside import OutsideTable
 from sottovoce.central.remote import RemoteTable
 from sottovoce.central.streamed import StreamedTable
 from sottovoce.exceptions import DataError, ParameterError
@@ -83,7 +84,7 @@ def check_public_sizes(X: Any, y: Any) -> None:
             X.labels()  # says that there are none
         if isinstance(X, RemoteTable) and not X.has_labels:
             raise ParameterError("the table names no target: say which column holds the labels, target=...")
-        if not isinstance(X, (StreamedTable, RemoteTable, UnreadTable)):
+        if not isinstance(X, (OutsideTable, UnreadTable)):
             raise ParameterError("y is missing: give the labels, one for each row of X.")
         return
     if isinstance(X, RemoteTable):
@@ -105,7 +106,7 @@ def refuse_shape(name: str, X: Any, values: Any) -> None:
 
 def refuse_unsorted(X: Any) -> None:
     """Refuse a table whose rows cannot be put in the order of their persons without reading all of it into memory."""
-    if isinstance(X, (StreamedTable, RemoteTable)) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
+    if isinstance(X, OutsideTable) or (_is_mapped(X) and X.size * max(X.itemsize, 4) > _SMALL):
         raise ParameterError(
             "groups need all rows of a person together, which a table on disk or on a cluster does not offer. Give a "
             "table in memory, or sum up each person's rows to one row before."
@@ -199,7 +200,7 @@ def _is_mapped(X: Any) -> bool:
     return isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
 
 
-def check_columns(estimator: Any, X: StreamedTable | RemoteTable, *, reset: bool) -> None:
+def check_columns(estimator: Any, X: OutsideTable, *, reset: bool) -> None:
     """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
     header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names) or None)
     validate_data(estimator, header, reset=reset, ensure_min_samples=0)
