@@ -40,7 +40,7 @@ def test_the_drawn_tree_is_complete():
     assert sorted(names) == sorted(module.__all__)
     defined = {name for name, value in vars(module).items() if isinstance(value, type)}
     assert defined == set(module.__all__)
-    assert len(names) == len(set(names)) == 16
+    assert len(names) == len(set(names)) == 17
 
 
 @pytest.mark.parametrize(("name", "parent", "other"), drawn_tree())

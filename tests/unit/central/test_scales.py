@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from sottovoce.central.scales import release_label_location_and_scale
+from sottovoce.central.targets import Given
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours
+from support.many_parts import with_labels
 
 ZERO = Neighbours(Adjacency.ZERO_OUT)
 
@@ -60,5 +62,12 @@ def test_counts_are_noised_as_declared(monkeypatch):
 
 def release(y, seed, mu, located=True):
     return release_label_location_and_scale(
-        y, n_public=len(y), bound=50.0, located=located, neighbours=ZERO, mu=mu, noise=np.random.default_rng(seed)
+        with_labels(y),
+        Given(1),
+        n_public=len(y),
+        bound=50.0,
+        located=located,
+        neighbours=ZERO,
+        mu=mu,
+        noise=np.random.default_rng(seed),
     )

@@ -47,7 +47,7 @@ def test_operations_on_a_table_of_workers(client):
                 with pytest.raises(DataError, match=r"^row 45 is not wanted$"):
                     holder.ask(Refuse((45,)))
         assert sum(map(len, client.run(actors).values())) == 2
-    assert repr(table).endswith("on 0 workers, closed)")
+    assert repr(table).endswith("on 0 workers, in memory, closed)")
     with pytest.raises(ParameterError, match="closed: make a new one"), table.opened():
         pass
 

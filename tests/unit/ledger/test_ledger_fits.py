@@ -239,13 +239,13 @@ def test_a_crash_after_the_noise_costs_all(ledger, monkeypatch):
     model = sv.DPRidge(ledger=ledger, dataset="people", **RIDGE)
     from sottovoce.central.solvers.accelerated import AcceleratedPlan
 
-    solve = AcceleratedPlan.solve
+    solve = AcceleratedPlan.solve_held
 
-    def interrupted(self, *arguments):
-        solve(self, *arguments)
+    def interrupted(self, *arguments, **named):
+        solve(self, *arguments, **named)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(AcceleratedPlan, "solve", interrupted)
+    monkeypatch.setattr(AcceleratedPlan, "solve_held", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(X, T)
     assert "counts as spent" in caught.value.__notes__[0]
@@ -256,13 +256,13 @@ def test_a_run_that_cost_more_than_its_plan_is_not_handed_out(ledger, monkeypatc
     from sottovoce.central.solvers.accelerated import AcceleratedPlan
     from sottovoce.privacy.events import RepeatedEvent
 
-    solve = AcceleratedPlan.solve
+    solve = AcceleratedPlan.solve_held
 
-    def dearer(self, *arguments):
-        solution = solve(self, *arguments)
+    def dearer(self, *arguments, **named):
+        solution = solve(self, *arguments, **named)
         return replace(solution, event=RepeatedEvent(solution.event, 2))
 
-    monkeypatch.setattr(AcceleratedPlan, "solve", dearer)
+    monkeypatch.setattr(AcceleratedPlan, "solve_held", dearer)
     model = sv.DPRidge(ledger=ledger, dataset="people", **RIDGE)
     with pytest.raises(AccountingError, match="cost more than was reserved"):
         model.fit(X, T)
