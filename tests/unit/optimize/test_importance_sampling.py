@@ -116,7 +116,7 @@ def test_bound_holds(step, mix):
         )  # fmt: skip
     p = sampling.probabilities
     bound = [theory.serial_bound(t, start=start, curvatures=C, probabilities=p) for t in range(steps + 1)]
-    assert bound[0] == pytest.approx(start, rel=1e-14)  # equal, up to the last digit: it depends on the processor
+    assert start <= bound[0] * (1 + 1e-14)  # may be equal: then the last digit depends on the processor
     assert (above[1:] / runs <= bound[1:]).all()
 
 
