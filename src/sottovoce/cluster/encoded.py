@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.scratch_table import ScratchTable
+from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.parquet import A_WORKER, refuse_unreached, storage_for

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.holder import Holder
-from sottovoce.central.operation import Effect, Operation, Ticks
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Effect, Operation, Ticks
 from sottovoce.cluster.keeper import Answer
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions

@@ -25,7 +25,7 @@ from sottovoce._plain_data import digest
 from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before, learns_nothing, remedy_for
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, Run, not_covered

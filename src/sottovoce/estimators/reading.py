@@ -20,9 +20,9 @@ from sklearn.utils.validation import (
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._validation import refuse_masked
-from sottovoce.central.outside import OutsideTable
-from sottovoce.central.remote import RemoteTable
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = [

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import refuse_masked
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.estimators.classifier import LogisticClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import UnreadTable, check_columns

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._validation import choice
-from sottovoce.central.row_memory import OnDisk, RowMemory
-from sottovoce.central.scratch import check_room
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.row_memory import OnDisk, RowMemory
+from sottovoce.central.data.scratch import check_room
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables._entries import nearest
 from sottovoce.tables.addresses import DataFile, found_files

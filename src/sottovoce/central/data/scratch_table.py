@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.row_memory import OnDisk, RowMemory
-from sottovoce.central.scratch import ScratchFile
-from sottovoce.central.streamed import StreamedTable, is_sparse
+from sottovoce.central.data.row_memory import OnDisk, RowMemory
+from sottovoce.central.data.scratch import ScratchFile
+from sottovoce.central.data.streamed import StreamedTable, is_sparse
 from sottovoce.exceptions import ParameterError
 
 __all__ = ["BLOCK_BYTES", "ScratchTable"]

@@ -15,12 +15,12 @@ import numpy as np
 from scipy.linalg import eigh
 
 from sottovoce._numerics import ROUNDING_SLACK
-from sottovoce.central.holder import Holder
-from sottovoce.central.operation import Ticks
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Ticks
 from sottovoce.central.plan import most_rows
-from sottovoce.central.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
-from sottovoce.central.whole_gram import Gram, Triangle
-from sottovoce.central.whole_numbers import WholeNumbers
+from sottovoce.central.sums.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
+from sottovoce.central.sums.whole_gram import Gram, Triangle
+from sottovoce.central.sums.whole_numbers import WholeNumbers
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
@@ -57,7 +57,7 @@ def release_largest_eigenvalue(
 ) -> tuple[float, GaussianEvent]:
     """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
 
-    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sketch`) beyond.
+    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond.
 
     Parameters
     ----------

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.outside import OutsideTable
+from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.row_memory import InMemory, RowMemory
 from sottovoce.central.parallel import default_threads
-from sottovoce.central.row_memory import InMemory, RowMemory
 from sottovoce.exceptions import DataError
 
 __all__ = ["StreamedTable", "is_sparse", "not_finite"]

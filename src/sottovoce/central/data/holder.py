@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.operation import Operation, Ticks
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
-from sottovoce.central.rows import Rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 __all__ = ["Holder", "LocalHolder", "hold"]

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.central.data.operation import Ticks
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.data.rows import Matrix, Rows
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.operation import Ticks
 from sottovoce.central.parallel import Team
-from sottovoce.central.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
-from sottovoce.central.rows import Matrix, Rows
-from sottovoce.central.streamed import StreamedTable
 
 __all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "Part"]
 

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.central.data.operation import Change, Count, Effect, Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import describe_not_finite, norm_bounds, norms_within, scales_for
 from sottovoce.central.kernels import passes
-from sottovoce.central.operation import Change, Count, Effect, Operation, Ticks
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import DIVISOR, LENGTH, SCALE
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import describe_not_finite, norm_bounds, norms_within, scales_for
 from sottovoce.exceptions import DataError
 
 __all__ = ["WHOLE_SCALE", "BadRows", "CountWithin", "MeasureRows", "ScaleRows", "Shorten", "refuse_bad_rows"]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.operation import Change, Count, Effect, Ticks
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import LABEL, TARGET
+from sottovoce.central.data.operation import Change, Count, Effect, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL, TARGET
 
 __all__ = ["BeginModel", "CountBelow", "CountNear", "Given", "JointClasses", "Numbers", "OneAgainstRest", "Targets"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.scratch import ScratchFile
+from sottovoce.central.data.scratch import ScratchFile
 
 __all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
 

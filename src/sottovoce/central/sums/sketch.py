@@ -25,11 +25,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import whole
-from sottovoce.central.operation import Operation
-from sottovoce.central.part import Part
-from sottovoce.central.rows import Rows
-from sottovoce.central.whole_numbers import Shared, WholeNumbers, WholeSum
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum
 
 __all__ = ["Sketch", "bits", "sketch_estimate", "sketch_pieces", "sketch_sensitivity", "sum_of_squares"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sottovoce.central.holder import Holder
-from sottovoce.central.outside import OutsideTable
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.outside import OutsideTable
 
 __all__ = ["RemoteTable"]
 

@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.clipped_sums import clipped_sum
-from sottovoce.central.holder import Holder
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.lengths import WHOLE_SCALE
+from sottovoce.central.data.operation import RowSum, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.lengths import WHOLE_SCALE
-from sottovoce.central.operation import RowSum, Ticks
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import TARGET
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.neighbours import Neighbours
 

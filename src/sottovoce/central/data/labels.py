@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.operation import Change, Effect, Operation
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import LABEL, WEIGHT
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.operation import Change, Effect, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL, WEIGHT
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import DataError
 
 __all__ = ["BadLabels", "ClassLabels", "FindClasses", "LabelRule", "NumberLabels", "ReadLabels", "WeighRows"]

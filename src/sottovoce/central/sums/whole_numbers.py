@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.operation import Ticks
+from sottovoce.central.data.operation import Ticks
 
 __all__ = ["Shared", "WholeNumbers", "WholeSum"]
 

@@ -1,9 +1,9 @@
 """What a solver may ask of all rows: a value with a name, so that whoever holds the rows can do it.
 
 A solver never sees a row. It makes an `Operation`, a frozen value of public numbers and released vectors, and its
-`sottovoce.central.holder.Holder` has it done wherever the rows are: in this process, block by block from disk, or in
-the workers of a cluster. Answers are whole numbers, so what is added up is the same, bit by bit, in whatever order and
-on however many machines.
+`sottovoce.central.data.holder.Holder` has it done wherever the rows are: in this process, block by block from disk, or
+in the workers of a cluster. Answers are whole numbers, so what is added up is the same, bit by bit, in whatever order
+and on however many machines.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sottovoce.central.kernels.scaled import ScaledRows
 
 if TYPE_CHECKING:
-    from sottovoce.central.part import Part
+    from sottovoce.central.data.part import Part
 
 __all__ = ["Change", "Count", "Effect", "Operation", "RowSum", "Ticks"]
 

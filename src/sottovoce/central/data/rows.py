@@ -1,6 +1,7 @@
 """Rows in memory as the kernels see them: each at most 1 long, whatever the data are, without a copy of the matrix.
 
-A whole table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.part` has both.
+A whole table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.data.part` has
+both.
 """
 
 import math
@@ -14,12 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.streamed import StreamedTable, not_finite
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.streamed import StreamedTable, not_finite
 from sottovoce.exceptions import DataError
 
 __all__ = [

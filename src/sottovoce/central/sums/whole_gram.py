@@ -18,15 +18,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
-from sottovoce.central.holder import Holder
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels import whole
-from sottovoce.central.operation import Operation, Ticks
-from sottovoce.central.part import Part
 from sottovoce.central.plan import most_rows
-from sottovoce.central.row_memory import LABEL
-from sottovoce.central.rows import Rows
-from sottovoce.central.targets import Targets
-from sottovoce.central.whole_numbers import Shared, WholeNumbers, WholeSum
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
