@@ -21,7 +21,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
+.PHONY: demo demo-vertical quick part test test-slow test-vertical recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -33,6 +33,10 @@ demo-vertical: $(READY)
 # the fast half: one module at a time, and laws
 quick: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" tests/unit tests/properties
+
+# the part one works on: `make part P=ledger` takes tests/unit/ledger, `make part P="central estimators"` two of them
+part: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" $(addprefix tests/unit/,$(or $(P),$(error say which part: make part P=ledger; the folders of tests/unit are the parts)))
 
 # all tests but the slow ones
 test: $(READY)
