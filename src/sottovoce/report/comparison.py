@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, Final
 
 from sottovoce._plain_data import decode
+from sottovoce._version import __version__
 from sottovoce.exceptions import ModelFormatError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.check import Check, compared
@@ -52,7 +52,7 @@ def compared_with_run(guarantee: Guarantee) -> list[Check]:
 
 
 def _other_version(guarantee: Guarantee) -> str:
-    here = version("sottovoce")
+    here = __version__
     if guarantee.version == here:
         return ""
     return (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from sottovoce._validation import filled_text
+from sottovoce._version import __version__
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element
 from sottovoce.report.pages.figures import Axes, axes_for
@@ -67,8 +67,7 @@ def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
         lead=(element("p", "Private evaluation", class_="kicker"), element("h1", heading), _verdict(found)),
         first=parts,
         data=(data_block("evaluation", found.to_dict()),),
-        foot=f"Page made by sottovoce {version('sottovoce')}. Fingerprint of the receipt: "
-        f"{fingerprint(found.guarantee_)}.",
+        foot=f"Page made by sottovoce {__version__}. Fingerprint of the receipt: {fingerprint(found.guarantee_)}.",
     )
 
 

@@ -22,5 +22,5 @@ def available_engines() -> dict[str, str]:
                 found[name] = ", ".join(f"{package} {version(package)}" for package in packages)
         except PackageNotFoundError:
             continue  # a folder of that name, not the package
-    found[IN_PROCESS] = f"sottovoce {version('sottovoce')}"
+    found[IN_PROCESS] = f"sottovoce {__version__}"
     return found
