@@ -4,6 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Final
 
+from sottovoce._version import __version__
+
 __all__ = ["IN_PROCESS", "available_engines"]
 
 IN_PROCESS: Final = "in-process"
