@@ -18,7 +18,7 @@ from benchmarks.common import DOCS, EPSILONS, RESULTS, data_folder, keep, make_p
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 
 _DELTA = 1e-5
-_PAGE = DOCS / "guide" / "planning.md"
+_PAGE = DOCS / "measured" / "planning.md"
 WAYS = ("size alone", "told the score", "told the labels too")
 
 

@@ -101,7 +101,7 @@ def main() -> None:
     show(f"scd / newton, means of {count} splits", HEAD, rows, width=150)
     keep("newton", results)
     if given.docs:
-        write_tables(DOCS / "guide" / "solvers.md", {"newton": (HEAD, rows)})
+        write_tables(DOCS / "measured" / "solvers.md", {"newton": (HEAD, rows)})
 
 
 if __name__ == "__main__":
