@@ -382,7 +382,7 @@ def main() -> None:
         keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
     if "steps" in parts:
         keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
-    pages = {"sets": "guide/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
+    pages = {"sets": "measured/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
     for part, make in (("sets", sets_table), ("groups", groups_table)):
         if part in parts:
             results, tables = make(*((1_000, 100) if arguments.quick else (10_000, 1_000)), seeds)
