@@ -6,6 +6,7 @@ import math
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
+from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element
@@ -216,7 +217,7 @@ def _privacy(found: Evaluation) -> Markup:
             ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items()),
         ),
         *[(name[0].upper() + name[1:], text) for name, text in receipt.ties()],
-        ("Proof", receipt.proof),
+        ("Proof", "\n".join(where_to_read(receipt.proof))),
     ]
     return section(
         "privacy",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
+from sottovoce._addresses import where_to_read
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import ComposedEvent, Event, RepeatAndSelectEvent, RepeatedEvent, describe
@@ -328,7 +329,7 @@ def _accounting(guarantee: Guarantee) -> Markup:
             "Accounting",
             [
                 ("Accountant", guarantee.accountant),
-                ("Proof", guarantee.proof),
+                ("Proof", "\n".join(where_to_read(guarantee.proof))),
                 ("Seeded", "yes: the noise can be repeated" if guarantee.seeded else "no"),
                 ("Made by", f"sottovoce {guarantee.version}"),
             ],
