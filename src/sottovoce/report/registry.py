@@ -106,7 +106,8 @@ def registry_entry(guarantee: Guarantee, *, model_card: Mapping[str, object] | N
                     f"{guarantee.mechanism}.\nsottovoce {guarantee.version}, noise from "
                     f"{guarantee.parameters.get('noise from', 'an unknown source')}; floating point and side "
                     f"channels: {documentation('docs/known_limits.md')}; "
-                    f"proof: {', '.join(where_to_read(guarantee.proof)[:2])}.\n{TO_FILL}security of the data before training"
+                    f"proof: {', '.join(where_to_read(guarantee.proof)[:2])}.\n{TO_FILL}"
+                    "security of the data before training"
                 ),
                 "composition": f"{guarantee.accountant}, over:\n{describe(guarantee.event)}",
                 "post_processing": "The coefficients and what is computed from them. No other access to the rows.",
