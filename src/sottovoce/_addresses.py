@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["documentation", "where_to_read"]
 
-_PAGES: Final = "docs/"  # the folder that becomes the site
+_PAGE: Final = re.compile(r"docs/([^#]+)\.md(#.*)?")  # docs/ becomes the site
 _PROOF: Final = re.compile(r"docs/(?:privacy|papers)/(\w+)\.md", re.ASCII)
 
 
@@ -21,7 +21,7 @@ def documentation(path: str) -> str:
     ----------
     path : str
         From the root of the project, such as ``docs/privacy/dp_scd.md#setting``. A page below ``docs/`` has its address
-        on the site, any other file in the source.
+        on the site, any other file or folder in the source.
 
     Returns
     -------
@@ -34,14 +34,11 @@ def documentation(path: str) -> str:
     True
     """
     urls = _urls()
-    kind = "Documentation" if path.startswith(_PAGES) else "Source"
+    page = _PAGE.fullmatch(path)
+    kind = "Source" if page is None else "Documentation"
     if kind not in urls:
         return path
-    if kind == "Source":
-        return urls[kind] + path
-    page, hash_, anchor = path.removeprefix(_PAGES).partition("#")
-    page = f"{page[:-3]}.html" if page.endswith(".md") else page
-    return urls[kind] + page + hash_ + anchor
+    return urls[kind] + (path if page is None else f"{page[1]}.html{page[2] or ''}")
 
 
 def where_to_read(proof: str) -> tuple[str, ...]:

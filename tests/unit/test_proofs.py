@@ -47,8 +47,8 @@ def test_all_addresses_begin_with_the_home_page():
 
 def test_addresses_are_those_of_the_project():
     assert documentation("docs/privacy/dp_scd.md#setting") == URLS["Documentation"] + "privacy/dp_scd.html#setting"
-    assert documentation("docs/receipt.schema.json") == URLS["Documentation"] + "receipt.schema.json"
-    assert documentation("examples/demo.py") == URLS["Source"] + "examples/demo.py"
+    for path in ("docs/receipt.schema.json", "docs/decisions/", "examples/demo.py"):
+        assert documentation(path) == URLS["Source"] + path
 
 
 def test_without_an_installed_package_a_path_stays_a_path(monkeypatch):
@@ -129,6 +129,6 @@ def test_in_a_terminal_relative_links_become_addresses():
     text = "[a](cluster.md#x) [b](../known_limits.md) [c](#here) [d](https://a.io/b.md) [e](../../src/x.py) w[i](t)"
     made = _with_addresses(text, "docs/privacy")
     assert made == (
-        f"[a]({documentation('docs/privacy/cluster.md')}#x) [b]({documentation('docs/known_limits.md')}) [c](#here) "
+        f"[a]({documentation('docs/privacy/cluster.md#x')}) [b]({documentation('docs/known_limits.md')}) [c](#here) "
         f"[d](https://a.io/b.md) [e]({documentation('src/x.py')}) w[i](t)"
     )
