@@ -21,7 +21,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo demo-vertical quick part test test-slow test-vertical recipes oldest newest lint bench clean
+.PHONY: dist demo demo-vertical quick part test test-slow test-vertical recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -85,6 +85,13 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
 
+# what a registry gets: source and wheel in dist/, checked. The address of the project must be a real one, or ADDRESS=anyway
+dist: $(READY)
+	$(BIN)/python .ci/address.py pyproject.toml $(ADDRESS)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
 # pinned versions of everything, then the package itself in place
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit('sottovoce needs Python 3.11 or newer, this is ' + sys.version.split()[0] + ': make PYTHON=python3.12 ...') if sys.version_info < (3, 11) else None"
@@ -94,4 +101,4 @@ $(READY): requirements-dev.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical dist src/sottovoce/__pycache__/sottovoce-*

@@ -30,6 +30,7 @@ class _Commands(LazyGroup):
             "plan",
             "schema",
             "receipt",
+            "proof",
             "ledger",
             "audit",
             "vertical",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce._version import __version__
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
@@ -215,7 +216,7 @@ def _privacy(found: Evaluation) -> Markup:
             ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items()),
         ),
         *[(name[0].upper() + name[1:], text) for name, text in receipt.ties()],
-        ("Proof", receipt.proof),
+        ("Proof", "\n".join(where_to_read(receipt.proof))),
     ]
     return section(
         "privacy",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from sottovoce._addresses import where_to_read
 from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -328,7 +329,7 @@ def _accounting(guarantee: Guarantee) -> Markup:
             "Accounting",
             [
                 ("Accountant", guarantee.accountant),
-                ("Proof", guarantee.proof),
+                ("Proof", "\n".join(where_to_read(guarantee.proof))),
                 ("Seeded", "yes: the noise can be repeated" if guarantee.seeded else "no"),
                 ("Made by", f"sottovoce {guarantee.version}"),
             ],
