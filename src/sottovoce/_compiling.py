@@ -9,8 +9,8 @@ of these can be written, it lies in a temporary folder that belongs to the user 
 it. Where that cannot be had either, kernels are compiled in each process again. All of it is decided once, before the
 first kernel is made.
 
-Whoever installs the package can compile (``sottovoce compile``) for those who cannot write beside it: what lies there is
-copied to the place that they can write, since numba reads from no other. That code is trusted like the package itself.
+Whoever installs the package can compile (``sottovoce compile``) for those who cannot write beside it: what lies there
+is copied to the place that they can write, since numba reads from no other. It is trusted like the package itself.
 """
 
 import hashlib

@@ -68,7 +68,23 @@ def test_everything_on_arrays(tmp_path):
     [
         (["schema", "people.csv"], "tables"),
         (["schema", "people.parquet"], "tables"),
-        (["fit", "people.csv", "--schema", "s.toml", "--model", "logistic", "--epsilon", "1", "--out", "m"], "tables"),
+        (
+            [
+                "fit",
+                "people.csv",
+                "--schema",
+                "s.toml",
+                "--model",
+                "logistic",
+                "--epsilon",
+                "1",
+                "--delta",
+                "0.1",
+                "--out",
+                "m",
+            ],
+            "tables",
+        ),
         (["ledger", "show", "--ledger", "sqlite:///budget.db"], "ledger"),
         (["receipt", "key", "--out", "officer.key"], "sign"),
     ],
@@ -79,7 +95,8 @@ def test_a_command_names_the_extra_it_needs(tmp_path, arguments, extra):
     (tmp_path / "people.parquet").write_bytes(b"PAR1")
     (tmp_path / "s.toml").write_text(
         'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "ill"\n'
-        '[columns]\nage = [0, 100]\nill = ["no", "yes"]\n'
+        '[columns.age]\ntype = "numeric"\nbounds = [0, 100]\n[columns.ill]\ntype = "categorical"\n'
+        'categories = ["no", "yes"]\n'
     )
     done = command_line(tmp_path, *arguments)
     assert done.returncode == 2, done.stdout + done.stderr
