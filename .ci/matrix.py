@@ -2,10 +2,10 @@
 
     python .ci/matrix.py [--python PATH ...] [--only TEXT] [--out FOLDER]
 
-Builds both archives, then for each Python and each way to install: an empty environment, how many MB go into it, seconds
-of the processor to import an estimator, for a first fit (which compiles) and for the first in the next process, and
-smoke tests against what was installed. The table is printed, and written to OUT/matrix.md beside the archives. A Python
-that is not there is left out, and said.
+Builds both archives. Then, for each Python and each way to install: an empty environment, how many MB go into it, how
+long the processor takes to import an estimator, for a first fit (which compiles) and for the first in the next process,
+and smoke tests against what was installed. The table is printed, and written to OUT/matrix.md beside the archives. A
+Python that is not there is left out, and said.
 """
 
 import argparse

@@ -111,3 +111,40 @@ def test_the_help_of_every_command_needs_no_extra(tmp_path):
     assert "schema" in done.stdout
     for command in ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "audit", "compile"):
         assert command_line(tmp_path, command, "--help").returncode == 0, command
+
+
+# what systems that are not POSIX lack
+NOT_POSIX = """\
+import os
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name in {"fcntl", "resource", "pwd", "grp"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+import multiprocessing, ssl, subprocess, tempfile  # these have ways of their own
+for name in ("fcntl", "resource", "pwd", "grp"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Lacking())
+del os.getuid, os.register_at_fork, os.sched_getaffinity, os.posix_fallocate, os.fdatasync
+"""
+
+
+def test_whoever_needs_no_posix_imports_none(tmp_path):
+    program = """
+from importlib import import_module
+rooms = "estimators", "evaluation", "forecasting", "ledger", "local", "vertical.party.party", "tables", "report", "cli"
+for room in rooms:
+    import_module("sottovoce." + room)
+from sottovoce.vertical.flare.engine import require_engine
+try:
+    require_engine()
+except ValueError as error:
+    print(error)
+import sottovoce as sv
+model = sv.DPRidge(epsilon=1.0, delta=1e-4, data_norm=2.0, label_bounds=(-1, 1))
+print(model.fit([[0.1, 0.2], [0.3, -0.4]] * 50, [0.1, -0.3] * 50).coef_.shape)
+"""
+    done = alone(NOT_POSIX + program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    refusal, shape = done.stdout.splitlines()
+    assert "need Linux or another POSIX system" in refusal
+    assert shape == "(2,)"
