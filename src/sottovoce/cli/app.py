@@ -35,6 +35,7 @@ class _Commands(LazyGroup):
             "audit",
             "vertical",
             "local",
+            "compile",
         )
     }
 
