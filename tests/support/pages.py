@@ -1,8 +1,9 @@
 """A page that is followed to the letter: its files are saved, its commands and code run, its outputs compared.
 
 Code of Python, TOML or JSON that begins with ``# NAME`` is saved as that file; other Python runs, one block after
-another. Lines of shell run as they stand, in one folder; a service that goes on is stopped in the end. A block without
-a language is what the block before it prints: each of its lines must be there, numbers aside, for noise is new in each run.
+another. Lines of shell run as they stand, in one folder; a service that goes on is stopped in the end. A block
+without a language is what the block before it prints: each of its lines must be there, numbers aside, for noise is
+new in each run.
 """
 
 import os
@@ -65,14 +66,9 @@ def _shell(block: str, services: ExitStack) -> str:
 
 def _start(line: str, services: ExitStack) -> str:
     """Start a service that says where it listens, for as long as the page is followed."""
+    command, own = ["bash", "-c", f"{_commands()}{line}"], {**os.environ, "PYTHONUNBUFFERED": "1"}
     service = services.enter_context(
-        subprocess.Popen(
-            ["bash", "-c", f"{_commands()}{line}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,
-        )  # fmt: skip
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own, start_new_session=True)
     )
     services.callback(os.killpg, service.pid, 15)
     first = service.stdout.readline()
