@@ -2,17 +2,18 @@
 A table beyond one machine
 ==========================
 
-**In a hurry?** The rows stay in the workers of a Dask cluster, and the model is that of one machine, bit by bit, however
-many workers there are. Two words change: ``fit(table)`` in place of ``fit(X, y)``.
+**In a hurry?** The rows stay in the workers of a Dask cluster, and the model is that of one machine, bit by bit,
+however many workers there are. Two words change: ``fit(table)`` in place of ``fit(X, y)``.
 
-Why that is so: the sums of a pass over the rows are whole numbers. They come out the same in any order and in any parts,
-and the noise is added to them once, at the driver.
+Why that is so: the sums of a pass over the rows are whole numbers. They come out the same in any order and in any
+parts, and the noise is added to them once, at the driver.
 """
 
 import hashlib
 import tempfile
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -38,7 +39,7 @@ customers["bought"] = customers @ [1.0, 2.0, -1.0, 0.5] + rng.normal(0, 0.5, 120
 
 warehouse = tempfile.TemporaryDirectory()
 cuts = np.cumsum([0, 35_000, 10_000, 25_000, 5_000, 30_000, 15_000])
-for part, (start, end) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+for part, (start, end) in enumerate(pairwise(cuts)):
     customers[start:end].to_parquet(Path(warehouse.name) / f"customers-{part}.parquet")
 print(sorted(path.name for path in Path(warehouse.name).iterdir()))
 
@@ -86,8 +87,8 @@ warehouse.cleanup()
 
 # %%
 # The digests are equal: not nearly the same model, the same. Seconds say little here, where all workers share two
-# processors with the driver; what many machines gain is measured in `the guide
-# <https://sottovoce.example/docs/guide/cluster.html>`_.
+# processors with the driver; what many machines gain is measured in :doc:`the guide
+# </guide/cluster>`.
 
 print(fitted.guarantee_.statement())
 
@@ -95,8 +96,9 @@ print(fitted.guarantee_.statement())
 # Who holds what
 # --------------
 #
-# A partition is a piece of the table that one worker holds, whole. They are spread so that each worker has about as many
-# rows; small files next to each other may be one partition. In each pass a worker sends one array of whole numbers, whatever the number of its rows; rows never travel.
+# A partition is a piece of the table that one worker holds, whole. They are spread so that each worker has about as
+# many rows; small files next to each other may be one partition. Rows never travel: what a worker sends in a pass is
+# whole numbers, and no more of them for more rows.
 
 figure, axes = plt.subplots(figsize=(7.5, 2.6), layout="constrained")
 labels = []
@@ -108,8 +110,8 @@ for n_workers, parts in held.items():
             if holder == worker:
                 axes.barh(len(labels) - 1, n_rows, left=left, color=f"C{place}", edgecolor="white", height=0.7)
                 axes.annotate(
-                    f"{n_rows:,}" if n_rows >= 10_000 else "", (left + n_rows / 2, len(labels) - 1), ha="center", va="center",
-                    color="white", fontsize=8,
+                    f"{n_rows:,}" if n_rows >= 10_000 else "", (left + n_rows / 2, len(labels) - 1),
+                    ha="center", va="center", color="white", fontsize=8,
                 )  # fmt: skip
                 left += n_rows
 axes.set_yticks(range(len(labels)), labels)
@@ -120,5 +122,5 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# A worker that dies is replaced, and no row counts twice: `the proof
-# <https://sottovoce.example/docs/privacy/cluster.html>`_, with about a thousand processes killed at random.
+# A worker that dies is replaced, and no row counts twice: :doc:`the proof
+# </privacy/cluster>`, with about a thousand processes killed at random.

@@ -2,14 +2,13 @@
 Census incomes: accuracy against epsilon
 ========================================
 
-**In a hurry?** A private model of a census is as accurate as one without privacy from about epsilon = 0.3 on. Below
+**In a hurry?** A private model of a census loses less than half a point of accuracy from epsilon = 0.3 on. Below
 that, the price grows. The picture at the end shows it.
 
 The table is the Adult census of UCI: 32,561 people to train on, 16,281 others to test on, 14 columns. Who earns more
 than 50,000 dollars a year? It is read from the folder that the environment variable ``SOTTOVOCE_DATA`` names. Where
-that is missing, a table that comes with the package statsmodels takes its place: 20,190 years of people in the RAND
-health insurance experiment, and who saw a doctor more than twice. The first lines that are printed say which one it
-was; the second table is harder to predict.
+that is missing, a table that comes with scikit-learn takes its place: 1,797 images of handwritten digits. The first
+line that is printed says which one it was. So few images need a larger epsilon: the same curve, further to the right.
 """
 
 import math
@@ -20,6 +19,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from sottovoce.exceptions import PrivacyWarning
@@ -37,25 +38,22 @@ files = [next(folder.glob(f"{name}*"), None) for name in ("adult.data", "adult.t
 
 if all(files):
     schema = Schema.from_toml(Path(__file__).parents[1] / "adult.toml")
-    told = {"header": None, "names": list(schema.column_names), "skipinitialspace": True, "na_values": "?", "comment": "|"}
-    train, test = (pd.read_csv(file, **told) for file in files)
+    encoder = sv.SchemaEncoder(schema)
+    told = {"header": None, "names": list(schema.column_names), "skipinitialspace": True, "na_values": "?"}
+    train, test = (pd.read_csv(file, comment="|", **told) for file in files)
+    X, X_test = encoder.fit_transform(train), encoder.transform(test)
+    y, y_test = encoder.labels(train), encoder.labels(test)
+    public = {"data_norm": encoder.data_norm, "classes": list(schema.classes)}
+    print("the census of UCI")
 else:
-    from statsmodels.datasets import randhie
+    images, digits = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(images / 8 - 1, digits, random_state=0)  # a pixel is from 0 to 16
+    public = {"data_norm": "auto", "classes": list(range(10))}
+    print("SOTTOVOCE_DATA is not set: handwritten digits, from scikit-learn")
 
-    facts = {"disea": {"bounds": (0, 60), "bins": (5, 10, 15, 20)}, "physlm": (0, 1), "lncoins": (0, 4.7)}
-    facts |= {name: {"categories": [0, 1]} for name in ("idp", "hlthg", "hlthf", "hlthp")}
-    schema = Schema.from_columns({**facts, "often": ["no", "yes"]}, target="often")
-    years = randhie.load_pandas().data
-    years["often"] = np.where(years["mdvis"] > 2, "yes", "no")
-    train, test = years[: 4 * len(years) // 5], years[4 * len(years) // 5 :]
-
-encoder = sv.SchemaEncoder(schema)
-X, X_test = encoder.fit_transform(train), encoder.transform(test)
-y, y_test = encoder.labels(train), encoder.labels(test)
-classes = list(schema.classes)
-
-print("the census of UCI" if all(files) else "SOTTOVOCE_DATA is not set: the RAND health insurance experiment")
-print(f"{len(y):,} rows to train on, {len(y_test):,} to test on, {X.shape[1]} features, classes {classes}")
+print(
+    f"{len(y):,} rows to train on, {len(y_test):,} to test on, {X.shape[1]} features, {len(public['classes'])} classes"
+)
 
 # %%
 # One private model
@@ -63,7 +61,7 @@ print(f"{len(y):,} rows to train on, {len(y_test):,} to test on, {X.shape[1]} fe
 #
 # There is nothing to tune. The receipt says what was promised.
 
-model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=encoder.data_norm, classes=classes)
+model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, **public)
 model.fit(X, y)
 print(f"accuracy {model.score(X_test, y_test):.4f}")
 print(model.guarantee_.statement())
@@ -112,5 +110,5 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Next: `which epsilon, how many rows <https://sottovoce.example/docs/guide/planning.html>`_ before there are any data;
-# and a `ledger <https://sottovoce.example/docs/guide/ledger.html>`_ that keeps one budget for all fits.
+# Next: :doc:`which epsilon, how many rows </guide/planning>` before there are any data;
+# and a :doc:`ledger </guide/ledger>` that keeps one budget for all fits.

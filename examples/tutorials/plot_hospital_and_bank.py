@@ -33,7 +33,9 @@ hospital_columns = pd.DataFrame(
     {
         "illnesses": raw["disea"],
         "limitation": raw["physlm"],
-        "health": np.select([raw["hlthg"] == 1, raw["hlthf"] == 1, raw["hlthp"] == 1], ["good", "fair", "poor"], "fine"),
+        "health": np.select(
+            [raw["hlthg"] == 1, raw["hlthf"] == 1, raw["hlthp"] == 1], ["good", "fair", "poor"], "fine"
+        ),
     }
 )
 bank_columns = pd.DataFrame(
@@ -52,7 +54,8 @@ rng = np.random.default_rng(0)
 tested = person.isin(rng.choice(person.max() + 1, person.max() // 5, replace=False)).to_numpy()
 
 # %%
-# Each says what is publicly known about its own columns: the rules of the insurance, the form. Nothing is read from data.
+# Each says what is publicly known about its own columns: the rules of the insurance, the form. Nothing is read from
+# the data.
 
 hospital_facts = sv.SchemaEncoder(
     {
@@ -177,10 +180,9 @@ for name, receipt in model.party_guarantees_.items():
 
 # %%
 # ``"secure"`` rests on parties that follow the protocol and do not collude, and is computational; its receipt says so.
-# With these columns it was no better at epsilon = 2 and 4 (AUC 0.56 to 0.62 in six models), where ``"local-models"`` had
-# 0.62: its Newton steps do not always settle where columns say nearly the same. So compare both, as
-# ``vertical simulate`` does.
+# With these columns it was no better at epsilon = 2 and 4 (AUC 0.56 to 0.62 in six models), where ``"local-models"``
+# had 0.62. So try both: ``vertical simulate`` compares each with the label holder's own model.
 #
-# Next: `columns at several organisations <https://sottovoce.example/docs/guide/vertical.html>`_, and `for real, over a
-# network <https://sottovoce.example/docs/guide/vertical_deployment.html>`_. ``make demo-vertical`` shows four
+# Next: :doc:`columns at several organisations </guide/vertical>`, and :doc:`for real, over a
+# network </guide/vertical_deployment>`. ``make demo-vertical`` shows four
 # organisations, as four processes, with these data.

@@ -87,7 +87,7 @@ def picture():
         tab = chromium.new_page(viewport={"width": 720, "height": 780})
         tab.goto(address)
         tab.locator("#form:not([hidden])").wait_for()
-        tab.screenshot(path=folder / "page.png")
+        tab.screenshot(path=folder / "page.png", full_page=True)
         chromium.close()
     return folder / "page.png"
 
@@ -98,8 +98,9 @@ except Exception as why:  # no browser here, or none that starts
     print(f"a stored picture: {type(why).__name__}")
     shown = Path(__file__).parents[2] / "docs" / "figures" / "survey_page.png"
 
-figure, axes = plt.subplots(figsize=(6.2, 6.7), layout="constrained")
-axes.imshow(plt.imread(shown))
+pixels = plt.imread(shown)
+figure, axes = plt.subplots(figsize=(6.0, 6.0 * pixels.shape[0] / pixels.shape[1]), layout="constrained")
+axes.imshow(pixels)
 axes.set_axis_off()
 plt.show()
 
@@ -196,7 +197,7 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Next: `one private report from each person <https://sottovoce.example/docs/guide/local.html>`_, with tables of the people
+# Next: :doc:`one private report from each person </guide/local>`, with tables of the people
 # needed by epsilon and number of features, and of what attackers can do.
 
 shutil.rmtree(folder)
