@@ -1,7 +1,7 @@
 """Check a built site: ``python docs/check_site.py site``.
 
-Nothing on a page may come from another address. Every link within the site must lead somewhere, anchor included. Every page
-must be reachable from the first.
+Nothing on a page may come from another address. Every link within the site must lead somewhere, anchor included. Every
+page must be reachable from the first.
 """
 
 import re

@@ -58,6 +58,7 @@ autosummary_imported_members = False
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -85,6 +86,7 @@ html_baseurl = PROJECT["urls"]["Documentation"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -104,18 +106,35 @@ html_theme_options = {
 }
 
 
-def from_elsewhere(app, what, name, member, skip, options):
-    """Leave out what scikit-learn and Python give every class: `get_params`, `set_fit_request`, `with_traceback`, ..."""
-    home = getattr(member, "__module__", None) or getattr(getattr(member, "fget", None), "__module__", None) or ""
-    return True if home.startswith("sklearn") else None
+# what people call on an estimator; its other methods are for whoever writes one
+CALLED = {
+    *("fit", "transform", "inverse_transform", "predict", "predict_proba", "predict_log_proba", "decision_function"),
+    *("score", "plan", "confidence_intervals", "to_sklearn", "folded", "named_steps"),
+    *("classes_", "coef_", "intercept_", "get_params", "set_params"),
+}
+
+
+def for_others(app, what, name, member, skip, options):
+    """Leave out what scikit-learn gives every estimator, and what estimators are made of."""
+    home = getattr(getattr(member, "fget", member), "__module__", None) or ""
+    if home.startswith("sklearn") or (home.startswith("sottovoce.estimators") and name not in CALLED):
+        return True
+    return None
 
 
 def source_of(app, modname, attribute):
-    """Show no source of the one name that is listed under another module than the rest of its file: links back would break."""
+    """Show no source of the one name that is listed under another module than its file: links back would break."""
     return modname if attribute == "universal_step" else None
+
+
+def title_of_the_first_page(app, pagename, templatename, context, doctree):
+    """Say in the window's title what this is."""
+    if pagename == "index":
+        context["title"] = PROJECT["description"]
 
 
 def setup(app):
     """Register with Sphinx."""
     app.connect("viewcode-follow-imported", source_of)
-    app.connect("autodoc-skip-member", from_elsewhere)
+    app.connect("html-page-context", title_of_the_first_page)
+    app.connect("autodoc-skip-member", for_others)

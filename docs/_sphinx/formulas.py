@@ -24,7 +24,9 @@ def _mathml(tex: str, as_block: bool) -> str:
     tex = re.sub(r"\\dots\b", r"\\ldots", tex.strip())
     if as_block and ("&" in tex or r"\\" in tex) and r"\begin" not in tex:
         tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
-    return str(latex2mathml.tex2mathml(tex, as_block=as_block))
+    mathml = str(latex2mathml.tex2mathml(tex, as_block=as_block))
+    # bars around a value are no relation: without this browsers put spaces around them
+    return re.sub(r"<mo>([|‖])</mo>", r'<mo lspace="0" rspace="0" stretchy="false">\1</mo>', mathml)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

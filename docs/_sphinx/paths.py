@@ -1,7 +1,8 @@
 """Pages are plain files that also read well on a code host. Here they become a site.
 
-A link to a file outside docs/ becomes one to the source code, a link to a folder one to its first page. Some pages have their
-text in the top folder. The first page of a folder lists the others: those that it links, in that order, then the rest.
+A link to a file outside docs/ becomes one to the source code, a link to a folder one to its first page. Some pages have
+their text in the top folder. The first page of a folder lists the others: those that it links, in that order, then the
+rest.
 """
 
 import os
@@ -79,7 +80,7 @@ def read_outside(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def list_folder(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Let the first page of a folder lead to all pages of the folder; those that it does not link are listed at its end."""
+    """Let the first page of a folder lead to all its pages; those that it does not link are listed at its end."""
     folder = app.config.paths_folders.get(docname)
     if folder is None:
         return

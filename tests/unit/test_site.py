@@ -1,4 +1,4 @@
-"""The site: its checker sees each kind of fault, its reference has every public name, and a site that was built has no fault."""
+"""The site: its checker sees each fault, its reference has every public name, one that was built has no fault."""
 
 import importlib
 import importlib.util
@@ -89,6 +89,12 @@ def test_each_fault_is_seen(checker, tmp_path, name, text, fault):
 def test_statements_about_a_page_load_nothing(checker, tmp_path):
     text = '<p id="here"><link rel="canonical" href="https://a.example/"><a href="https://a.example/">x</a>'
     assert list(checker.faults(built(tmp_path, **{"other.html": text}))) == []
+
+
+def test_the_table_of_mechanisms_is_that_of_their_receipts():
+    proofs = script("make_proofs")
+    _, rest = proofs.PAGE.read_text(encoding="utf-8").split(proofs.BEGIN)
+    assert proofs.BEGIN + rest.split(proofs.END)[0] + proofs.END == proofs.written()
 
 
 def listed():
