@@ -1,6 +1,7 @@
 """How the site is built: `make docs`. Warnings are errors, and nothing on a page comes from another address."""
 
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -122,6 +123,11 @@ def for_others(app, what, name, member, skip, options):
     return None
 
 
+def pages_as_links(app, what, name, obj, options, lines):
+    """Link the pages of docs/ that a docstring names."""
+    lines[:] = [re.sub(r"`?`(docs/([\w/]+)\.md)``?", r":doc:`\1 </\2>`", line) for line in lines]
+
+
 def source_of(app, modname, attribute):
     """Show no source of the one name that is listed under another module than its file: links back would break."""
     return modname if attribute == "universal_step" else None
@@ -135,6 +141,7 @@ def title_of_the_first_page(app, pagename, templatename, context, doctree):
 
 def setup(app):
     """Register with Sphinx."""
+    app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("viewcode-follow-imported", source_of)
     app.connect("html-page-context", title_of_the_first_page)
     app.connect("autodoc-skip-member", for_others)

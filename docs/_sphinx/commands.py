@@ -1,6 +1,7 @@
 """The reference of the command line, from the commands themselves: one page a command, by Typer's own text."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,34 @@ FOLDER = "api/commands"
 def pages() -> dict[str, str]:
     """Return the name and the text of each page: `index` for the whole, then one for each command."""
     command: Any = get_command(command_line)
+    about = dict(_first_sentences(command, "sottovoce"))
     text = get_docs_for_click(obj=command, ctx=typer.Context(command, info_name="sottovoce"), name="sottovoce")
-    whole, *parts = re.split(r"^## (?=`)", text, flags=re.MULTILINE)
+    # titles are words; `<Any>` and `<list[Path]>` are Python's names of what people give
+    text = re.sub(r"^(#+) `(.*)`$", r"\1 \2", text, flags=re.MULTILINE)
+    text = re.sub(r"^(\* `[^`]*?) <(?:Any|list\[Path\])>`", r"\1`", text, flags=re.MULTILINE)
+    whole, *parts = re.split(r"^## (?=sottovoce)", text, flags=re.MULTILINE)
     found = {}
     for part in parts:
-        name = re.match(r"`sottovoce (\w+)`", part)[1]  # type: ignore[index]
-        found[name] = "# " + re.sub(r"^###", "##", part, flags=re.MULTILINE)
-    whole = re.sub(r"^\* `(\w+)`", r"* [`\1`](\1.md)", whole, flags=re.MULTILINE)
-    listed = "\n".join(found)
-    return {"index": f"{whole}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n", **found}
+        name = part.split()[1]
+        listed = re.sub(
+            r"^\* `(\w+)`: .*\.\.\.$", lambda line: f"* `{line[1]}`: {about[name, line[1]]}", part, flags=re.MULTILINE
+        )
+        found[name] = "# " + re.sub(r"^###", "##", listed, flags=re.MULTILINE)
+    whole = re.sub(
+        r"^\* `(\w+)`: .*$", lambda line: f"* [`{line[1]}`]({line[1]}.md): {about['sottovoce', line[1]]}", whole,
+        flags=re.MULTILINE,
+    )  # fmt: skip
+    names = "\n".join(found)
+    return {"index": f"{whole}\n```{{toctree}}\n:hidden:\n\n{names}\n```\n", **found}
+
+
+def _first_sentences(group: Any, name: str) -> Iterator[tuple[tuple[str, str], str]]:
+    # Typer's own list cuts them after some words
+    for each in group.list_commands(None):
+        command = group.get_command(None, each)
+        yield (name, each), " ".join((command.help or "").split("\n\n")[0].split())
+        if hasattr(command, "list_commands"):
+            yield from _first_sentences(command, each)
 
 
 def write(app: Sphinx) -> None:
