@@ -93,7 +93,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {
     "logo": {"text": project},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "back_to_top_button": False,
@@ -133,6 +133,12 @@ def source_of(app, modname, attribute):
     return modname if attribute == "universal_step" else None
 
 
+def tutorials_among_the_pages(app, docname, source):
+    """Lead from the first page to the tutorials, where there are any."""
+    if docname == "index" and "sphinx_gallery.gen_gallery" in extensions:
+        source[0] = source[0].replace("How-to <guide/index>", "Tutorials <tutorials/index>\nHow-to <guide/index>")
+
+
 def title_of_the_first_page(app, pagename, templatename, context, doctree):
     """Say in the window's title what this is."""
     if pagename == "index":
@@ -143,5 +149,6 @@ def setup(app):
     """Register with Sphinx."""
     app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("viewcode-follow-imported", source_of)
+    app.connect("source-read", tutorials_among_the_pages)
     app.connect("html-page-context", title_of_the_first_page)
     app.connect("autodoc-skip-member", for_others)

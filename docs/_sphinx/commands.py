@@ -28,7 +28,10 @@ def pages() -> dict[str, str]:
     for part in parts:
         name = part.split()[1]
         listed = re.sub(
-            r"^\* `(\w+)`: .*\.\.\.$", lambda line: f"* `{line[1]}`: {about[name, line[1]]}", part, flags=re.MULTILINE
+            r"^\* `(\w+)`: .*\.\.\.$",
+            lambda line, name=name: f"* `{line[1]}`: {about[name, line[1]]}",
+            part,
+            flags=re.MULTILINE,
         )
         found[name] = "# " + re.sub(r"^###", "##", listed, flags=re.MULTILINE)
     whole = re.sub(
