@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
 # real data for tests and benchmarks: the folder that is named, or the one beside this checkout; without one, what needs
 # real data is skipped
@@ -24,7 +25,7 @@ SBOM_EXTRAS ?=
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
 .PHONY: demo demo-vertical
-.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint bench
+.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench
 .PHONY: dist sbom clean
 
 demo: $(READY)
@@ -93,6 +94,11 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d $(VENV)/.doctrees docs site
+	$(BIN)/python docs/check_site.py site
+
 # every benchmark in its short form
 bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
@@ -112,5 +118,10 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/$(PIP) --no-deps --no-build-isolation -e .
 	touch $(READY)
 
+# the lock of the site fits that of the rest, so that both are one environment
+$(DOCS_READY): $(READY) requirements-docs.lock
+	$(BIN)/$(PIP) -r requirements-docs.lock
+	touch $(DOCS_READY)
+
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical dist src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*

@@ -233,7 +233,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         return () if self.bounds is None else (f"bounds = {encode(self.bounds)} (values may lie outside)",)
 
     def transform(self, X: Any) -> Any:
-        """Return (X - location_) / scale_, in the precision of X; numbers beyond 2^100 are cut there.
+        """Return ``(X - location_) / scale_``, in the precision of X; numbers beyond 2^100 are cut there.
 
         Parameters
         ----------

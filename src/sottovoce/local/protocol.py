@@ -64,7 +64,7 @@ class Protocol(ProtocolText):
     completion : {"normalise", "slack"}, optional
         How a row x becomes a unit vector. "normalise" appends the intercept and divides by the norm: short rows are
         read more loudly, and the model is linear in the direction of (x, intercept). "slack" appends the intercept and
-        sqrt(1 - |x|^2) and shortens rows beyond norm 1: the model is linear in x. By default "normalise" for a
+        ``sqrt(1 - |x|^2)`` and shortens rows beyond norm 1: the model is linear in x. By default "normalise" for a
         classification and "slack" for a regression, whose level needs a constant coordinate.
     intercept : float in [0, 1), optional
         Weight of the constant column beside the row, 0 for none. Default 0.3.

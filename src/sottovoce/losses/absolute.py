@@ -12,7 +12,7 @@ __all__ = ["Absolute"]
 
 
 class Absolute(NamedTuple):
-    """|y - m|; the conjugate is l*(-a) = -a y on |a| <= 1. The limit of `Huber` over its threshold."""
+    """``|y - m|``; the conjugate is ``l*(-a) = -a y`` on ``|a| <= 1``. The limit of `Huber` over its threshold."""
 
     @property
     def name(self) -> str:
@@ -21,7 +21,7 @@ class Absolute(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 1.0
 
     @property
@@ -35,7 +35,7 @@ class Absolute(NamedTuple):
         return False
 
     def value(self, y: Array, m: Array) -> Array:
-        """Return |y - m|."""
+        """Return ``|y - m|``."""
         return np.abs(y - m)
 
     def derivative(self, y: Array, m: Array) -> Array:
@@ -47,7 +47,7 @@ class Absolute(NamedTuple):
         return np.zeros(np.broadcast_shapes(np.shape(y), np.shape(m)))
 
     def conjugate(self, y: Array, a: Array) -> Array:
-        """Return -a y on its domain, |a| <= 1."""
+        """Return -a y on its domain, ``|a| <= 1``."""
         return np.where(np.abs(a) <= 1.0, -a * y, math.inf)
 
     def nearest_feasible(self, y: Array, a: Array) -> Array:

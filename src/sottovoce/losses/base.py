@@ -45,7 +45,7 @@ class SmoothLoss(Protocol):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'| over all labels and predictions; ``inf`` when there is none."""
+        """Bound on ``|l'|`` over all labels and predictions; ``inf`` when there is none."""
         ...
 
     @property

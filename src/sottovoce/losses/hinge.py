@@ -21,7 +21,7 @@ class Hinge(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 1.0
 
     @property

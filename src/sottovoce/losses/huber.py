@@ -12,10 +12,10 @@ __all__ = ["Huber"]
 
 
 class Huber(NamedTuple):
-    r"""r^2 / 2 for a residual r = y - m of at most t = ``threshold`` > 0, else t |r| - t^2 / 2 [1]_.
+    r"""r^2 / 2 for a residual r = y - m of at most t = ``threshold`` > 0, else ``t |r| - t^2 / 2``.
 
-    The conjugate is that of the squared loss, l*(-a) = a^2 / 2 - a y, on |a| <= t. With a large t it is the squared
-    loss; divided by t, with a small t, it tends to `Absolute`.
+    The conjugate is that of the squared loss, l*(-a) = a^2 / 2 - a y, on ``|a| <= t``. With a large t it is the squared
+    loss; divided by t, with a small t, it tends to `Absolute`. Introduced in [1]_.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Huber(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return number("threshold", self.threshold, above=0.0)
 
     @property
@@ -65,7 +65,7 @@ class Huber(NamedTuple):
         return np.where(np.abs(y - m) < self.threshold, 1.0, 0.0)
 
     def conjugate(self, y: Array, a: Array) -> Array:
-        """Return a^2 / 2 - a y on its domain, |a| <= t."""
+        """Return a^2 / 2 - a y on its domain, ``|a| <= t``."""
         return np.where(np.abs(a) <= self.threshold, 0.5 * np.square(a) - a * y, np.inf)
 
     def nearest_feasible(self, y: Array, a: Array) -> Array:

@@ -35,7 +35,7 @@ class Logistic(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 1.0
 
     @property

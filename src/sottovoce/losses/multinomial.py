@@ -30,7 +30,7 @@ class Multinomial(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on the norm of the gradient, |p - e_y| <= sqrt 2."""
+        """Bound on the norm of the gradient, ``|p - e_y| <= sqrt 2``."""
         return float(np.sqrt(2.0))
 
     @property

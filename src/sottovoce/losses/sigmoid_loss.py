@@ -24,12 +24,12 @@ class SigmoidLoss(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 0.25
 
     @property
     def smoothness(self) -> float:
-        """Bound on |l''|, reached at p = (3 +- sqrt(3)) / 6."""
+        """Bound on ``|l''|``, reached at p = (3 +- sqrt(3)) / 6."""
         return 1.0 / (6.0 * math.sqrt(3.0))
 
     @property

@@ -27,7 +27,7 @@ class SmoothedHinge(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 1.0
 
     @property

@@ -42,7 +42,7 @@ class TiltedLogistic(NamedTuple):
 
     @property
     def lipschitz(self) -> float:
-        """Bound on |l'|."""
+        """Bound on ``|l'|``."""
         return 1.0 + number("tilt", self.tilt, at_least=0.0)
 
     @property

@@ -171,7 +171,7 @@ class PureEvent(Event):
     Parameters
     ----------
     epsilon : float, in (0, 1e300]
-        Bound on |log P(o)/Q(o)| over all outputs o and all neighbours.
+        Bound on ``|log P(o)/Q(o)|`` over all outputs o and all neighbours.
     """
 
     epsilon: Annotated[float, _Rule(partial(number, above=0.0, at_most=1e300))]

@@ -220,7 +220,7 @@ class Aggregator:
         loss : str, MarginLoss or callable, default="least squares"
             "least squares" is the most accurate from noisy reports, for both tasks. "hinge", "logistic", a `MarginLoss`
             or the derivative f' of any convex loss f of the margin s <w, x> gives the constrained problem, the minimum
-            of E f(s <w, x>) over |w| <= radius.
+            of ``E f(s <w, x>)`` over ``|w| <= radius``.
         degree : {0, 1, 3, "auto"}, default="auto"
             Degree of the gradient in the coefficients. 0 uses the first moment only, 1 the second too, 3 (constrained
             problems, kept reports) moments up to the fourth. "auto" takes 1, or 0 where the second moment is lost in

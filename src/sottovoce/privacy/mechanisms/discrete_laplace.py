@@ -38,7 +38,7 @@ _LARGEST_SCALE: Final = 2**55  # the noise stays below 2^61 but with probability
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """Release whole counts, each with noise x of probability proportional to exp(-|x| / scale).
+    """Release whole counts, each with noise x of probability proportional to ``exp(-|x| / scale)``.
 
     Parameters
     ----------

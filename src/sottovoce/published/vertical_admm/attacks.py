@@ -168,8 +168,8 @@ class Lemma1Counterexample:
 
     Rows come in k pairs. Column 0 holds 1/2 and -1/2 in each pair, column j holds sqrt(3)/2 in both rows of pair j:
     rows have norm 1. In the neighbour the sign of one entry of column 0 is changed: one column differs, by a matrix of
-    norm 1. The party minimises lambda/2 |x|^2 + rho/2 |D x - z|^2 with z the normalised column 0, y = 0, and nothing
-    from the other party. As lambda goes to 0 the message moves by 1/sqrt(k); the bound is about 6/(k + 1).
+    norm 1. The party minimises ``lambda/2 |x|^2 + rho/2 |D x - z|^2`` with z the normalised column 0, y = 0, and
+    nothing from the other party. As lambda goes to 0 the message moves by 1/sqrt(k); the bound is about 6/(k + 1).
 
     Parameters
     ----------
@@ -240,13 +240,13 @@ class Lemma1Counterexample:
 
     @cached_property
     def change(self) -> float:
-        """How much the message moves: |D x - D' x'|, x' minimised for D'. Privacy depends on this."""
+        """How much the message moves: ``|D x - D' x'|``, x' minimised for D'. Privacy depends on this."""
         block, neighbour = self.block, self.neighbour
         return float(np.linalg.norm(block @ self.weights(block) - neighbour @ self.weights(neighbour)))
 
     @cached_property
     def change_at_fixed_weights(self) -> float:
-        """The sensitivity as Definition 2 of the paper is printed: |D x - D' x|, with the same x."""
+        """The sensitivity as Definition 2 of the paper is printed: ``|D x - D' x|``, with the same x."""
         return float(np.linalg.norm((self.block - self.neighbour) @ self.weights(self.block)))
 
     def assumptions(self) -> dict[str, bool]:

@@ -73,7 +73,7 @@ class _PenalisedEstimator(VerticalEstimator):
         text="""Strength of the penalty. ``"auto"`` is 1 / n_samples, scikit-learn's C = 1.""",
     )
     l1_ratio: float = parameter(
-        "float, in [0, 1]", default=0.0, text="Without noise: R(w) = (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1."
+        "float, in [0, 1]", default=0.0, text="Without noise: ``R(w) = (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``."
     )
     coef_bounds: tuple[float, float] | None = parameter(
         "(low, high) or None", default=None, text="Without noise: bounds of every coefficient, low <= 0 <= high."
@@ -83,7 +83,7 @@ class _PenalisedEstimator(VerticalEstimator):
         default=None,
         text="""Without noise: columns whose coefficients are 0 all or none of them (group LASSO). ``"party"``: the
         columns of each party are one group. Or sizes of runs of columns by party, ``{"bank": [3, 1, 4]}``; they add up
-        to the party's columns. The L1 part of R is then the sum over the groups of l1_ratio sqrt(size) |w_g|_2.""",
+        to the party's columns. The L1 part of R is then the sum over the groups of ``l1_ratio sqrt(size) |w_g|_2``.""",
     )
     coef_set: Any = parameter(
         '("l1" or "l2", radius), dict or None',

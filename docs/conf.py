@@ -1,0 +1,154 @@
+"""How the site is built: `make docs`. Warnings are errors, and nothing on a page comes from another address."""
+
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE / "_sphinx"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TUTORIALS = ROOT / "examples" / "tutorials"
+
+project = PROJECT["name"]
+author = PROJECT["authors"][0]["name"]
+project_copyright = author
+version = release = PROJECT["version"]
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "commands",
+    "formulas",
+    "paths",
+]
+exclude_patterns = ["_sphinx", "tutorials/*.ipynb", "tutorials/*.py"]
+templates_path = ["_templates"]
+# names in single backticks are code, as in scikit-learn's docstrings
+default_role = "literal"
+# pages show formulas, shell and output as plain blocks; code says its language
+highlight_language = "none"
+nitpicky = True
+
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+# where files outside docs/ lie, and pages whose text is a file of the top folder
+paths_source = PROJECT["urls"]["Source"]
+paths_pages = {
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
+}
+# pages that lead to all pages of a folder
+paths_folders = {
+    **{f"{folder}/index": folder for folder in ("start", "guide", "measured", "operations", "decisions")},
+    **{f"{folder}/README": folder for folder in ("papers", "privacy")},
+    "about": "",
+}
+
+autosummary_generate = True
+autosummary_imported_members = False
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = False
+
+if any(TUTORIALS.glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": [str(TUTORIALS)],
+        "gallery_dirs": ["tutorials"],
+        "filename_pattern": r"plot_",
+        # `make docs TUTORIALS=` builds the pages without running them
+        "plot_gallery": os.environ.get("TUTORIALS", "run") != "",
+        "abort_on_example_error": True,
+        "download_all_examples": False,
+        "show_signature": False,
+        "remove_config_comments": True,
+        "within_subsection_order": "FileNameSortKey",
+    }
+
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_baseurl = PROJECT["urls"]["Documentation"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_theme_options = {
+    "logo": {"text": project},
+    "header_links_before_dropdown": 7,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "back_to_top_button": False,
+    "icon_links": [
+        {"name": "Source", "url": PROJECT["urls"]["Source"], "icon": "fa-solid fa-code", "type": "fontawesome"}
+    ],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+
+# what people call on an estimator; its other methods are for whoever writes one
+CALLED = {
+    *("fit", "transform", "inverse_transform", "predict", "predict_proba", "predict_log_proba", "decision_function"),
+    *("score", "plan", "confidence_intervals", "to_sklearn", "folded", "named_steps"),
+    *("classes_", "coef_", "intercept_", "get_params", "set_params"),
+}
+
+
+def for_others(app, what, name, member, skip, options):
+    """Leave out what scikit-learn gives every estimator, and what estimators are made of."""
+    home = getattr(getattr(member, "fget", member), "__module__", None) or ""
+    if home.startswith("sklearn") or (home.startswith("sottovoce.estimators") and name not in CALLED):
+        return True
+    return None
+
+
+def pages_as_links(app, what, name, obj, options, lines):
+    """Link the pages of docs/ that a docstring names."""
+    lines[:] = [re.sub(r"`?`(docs/([\w/]+)\.md)``?", r":doc:`\1 </\2>`", line) for line in lines]
+
+
+def source_of(app, modname, attribute):
+    """Show no source of the one name that is listed under another module than its file: links back would break."""
+    return modname if attribute == "universal_step" else None
+
+
+def tutorials_among_the_pages(app, docname, source):
+    """Lead from the first page to the tutorials, where there are any."""
+    if docname == "index" and "sphinx_gallery.gen_gallery" in extensions:
+        source[0] = source[0].replace("How-to <guide/index>", "Tutorials <tutorials/index>\nHow-to <guide/index>")
+
+
+def title_of_the_first_page(app, pagename, templatename, context, doctree):
+    """Say in the window's title what this is."""
+    if pagename == "index":
+        context["title"] = PROJECT["description"]
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("autodoc-process-docstring", pages_as_links)
+    app.connect("viewcode-follow-imported", source_of)
+    app.connect("source-read", tutorials_among_the_pages)
+    app.connect("html-page-context", title_of_the_first_page)
+    app.connect("autodoc-skip-member", for_others)

@@ -1,0 +1,178 @@
+"""Write the table of docs/privacy/README.md from receipts of real, tiny fits: ``python docs/make_proofs.py [-]``.
+
+Neighbours are those that a plan accepts; audits are the tests that a proof page names. ``-`` prints the table.
+"""
+
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sottovoce as sv
+from sottovoce.exceptions import SottovoceError
+from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
+from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.events import Event, PoissonSampledEvent, RepeatAndSelectEvent, releases_of
+from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression, split_columns
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "privacy" / "README.md"
+BEGIN, END = "<!-- table mechanisms -->", "<!-- end of table mechanisms -->"
+HEAD = "| what trains | neighbours | unit | released | event | proof | audits |\n" + "| --- " * 7 + "|"
+# how an event is called in the table
+KINDS = {
+    "GaussianEvent": "Gaussian",
+    "BoundedRangeEvent": "exponential mechanism",
+    "RandomizedResponseEvent": "randomised response",
+    "PureEvent": "pure",
+    "ObjectivePerturbationEvent": "objective perturbation",
+    "NonPrivateEvent": "no promise",
+}
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+LABELS: dict[str, Any] = {"label_bounds": (-1.0, 1.0)}
+BALL: dict[str, Any] = {"radius": 1.0, "n_steps": 2}
+
+
+def table() -> tuple[Any, Any, Any]:
+    """Return rows of norm at most 1, classes and numbers."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, X[:, 0] > 0, X[:, 0].clip(-1, 1)
+
+
+def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
+    """Yield name, estimator of an adjacency, and whether labels are numbers, for one table."""
+
+    def logistic(solver: str) -> Callable[..., Any]:
+        return lambda **facts: sv.DPLogisticRegression(
+            solver=solver, classes=[False, True], data_norm=1.0, **BUDGET, **facts
+        )
+
+    def ridge(solver: str) -> Callable[..., Any]:
+        return lambda **facts: sv.DPRidge(solver=solver, data_norm=1.0, **LABELS, **BUDGET, **facts)
+
+    for name in ("newton", "scd", "minibatch-scd", "objective", "sgd", "seq-scd", "primal-scd", "paper-scd"):
+        yield f'`solver="{name}"`', logistic(name), False
+    for name in ("refinement", "adassp"):
+        yield f'`solver="{name}"`', ridge(name), True
+    yield "`DPLasso`", lambda **facts: sv.DPLasso(data_bound=1.0, **BALL, **LABELS, **BUDGET, **facts), True
+
+
+def beside() -> Iterator[tuple[str, Callable[..., Any], Any]]:
+    """Yield name, what can be tried under an adjacency, and receipt, for what is done to one table beside training."""
+    X, y, _ = table()
+    model = sv.DPLogisticRegression(classes=[False, True], data_norm=1.0, **BUDGET).fit(X, y)
+
+    def scaler(**facts: Any) -> Any:
+        return sv.DPScaler(**BUDGET, **facts)
+
+    def search(**facts: Any) -> Any:
+        searched = sv.DPLogisticRegression(classes=[False, True], data_norm=1.0, **facts)
+        return sv.DPSearchCV(searched, {"alpha": [1e-4, 1e-2]}, **BUDGET)
+
+    def evaluate(**facts: Any) -> Any:
+        return sv.evaluate(model, X, y, epsilon=1.0, random_state=0, **facts).guarantee_
+
+    yield "`DPScaler`", lambda **facts: scaler(**facts).plan(200, 4), scaler().fit(X).guarantee_
+    yield "`DPSearchCV`", lambda **facts: search(**facts).plan(200, 4), search().fit(X, y).guarantee_
+    yield "`evaluate`", evaluate, evaluate()
+
+
+def apart() -> Iterator[tuple[str, Any]]:
+    """Yield name and receipt of what is trained over several organisations, and from reports of devices."""
+    X, y, numbers = table()
+    columns, holders = {"clinic": [0, 1], "bank": [2, 3]}, ("clinic", "bank")
+    for name in ("local-models", "noisy-features", "noisy-admm", "secure"):
+        parties = split_columns(X, columns, data_norm=dict.fromkeys(holders, 1.0))
+        engine = {"engine": "in-process"} if name == "secure" else {}
+        split = VerticalLogisticRegression(classes=[False, True], mechanism=name, **engine, **BUDGET)
+        yield f'`mechanism="{name}"`', split.fit(parties, y).guarantee_
+    for name in ("local", "global", "secure"):
+        parties = split_columns(X, columns, data_bound=dict.fromkeys(holders, 1.0))
+        engine = {"engine": "in-process"} if name == "secure" else {}
+        sparse = VerticalLasso(aggregation=name, **engine, **BALL, **LABELS, **BUDGET)
+        yield f'`aggregation="{name}"`', sparse.fit(parties, numbers).guarantee_
+
+    protocol = Protocol.create(
+        features=[NumericFeature("age", 18, 90)], classes=["no", "yes"], epsilon=1.0, n_expected=200
+    )
+    device, aggregator = Randomizer(protocol), Aggregator(protocol)
+    aggregator.add([device.report({"age": 20 + i % 60}, "yes" if i % 2 else "no") for i in range(200)])
+    yield "`sottovoce.local`", aggregator.fit().guarantee_
+
+
+def neighbours(attempt: Callable[..., Any], receipt: Any) -> str:
+    """Return the adjacencies that are not refused; the one of the receipt first."""
+    able = [receipt.adjacency]
+    for adjacency in Adjacency:
+        if adjacency.value not in able:
+            secret = {"n_public": 200} if adjacency is Adjacency.ADD_REMOVE else {}
+            try:
+                attempt(adjacency=adjacency.value, **secret)
+            except SottovoceError:
+                continue
+            able.append(adjacency.value)
+    return ", ".join(able)
+
+
+def kinds(event: Event) -> str:
+    """Return in words what kinds of release an event is made of."""
+    found: dict[str, None] = {}
+    for release, _ in releases_of(event):
+        if isinstance(release, PoissonSampledEvent):
+            found["Gaussian on Poisson samples"] = None
+        elif isinstance(release, RepeatAndSelectEvent):
+            found[f"best of a random number of trials ({kinds(release.event)})"] = None
+        else:
+            found[KINDS.get(type(release).__name__, type(release).__name__)] = None
+    return ", ".join(found)
+
+
+def audits(proof: str) -> str:
+    """Return links to the tests of a proof page that attack, or compare exact outputs of neighbours."""
+    text = (ROOT / proof).read_text(encoding="utf-8")
+    tests = dict.fromkeys(re.findall(r"`(tests/(?:statistical|contracts)/(test_\w+)\.py)`", text))
+    return ", ".join(f"[{name.removeprefix('test_').replace('_', ' ')}](../../{path})" for path, name in tests)
+
+
+def row(name: str, able: str, receipt: Any) -> str:
+    """Return a row of the table."""
+    page = receipt.proof.removeprefix("docs/privacy/")
+    cells = (
+        name, able, receipt.unit, "; ".join(receipt.releases), kinds(receipt.event), f"[{page}]({page})",
+        audits(receipt.proof),
+    )  # fmt: skip
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def lines() -> Iterator[str]:
+    """Yield the rows of the table."""
+    X, classes, numbers = table()
+    for name, make, regression in central():
+        receipt = make().fit(X, numbers if regression else classes).guarantee_
+        yield row(name, neighbours(lambda make=make, **facts: make(**facts).plan(200, 4), receipt), receipt)
+    for name, attempt, receipt in beside():
+        yield row(name, neighbours(attempt, receipt), receipt)
+    for name, receipt in apart():
+        yield row(name, receipt.adjacency, receipt)
+
+
+def written() -> str:
+    """Return the table between its marks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return "\n".join((BEGIN, HEAD, *lines(), END))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["-"]:
+        sys.stdout.write(written() + "\n")
+    else:
+        text = PAGE.read_text(encoding="utf-8")
+        head, rest = text.split(BEGIN)
+        PAGE.write_text(head + written() + rest.split(END)[1], encoding="utf-8")

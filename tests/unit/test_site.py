@@ -1,0 +1,140 @@
+"""The site: its checker sees each fault, its reference has every public name, one that was built has no fault."""
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SITE = ROOT / "site"
+# packages whose whole `__all__` is meant to be imported
+PUBLIC = (
+    "sottovoce",
+    *(
+        f"sottovoce.{name}"
+        for name in (
+            "audit",
+            "cluster",
+            "evaluation",
+            "exceptions",
+            "forecasting",
+            "ledger",
+            "local",
+            "losses",
+            "optimize",
+            "optimize.theory",
+            "published.bernstein",
+            "report",
+            "tables",
+            "vertical",
+        )
+    ),
+)
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def checker():
+    return script("check_site")
+
+
+GOOD = {
+    "index.html": '<a href="other.html#here">x</a>',
+    "other.html": '<h1 id="here">y</h1><img src="x.svg">',
+    "x.svg": "",
+}
+
+
+def built(folder, **changes):
+    for name, text in {**GOOD, **changes}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_site_without_fault(checker, tmp_path):
+    assert list(checker.faults(built(tmp_path))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("other.html", '<p id="here"><script src="https://a.example/x.js"></script>', "from elsewhere"),
+        ("other.html", '<p id="here"><link rel="stylesheet" href="//a.example/x.css">', "from elsewhere"),
+        ("other.html", '<p id="here"><img srcset="x.svg 1x, https://a.example/x.png 2x">', "from elsewhere"),
+        ("other.html", '<p id="here"><style>@import "https://a.example/x.css";</style>', "from elsewhere"),
+        ("x.css", "@font-face { src: url(https://a.example/x.woff2) }", "from elsewhere"),
+        ("x.css", "p { background: url('gone.png') }", "is not there"),
+        ("other.html", '<p id="here"><img src="gone.png">', "loads gone.png, which is not there"),
+        ("other.html", '<p id="here"><a href="gone.html">x</a>', "links gone.html, which is not there"),
+        ("other.html", "<h1>y</h1>", "whose anchor is not there"),
+        ("alone.html", "<p>z</p>", "no page leads here"),
+    ],
+)
+def test_each_fault_is_seen(checker, tmp_path, name, text, fault):
+    faults = list(checker.faults(built(tmp_path, **{name: text})))
+    assert len(faults) == 1
+    assert faults[0].startswith(name if fault != "whose anchor is not there" else "index.html")
+    assert fault in faults[0]
+
+
+def test_statements_about_a_page_load_nothing(checker, tmp_path):
+    text = '<p id="here"><link rel="canonical" href="https://a.example/"><a href="https://a.example/">x</a>'
+    assert list(checker.faults(built(tmp_path, **{"other.html": text}))) == []
+
+
+def test_the_table_of_mechanisms_is_that_of_their_receipts():
+    proofs = script("make_proofs")
+    _, rest = proofs.PAGE.read_text(encoding="utf-8").split(proofs.BEGIN)
+    assert proofs.BEGIN + rest.split(proofs.END)[0] + proofs.END == proofs.written()
+
+
+def listed():
+    """Return each name of the reference with the modules that it is listed under."""
+    for page in (DOCS / "api").glob("*.md"):
+        for module, names in re.findall(
+            r"currentmodule:: ([\w.]+)\n\n.. autosummary::\n   :toctree: generated\n\n((?:   \w+\n)+)",
+            page.read_text(encoding="utf-8"),
+        ):
+            for name in names.split():
+                yield module, name
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_the_reference_has_every_public_name(package):
+    module = importlib.import_module(package)
+    there = {id(getattr(importlib.import_module(home), name)) for home, name in listed()}
+    names = [name for name in module.__all__ if not name.isupper()]
+    assert [name for name in names if id(getattr(module, name)) not in there] == []
+
+
+def test_the_reference_names_everything_once():
+    names = [f"{module}.{name}" for module, name in listed()]
+    assert len(names) > 200
+    assert len(names) == len(set(names))
+
+
+def test_the_lock_of_the_site_fits_the_other():
+    """Both are installed into one environment."""
+    versions = {}
+    for lock in ("requirements-dev.lock", "requirements-docs.lock"):
+        for line in (ROOT / lock).read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                requirement, _, marker = line.partition(";")
+                name, _, version = requirement.strip().partition("==")
+                versions.setdefault((name, marker.strip()), set()).add(version)
+    assert [pair for pair, found in versions.items() if len(found) > 1] == []
+
+
+def test_a_built_site_has_no_fault(checker):
+    if not (SITE / "index.html").exists():
+        pytest.skip("no site is built: make docs")
+    assert list(checker.faults(SITE)) == []
