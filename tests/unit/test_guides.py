@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
 # tests/recipes runs the Python of way_out.md, test_docs.py that of schemas.md, which needs a model file.
 RUN = (
-    "audit", "command_line", "data_norm", "evaluation", "intervals", "large_tables", "ledger", "persons", "pipelines",
-    "planning", "receipts", "search", "solvers", "sparse_models",
+    "audit", "command_line", "data_norm", "ensembles", "evaluation", "intervals", "large_tables", "ledger", "persons",
+    "pipelines", "planning", "receipts", "search", "solvers", "sparse_models",
 )  # fmt: skip
 
 
