@@ -21,7 +21,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: dist demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
+.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -82,6 +82,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
 
 # what a registry gets: source and wheel in dist/, checked. The address of the project must be a real one, or ADDRESS=anyway
+.PHONY: dist
 dist: $(READY)
 	$(BIN)/python .ci/address.py pyproject.toml $(ADDRESS)
 	rm -rf dist
