@@ -2,8 +2,8 @@
 
     python -m benchmarks.packaging.sizes
 
-What is installed here is followed from `sottovoce`'s own requirements, so other packages of the environment do not count.
-An extra that is not installed as a whole is left out. Times and fresh environments: `make matrix`.
+What is installed here is followed from `sottovoce`'s own requirements, so other packages of the environment do not
+count. An extra that is not installed as a whole is left out. Times and fresh environments: `make matrix`.
 """
 
 from collections.abc import Iterable
