@@ -18,7 +18,8 @@ command = importlib.import_module("sottovoce.cli.compile")
 FIRST_FITS = """\
 import numpy as np, scipy.sparse as sp, warnings
 import sottovoce as sv
-warnings.simplefilter("ignore", sv.exceptions.PrivacyWarning)
+from sottovoce.exceptions import PrivacyWarning
+warnings.simplefilter("ignore", PrivacyWarning)
 raw = np.random.default_rng(1).uniform(-0.5, 0.5, (500, 7))
 budget = {"epsilon": 2.0, "delta": 1e-5}
 for X in (raw, raw.astype(np.float32), sp.csr_array(raw)):
