@@ -103,7 +103,7 @@ axes.plot(epsilons, np.median(private, axis=1), "o-", color="tab:green", label="
 axes.set_xscale("log")
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.set_xticks([], minor=True)
-axes.set(xlabel="epsilon (to the left: more private)", ylabel="accuracy on people not trained on")
+axes.set(xlabel="epsilon (to the left: more private)", ylabel="accuracy on rows not trained on")
 axes.set_title(f"{len(y):,} rows, delta = 1e-6", loc="left")
 axes.legend(loc="lower right", frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
