@@ -37,7 +37,8 @@ folder = Path(os.environ.get("SOTTOVOCE_DATA") or "no folder")
 files = [next(folder.glob(f"{name}*"), None) for name in ("adult.data", "adult.test")]
 
 if all(files):
-    schema = Schema.from_toml(Path(__file__).parents[1] / "adult.toml")
+    here = Path(globals().get("__file__", "a notebook")).resolve().parent
+    schema = Schema.from_toml(here.parent / "adult.toml")
     encoder = sv.SchemaEncoder(schema)
     told = {"header": None, "names": list(schema.column_names), "skipinitialspace": True, "na_values": "?"}
     train, test = (pd.read_csv(file, comment="|", **told) for file in files)
