@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "_sphinx"))
@@ -133,6 +135,13 @@ def source_of(app, modname, attribute):
     return modname if attribute == "universal_step" else None
 
 
+def mark_long_cells(app, doctree):
+    """Mark cells with much text: a table of many columns would squeeze them to a word a line."""
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > 80:
+            cell["classes"].append("long")
+
+
 def tutorials_among_the_pages(app, docname, source):
     """Lead from the first page to the tutorials, where there are any."""
     if docname == "index" and "sphinx_gallery.gen_gallery" in extensions:
@@ -150,5 +159,6 @@ def setup(app):
     app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("viewcode-follow-imported", source_of)
     app.connect("source-read", tutorials_among_the_pages)
+    app.connect("doctree-read", mark_long_cells)
     app.connect("html-page-context", title_of_the_first_page)
     app.connect("autodoc-skip-member", for_others)
