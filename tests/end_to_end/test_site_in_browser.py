@@ -1,4 +1,4 @@
-"""The built site in a browser: no page scrolls sideways on a phone, nothing is asked of another address, search finds."""
+"""The built site in a browser: pages fit a phone, nothing is asked of another address, the search finds."""
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +21,13 @@ PAGES = (
     "api/losses",
     "known_limits",
 )
+# what reaches beyond the window, but for what scrolls in a box of its own
+BEYOND = """() => [...document.querySelectorAll(".bd-article *")].filter(element => {
+    if (element.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let box = element; box.parentElement && !box.matches(".bd-article"); box = box.parentElement)
+        if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
+    return true;
+}).map(element => element.outerHTML.slice(0, 80))"""
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -55,6 +62,7 @@ def test_pages_fit_and_ask_nobody_else(chromium, address, width, scheme):
         for name in PAGES:
             page.goto(f"{address}{name}.html")
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+            assert page.evaluate(BEYOND) == [], name
             assert page.evaluate("document.documentElement.dataset.theme") == scheme
         assert faults == []
         assert [url for url in asked if not url.startswith((address, "data:"))] == []
