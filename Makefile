@@ -16,13 +16,17 @@ endif
 
 # what runs with other versions of the dependencies, each in an environment of its own
 SMOKE := tests/smoke tests/unit/test_compiling.py
-EXTRAS := .[vertical,secure,ledger,collector,sign]
+EXTRAS := .[tables,vertical,secure,ledger,collector,sign]
 TOOLS := pytest pytest-xdist hypothesis httpx
 PIP := python -m pip install --quiet --disable-pip-version-check
+# which installation `make sbom` describes; SBOM_EXTRAS=tables,collector for one with extras
+SBOM_EXTRAS ?=
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench docs clean
+.PHONY: demo demo-vertical
+.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench
+.PHONY: dist sbom clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -34,6 +38,10 @@ demo-vertical: $(READY)
 # the fast half: one module at a time, and laws
 quick: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" tests/unit tests/properties
+
+# the part one works on: `make part P=ledger` takes tests/unit/ledger, `make part P="central estimators"` two of them
+part: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not federation" $(addprefix tests/unit/,$(or $(P),$(error say which part: make part P=ledger; the folders of tests/unit are the parts)))
 
 # all tests but the slow ones
 test: $(READY)
@@ -62,15 +70,23 @@ oldest:
 	$(PYTHON_OLDEST) -m venv .venv-oldest
 	.venv-oldest/bin/python .ci/lowest.py pyproject.toml > .venv-oldest/constraints.txt
 	.venv-oldest/bin/$(PIP) -c .venv-oldest/constraints.txt -e '$(EXTRAS)' \
-	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock))
+	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock)) pandas
 	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
 
 # the newest versions that pyproject.toml allows, whatever the lock says
 newest:
 	rm -rf .venv-newest
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/$(PIP) -e '$(EXTRAS)' $(TOOLS)
+	.venv-newest/bin/$(PIP) -e '$(EXTRAS)' $(TOOLS) pandas
 	.venv-newest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
+
+# sdist and wheel in empty environments, on every Python that is here; archives and table end in dist/
+matrix:
+	$(PYTHON) .ci/matrix.py
+
+# what an installation is made of, as CycloneDX: of the wheel with all that it needs, and of nothing else
+sbom:
+	PYTHON='$(PYTHON)' .ci/sbom.sh '$(SBOM_EXTRAS)'
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -87,6 +103,13 @@ docs: $(DOCS_READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
 
+# what a registry gets: source and wheel in dist/, checked. The address of the project must be a real one, or ADDRESS=anyway
+dist: $(READY)
+	$(BIN)/python .ci/address.py pyproject.toml $(ADDRESS)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
 # pinned versions of everything, then the package itself in place
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit('sottovoce needs Python 3.11 or newer, this is ' + sys.version.split()[0] + ': make PYTHON=python3.12 ...') if sys.version_info < (3, 11) else None"
@@ -101,4 +124,4 @@ $(DOCS_READY): $(READY) requirements-docs.lock
 	touch $(DOCS_READY)
 
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*

@@ -4,7 +4,7 @@
 
 Default models at delta = 1e-5, trained on at most 5,000 rows of each table: test accuracy, or R^2 of numbers.
 ``--rule`` compares shares of the rows that keep the released bound, on the tables that rules are chosen on;
-``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/guide/data_norm.md.
+``--confirm`` takes the other tables. ``--docs`` writes tables and picture of docs/measured/data_norm.md.
 """
 
 from collections.abc import Callable
@@ -173,7 +173,7 @@ def rule(names: list[str], seeds: int, epsilon: float) -> dict[str, Any]:
 
 
 def rows_of(results: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return head and lines of the table of the guide."""
+    """Return head and lines of the table of the page."""
     head = ("table", *(f"{norm:g}" for norm in MULTIPLES), "largest norm", "auto", "bound that auto took")
     lines = []
     for name, cells in results.items():
@@ -233,7 +233,7 @@ def main() -> None:
     keep(f"data-norm-{'confirmed-' * given.confirm}{given.epsilon:g}", results)
     if given.docs:
         mark = f"{'confirmed' if given.confirm else 'chosen'} {given.epsilon:g}"
-        write_tables(DOCS / "guide" / "data_norm.md", {mark: (head, lines)})
+        write_tables(DOCS / "measured" / "data_norm.md", {mark: (head, lines)})
         if not given.confirm and given.epsilon == 1.0:
             draw(results, given.epsilon)
 

@@ -198,7 +198,7 @@ def main() -> None:
         )
     keep("evaluation", found)
     if given.docs and not given.quick:
-        write_tables(DOCS / "guide" / "evaluation.md", _tables(found))
+        write_tables(DOCS / "measured" / "evaluation.md", _tables(found))
 
 
 def _tables(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:

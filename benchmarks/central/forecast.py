@@ -14,11 +14,21 @@ import statistics
 import numpy as np
 
 import sottovoce as sv
-from benchmarks.common import DOCS, EPSILONS, RESULTS, data_folder, keep, make_parser, show, write_tables
+from benchmarks.common import (
+    DOCS,
+    EPSILONS,
+    RESULTS,
+    data_folder,
+    keep,
+    keep_picture,
+    make_parser,
+    show,
+    write_tables,
+)
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 
 _DELTA = 1e-5
-_PAGE = DOCS / "guide" / "planning.md"
+_PAGE = DOCS / "measured" / "planning.md"
 WAYS = ("size alone", "told the score", "told the labels too")
 
 
@@ -92,6 +102,28 @@ def summed(found, names, regression):
     return lines
 
 
+def draw(lines):
+    """Draw measured against expected accuracy; lines are those of the table of each set, without regressions."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
+    axis.plot([0.2, 1.0], [0.2, 1.0], color="#999999", linewidth=0.8)
+    for epsilon, colour in zip(EPSILONS, ("#cc6677", "#ddaa33", "#4477aa", "#228833"), strict=True):
+        cells = [line for line in lines if float(line[1]) == epsilon]
+        expected, measured = ([float(line[place]) for line in cells] for place in (4, 3))
+        low, high = np.array([[float(end) for end in line[5].split(" to ")] for line in cells]).T
+        axis.hlines(measured, low, high, color=colour, linewidth=0.8, alpha=0.5)
+        axis.plot(expected, measured, "o", markersize=4, color=colour, label=f"epsilon = {epsilon:g}")
+    axis.set_xlabel("expected accuracy, with its range")
+    axis.set_ylabel("measured accuracy")
+    axis.legend(frameon=False)
+    axis.set_title("Forecasts told the score without noise and the labels", fontsize=11)
+    keep_picture(figure, DOCS / "figures" / "forecast_errors.png")
+
+
 def main() -> None:
     parser = make_parser(__doc__, docs=True)
     parser.add_argument("--only", default=None, help="sets, separated by commas, others as kept; default all")
@@ -132,6 +164,7 @@ def main() -> None:
         drawing = sv.forecast(model, 5_000, 20, accuracy_without_noise=0.86).picture()
         (DOCS / "figures" / "forecast.svg").write_text(drawing + "\n", encoding="utf-8")
         write_tables(_PAGE, {**tables, "each": (head_each, each)})
+        draw([line for line in each if not is_regression(line[0])])
 
 
 if __name__ == "__main__":

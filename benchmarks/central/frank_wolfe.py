@@ -22,9 +22,9 @@ import scipy.sparse as sp
 import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, reuters, show, write_tables
 from sottovoce.central.coefficient_sets import SETS
+from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.losses import Logistic, Squared
@@ -382,7 +382,7 @@ def main() -> None:
         keep(f"frank-wolfe-risk-{n}-{d}", risk_table(n, d, seeds))
     if "steps" in parts:
         keep("frank-wolfe-steps", steps_table(10_000, 1_000, seeds))
-    pages = {"sets": "guide/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
+    pages = {"sets": "measured/sparse_models.md", "groups": "privacy/frank_wolfe.md"}
     for part, make in (("sets", sets_table), ("groups", groups_table)):
         if part in parts:
             results, tables = make(*((1_000, 100) if arguments.quick else (10_000, 1_000)), seeds)

@@ -179,7 +179,7 @@ def main() -> None:
     ]  # fmt: skip
     show("the default before and after", head, rows)
     if given.docs:
-        write_tables(DOCS / "guide" / "large_tables.md", {"newton": (head, rows)})
+        write_tables(DOCS / "measured" / "large_tables.md", {"newton": (head, rows)})
     keep("out_of_core", {"rows": n, "columns": D, "MB": size, "threads": threads, "files, MB": disk, **results})
     if any(len({row[kind] for row in results.values()}) > 1 for kind in ("model", "newton, model")):
         sys.exit("the models differ")

@@ -159,7 +159,7 @@ def main() -> None:
     results, rows = compare(NAMES, KINDS, EPSILONS, given.seeds)
     keep("persons", results)
     if given.docs:
-        write_tables(DOCS / "guide" / "persons.md", {"persons": (HEAD, rows)})
+        write_tables(DOCS / "measured" / "persons.md", {"persons": (HEAD, rows)})
 
 
 if __name__ == "__main__":

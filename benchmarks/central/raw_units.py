@@ -154,7 +154,7 @@ def main() -> None:
     if not given.quick:
         keep(f"raw_units_{part}_{given.epsilon:g}", found)
     if given.docs:
-        write_tables(DOCS / "guide" / "pipelines.md", {f"raw units, {part}": (head, rows)})
+        write_tables(DOCS / "measured" / "pipelines.md", {f"raw units, {part}": (head, rows)})
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ import scipy.sparse as sp
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce._numerics import Vector
-from sottovoce.central.holder import LocalHolder, hold
-from sottovoce.central.largest_eigenvalue import MAX_GRAM, eigenvalue_mechanism
+from sottovoce.central.data.holder import LocalHolder, hold
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.sketch import sketch_sensitivity
-from sottovoce.central.whole_gram import Gram, gram_mechanism, moments_mechanism
+from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, eigenvalue_mechanism
+from sottovoce.central.sums.sketch import sketch_sensitivity
+from sottovoce.central.sums.whole_gram import Gram, gram_mechanism, moments_mechanism
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 

@@ -24,9 +24,9 @@ import sottovoce as sv
 from benchmarks.common import a9a, keep, make_parser, show
 from benchmarks.peers import libraries as peers
 from benchmarks.peers.timing import write_split
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
 from sottovoce.losses import Hinge, Logistic, Squared
 from support.data import why_without
 

@@ -28,9 +28,9 @@ import numpy as np
 
 import sottovoce as sv
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
-from sottovoce.central.holder import Holder
-from sottovoce.central.operation import Effect, Operation, RowSum
-from sottovoce.central.part import Part
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Effect, Operation, RowSum
+from sottovoce.central.data.part import Part
 from sottovoce.cluster.log import FolderLog, Log, open_log
 from sottovoce.exceptions import PrivacyWarning
 from support.killed_workers import Faults, KilledPool, Rates

@@ -33,7 +33,7 @@ from benchmarks.cluster.tables import (
 from benchmarks.common import DOCS, keep, keep_picture, make_parser, show, write_tables
 from sottovoce.cluster import DaskTable
 
-PAGE = DOCS / "guide" / "cluster.md"
+PAGE = DOCS / "measured" / "cluster.md"
 KINDS = {
     "logistic, `newton`": (sv.DPLogisticRegression, {"solver": "newton"}),
     "logistic, `scd`": (sv.DPLogisticRegression, {"solver": "scd"}),

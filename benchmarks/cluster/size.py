@@ -97,7 +97,7 @@ def main() -> None:
     table = calculated(found)
     show(f"{ROWS:,} rows of {COLUMNS} columns, float32", *table)
     if given.docs:
-        write_tables(DOCS / "guide" / "cluster.md", {"constants": constants, "size": table})
+        write_tables(DOCS / "measured" / "cluster.md", {"constants": constants, "size": table})
     if not given.quick:
         keep("cluster_size", found)
 

@@ -157,7 +157,7 @@ def main() -> None:
     ]  # fmt: skip
     show(f"{n:,} rows x {D} float32, {4 * D} bytes a row; Parquet {files / n:,.0f} bytes a row", head, rows)
     if given.docs:
-        write_tables(DOCS / "guide" / "cluster_data.md", {"storage": (head, rows)})
+        write_tables(DOCS / "measured" / "cluster_data.md", {"storage": (head, rows)})
     keep(
         "cluster_storage", {"rows": n, "columns": D, "files, bytes": files, "a pass, s": seconds, **taken, "half": half}
     )

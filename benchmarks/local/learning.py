@@ -6,7 +6,7 @@
 Means over seeds. Reported vectors are drawn by their exact law (`sottovoce.local.planning.simulate`); "wire" sends
 real reports through a real `Aggregator` and compares the moments, and "degree3" sends real reports since it keeps
 them. Synthetic people: x ~ N(0, diag(l)), l_j ~ 1/j, E|x|^2 = 1/2,
-within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the guide.
+within norm 1; the logit of the label has standard deviation 4. ``--docs`` writes the tables of the appendix.
 """
 
 import math
@@ -25,7 +25,7 @@ from sottovoce.local.planning.simulate import simulate
 from sottovoce.published.bernstein import BernsteinAggregator, BernsteinProtocol, BernsteinRandomizer
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-PAGE = DOCS / "guide" / "local_learning.md"
+PAGE = DOCS / "measured" / "local_learning.md"
 
 
 def synthetic(n: int, d: int, seed: int) -> tuple[Any, Any]:

@@ -2,14 +2,14 @@
 
     python -m benchmarks.local.plan [--docs] [--quick]
 
-Calculated, not measured: no data are read. ``--docs`` writes the tables of the guide.
+Calculated, not measured: no data are read. ``--docs`` writes the tables of the appendix.
 """
 
 from benchmarks.common import DOCS, keep, make_parser, show, write_tables
 from sottovoce.local.planning.planning import plan_collection
 from sottovoce.local.planning.prediction import people_needed, predict_accuracy_range
 
-PAGE = DOCS / "guide" / "local.md"
+PAGE = DOCS / "measured" / "local.md"
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 
 

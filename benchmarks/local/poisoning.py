@@ -12,7 +12,7 @@ shown. Three kinds, from weak to strong:
 
 Reports are drawn by their exact law. "noticed": share of the collections in which `Aggregator.health` warns (of the
 sums alone: it has the trace of the second moment to look at here, not the indices). Synthetic people: 10^5 with 10
-features, as in `benchmarks/local/learning.py`. ``--docs`` writes the tables of the guide.
+features, as in `benchmarks/local/learning.py`. ``--docs`` writes the tables of the appendix.
 """
 
 import sys
@@ -27,7 +27,7 @@ from benchmarks.local.learning import collect, synthetic
 from sottovoce.local import Protocol
 from sottovoce.local.planning.simulate import simulate
 
-PAGE = DOCS / "guide" / "local.md"
+PAGE = DOCS / "measured" / "local.md"
 SHARES = (0.001, 0.01, 0.05)
 TRIED = 1_000_000
 KINDS = ("false answers", "chosen index", "free seed")

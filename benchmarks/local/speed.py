@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.common import DOCS, keep, make_parser, run_again, show, write_tables
 from sottovoce.local import Aggregator, Protocol
 
-PAGE = DOCS / "guide" / "local_learning.md"
+PAGE = DOCS / "measured" / "local_learning.md"
 HEAD = ("d", "threads", "reports a second")
 MEMORY_HEAD = ("reports", "peak memory, MB")
 

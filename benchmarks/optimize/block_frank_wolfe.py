@@ -238,7 +238,7 @@ def main() -> None:
     show(name, head, rows, width=170)
     keep("block_frank_wolfe_arrival", arrived)
     if args.docs:
-        write_tables(DOCS / "guide" / "block_frank_wolfe.md", {name: (head, rows)})
+        write_tables(DOCS / "papers" / "block_frank_wolfe.md", {name: (head, rows)})
     if args.arrival:
         return
     found = measured(20, 300) if args.quick else measured(args.runs, 3000)
@@ -257,7 +257,7 @@ def main() -> None:
     if args.docs:
         picture(found)
         keep("block_frank_wolfe", found, DOCS / "figures")
-        write_tables(DOCS / "guide" / "block_frank_wolfe.md", tables)
+        write_tables(DOCS / "papers" / "block_frank_wolfe.md", tables)
     if max(worst, sharp) > 1.0:
         raise SystemExit("a bound was exceeded")
 

@@ -30,7 +30,7 @@ from sottovoce.optimize import (
 from sottovoce.optimize.samplings import Sampling
 from sottovoce.optimize.theory import block_curvatures, serial_bound
 
-PAGE, NAME = DOCS / "guide" / "block_frank_wolfe.md", "block_frank_wolfe_unequal"
+PAGE, NAME = DOCS / "papers" / "block_frank_wolfe.md", "block_frank_wolfe_unequal"
 SHARE, MOST = 0.002, 1_000_000
 STEPS = ("balanced", "line-search")
 PENALTY = 4.0

@@ -4,7 +4,7 @@
     python -m benchmarks.peers.compare --ours-only          our own fits that are missing, then the table
     python -m benchmarks.peers.compare --ours-only --again  our own fits again, all of them
     python -m benchmarks.peers.compare --polish             search on where the budget ended a search
-    python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/guide/peers.md
+    python -m benchmarks.peers.compare --table [--docs]     the table only, with --docs into docs/measured/comparison.md
     python -m benchmarks.peers.compare --speed              seconds of whole private trainings, in one run
     python -m benchmarks.peers.compare --time-to-accuracy [--docs]  seconds of trainings that are as accurate
 
@@ -37,7 +37,7 @@ from sklearn.model_selection import train_test_split
 
 import sottovoce as sv
 from benchmarks import sets
-from benchmarks.common import DOCS, EPSILONS, keep, make_parser, show, write_tables
+from benchmarks.common import DOCS, EPSILONS, keep, keep_picture, make_parser, show, write_tables
 from benchmarks.peers import timing
 from benchmarks.peers.job import METRICS, classification_scores, regression_scores
 from benchmarks.peers.libraries import FOLDER, PEERS, at_hand, work
@@ -266,6 +266,32 @@ def tables(cells: list[dict[str, Any]], epsilons: list[float]) -> dict[str, Any]
     }
 
 
+def draw(cells: list[tuple[str, float, str]]) -> None:
+    """Draw how many cells were won, tied and lost: by metric, and by epsilon."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    metrics = [metric for metric in ("accuracy", "log loss", "AUC", "MSE") if any(metric == cell[0] for cell in cells)]
+    budgets = sorted({epsilon for _, epsilon, _ in cells})
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3), layout="constrained", sharex=True)
+    for axis, place, keys in zip(axes, (0, 1), (metrics, budgets), strict=True):
+        left = np.zeros(len(keys))
+        names = [f"epsilon = {key:g}" if place else str(key) for key in keys]
+        for end, colour in (("won", "#4477aa"), ("tied", "#bbbbbb"), ("lost", "#cc6677")):
+            counts = np.array([sum(cell[place] == key and cell[2] == end for cell in cells) for key in keys])
+            bars = axis.barh(names, counts, left=left, color=colour, label=end)
+            axis.bar_label(bars, [str(count) if count else "" for count in counts], label_type="center", fontsize=9)
+            left += counts
+        axis.set_xlabel("cells")
+        axis.invert_yaxis()
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("Untuned defaults against DP-SGD tuned for each cell, twenty tables", fontsize=11)
+    keep_picture(figure, DOCS / "figures" / "comparison.png")
+
+
 def run_cells(names: list[str], epsilons: list[float], options: argparse.Namespace) -> None:
     """Make the results that are missing."""
     people = (*(() if options.ours_only else options.peers), *(() if options.no_ours else ("ours",)))
@@ -332,7 +358,8 @@ def main() -> None:
     solver = "" if options.solver == "auto" else f"-{options.solver}"
     keep("peers" + solver + ("-quick" if options.quick else ""), cells)
     if options.docs:
-        write_tables(DOCS / "guide" / "peers.md", written)
+        write_tables(DOCS / "measured" / "comparison.md", written)
+        draw([(cell["metric"], cell["epsilon"], cell["verdict"]) for cell in cells if cell["verdict"]])
 
 
 if __name__ == "__main__":

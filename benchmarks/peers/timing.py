@@ -161,7 +161,7 @@ def time_to_accuracy(options: argparse.Namespace) -> None:
     show("seconds of a whole training that is as accurate, epsilon = 1", head, rows, width=180)
     keep("peers-time-to-accuracy", kept)
     if options.docs:
-        write_tables(DOCS / "guide" / "peers.md", {"peers time": (head, rows)})
+        write_tables(DOCS / "measured" / "comparison.md", {"peers time": (head, rows)})
 
 
 def _cheapest(peer: str, job: dict[str, Any], known: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

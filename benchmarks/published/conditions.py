@@ -2,7 +2,7 @@
 
     python -m benchmarks.published.conditions [--docs] [--quick]
 
-``--docs`` writes the tables into docs/guide/vertical_solvers.md. All objectives are sums of losses.
+``--docs`` writes the tables into docs/measured/vertical_solvers.md. All objectives are sums of losses.
 """
 
 import math
@@ -24,7 +24,7 @@ from sottovoce.vertical.protocols.general.messages import Prepare
 from sottovoce.vertical.table.penalty import Penalty
 from sottovoce.vertical.wire import Done
 
-PAGE = DOCS / "guide" / "vertical_solvers.md"
+PAGE = DOCS / "measured" / "vertical_solvers.md"
 ACCURACY = 1e-3  # of the least objective
 ROUNDS, ROUNDS_A9A, ROUNDS_QUICK = 5000, 150, 20
 

@@ -15,9 +15,9 @@ import numpy as np
 import sottovoce as sv
 from benchmarks.common import DOCS, EPSILONS, keep, make_parser, show, write_tables
 from benchmarks.sets import split
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.published.output_perturbation import OutputPlan

@@ -19,9 +19,9 @@ import sottovoce as sv
 from benchmarks import common
 from benchmarks.central.speed import dense_matrix, sparse_matrix
 from benchmarks.common import DOCS, keep, make_parser, parts_at_hand, show, write_tables
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.sampling import poisson_sample
 from sottovoce.losses import Hinge
 from sottovoce.randomness import Purpose, Streams

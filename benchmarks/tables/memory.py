@@ -193,7 +193,7 @@ def main() -> None:
     ]  # fmt: skip
     show("Memory of the command line", head, rows)
     if given.docs:
-        write_tables(DOCS / "guide" / "command_line.md", {"memory": (head, rows)})
+        write_tables(DOCS / "measured" / "command_line.md", {"memory": (head, rows)})
 
 
 if __name__ == "__main__":

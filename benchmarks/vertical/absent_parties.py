@@ -172,7 +172,7 @@ def main() -> None:
     keep("vertical_absent_parties", {"without noise": exact, "with noise": noisy})
     if arguments.docs and not arguments.quick:
         keep("vertical_absent_parties", {"without noise": exact, "with noise": noisy}, FIGURES.parent)
-        write_tables(DOCS / "guide" / "vertical_sparse.md", {"absent exact": first, "absent noisy": second})
+        write_tables(DOCS / "measured" / "vertical_sparse.md", {"absent exact": first, "absent noisy": second})
 
 
 if __name__ == "__main__":

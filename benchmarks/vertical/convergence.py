@@ -266,7 +266,7 @@ def main() -> None:
             keep(f"vertical_{name}", result, DOCS / "figures")
         write_tables(DOCS / "papers" / "admm_sharing.md", tables)
         if found:
-            write_tables(DOCS / "guide" / "vertical_solvers.md", {"rho": scan_table(found, rounds)})
+            write_tables(DOCS / "measured" / "vertical_solvers.md", {"rho": scan_table(found, rounds)})
 
 
 if __name__ == "__main__":

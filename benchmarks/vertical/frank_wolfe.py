@@ -1,7 +1,7 @@
 """Lasso over columns at four parties by Frank-Wolfe: excess risk against epsilon, and bytes to the coordinator.
 
     python -m benchmarks.vertical.frank_wolfe [--quick] [--seeds 3] [--only rows,columns] [--variants "local;global"]
-    python -m benchmarks.vertical.frank_wolfe --docs     # the table and the picture of the guide, from the figures kept
+    python -m benchmarks.vertical.frank_wolfe --docs     # table and picture of the appendix, from figures kept
 
 Entries are -1 and +1; ten columns of weight +-0.08 are spread over the parties as 4, 3, 2 and 1, each with a decoy of
 correlation 0.6 at the next party; y is their sum plus noise 0.1, cut to [-1, 1]. The ball has radius 1, delta = 1e-5,
@@ -156,7 +156,7 @@ def add(found: list[dict[str, Any]], seeds: int) -> None:
 
 
 def docs() -> None:
-    """Write the table and the picture of the guide."""
+    """Write the table and the picture of the appendix."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -189,7 +189,7 @@ def docs() -> None:
     figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8)
     keep_picture(figure, FIGURES.with_suffix(".png"))
     head = ("people x columns", "", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "uplink bytes at 1 / 8")
-    write_tables(DOCS / "guide" / "vertical_sparse.md", {"risk": (head, lines)})
+    write_tables(DOCS / "measured" / "vertical_sparse.md", {"risk": (head, lines)})
 
 
 if __name__ == "__main__":

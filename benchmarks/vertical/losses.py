@@ -28,7 +28,7 @@ from sottovoce.losses import Absolute
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.protocols.exact.plan import label_unit
 
-PAGE: Final = DOCS / "guide" / "vertical_solvers.md"
+PAGE: Final = DOCS / "measured" / "vertical_solvers.md"
 SETS: Final = ("phishing", "mushrooms", "a9a")
 ALPHA: Final = 1e-4
 MODELS: Final = {

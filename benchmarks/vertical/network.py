@@ -38,7 +38,7 @@ from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegressi
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
 
-PAGE = DOCS / "guide" / "vertical_deployment.md"
+PAGE = DOCS / "measured" / "vertical_deployment.md"
 PARTS = ("rounds", "memory", "runs")
 COORDINATOR = "party0"
 

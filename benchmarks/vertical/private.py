@@ -9,7 +9,7 @@ label holder's own exact model, and all columns without noise. Sets:
 * wide: the set of `convergence.py`, moved to [0, 1], rows of parties 2 and 3 scaled to norm sqrt(d) / 2.
 * svc: linear SVM on a9a. ridge: BlogFeedback, 50 columns and the target at party 1, 230 at party 2.
 
-``--quick``: a9a, epsilon = 1, two seeds. ``--docs`` writes the tables into the guide.
+``--quick``: a9a, epsilon = 1, two seeds. ``--docs`` writes the tables into the appendix.
 """
 
 import math
@@ -23,7 +23,7 @@ from benchmarks.vertical.data import a9a_parties, wide_set
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.mechanisms import MECHANISMS
 
-PAGE = DOCS / "guide" / "vertical_private.md"
+PAGE = DOCS / "measured" / "vertical_private.md"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 

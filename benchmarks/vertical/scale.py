@@ -24,7 +24,7 @@ from sottovoce.vertical.protocols.exact.plan import automatic_rho, prepare
 from sottovoce.vertical.protocols.exact.scores import ScoreProblem
 from sottovoce.vertical.table.penalty import Penalty
 
-PAGE = DOCS / "guide" / "vertical_solvers.md"
+PAGE = DOCS / "measured" / "vertical_solvers.md"
 COLUMNS = 200
 ROUNDS = 10
 

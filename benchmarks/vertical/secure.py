@@ -25,7 +25,7 @@ from sottovoce.vertical import Helper, InProcessParties, VerticalLogisticRegress
 from sottovoce.vertical.estimators.choosing import choose_mechanism
 
 FIGURES = DOCS / "figures"
-PAGE = DOCS / "guide" / "vertical_secure.md"
+PAGE = DOCS / "measured" / "vertical_secure.md"
 NAME = "vertical_secure"
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0)
 DELTA: Final = 1e-5

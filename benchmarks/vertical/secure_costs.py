@@ -1,7 +1,7 @@
 """Joint training inside secure computation: seconds, CPU seconds, bytes and memory of a party, cell by cell.
 
     python -m benchmarks.vertical.secure_costs [--quick] [--only spu,slow,two,mpyc,start] [--again] [--list]
-    python -m benchmarks.vertical.secure_costs --docs    # the tables of the guide, from the figures kept
+    python -m benchmarks.vertical.secure_costs --docs    # the tables of the appendix, from the figures kept
 
 A cell is an engine, a loss, n people, d columns in all, how many parties hold them, how many helpers there are, and the
 link between parties; its parties are processes of their own with the product's engine, plan and script, on made-up
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from benchmarks.common import DOCS, ROOT, make_parser, show, write_tables
 from support.slow_link import SlowLink
 
-PAGE = DOCS / "guide" / "vertical_secure_costs.md"
+PAGE = DOCS / "measured" / "vertical_secure_costs.md"
 FIGURES = DOCS / "figures" / "vertical_secure_costs.json"
 PARTS = ("start", "spu", "slow", "two", "mpyc")
 LIMIT = 540.0
@@ -406,7 +406,7 @@ def who(row: dict[str, Any]) -> str:
 
 
 def tables(kept: dict[str, dict[str, Any]]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the tables of the guide: a part each."""
+    """Return the tables of the appendix: a part each."""
     made: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
     for part in PARTS:
         rows = [kept[cell.key] for cell in cells(part, quick=False) if cell.key in kept]

@@ -6,7 +6,7 @@
 "secure" computes in clear in one process, which opens the same places as SPU, bit for bit. ``costs``: three real SPU
 processes (ABY3): CPU seconds a party of a fit with few steps, and of each step more; largest memory of an engine's
 process. Figures go to docs/figures/secure_frank_wolfe.json (not with --quick), the tables to
-docs/guide/vertical_sparse.md with --docs.
+docs/measured/vertical_sparse.md with --docs.
 """
 
 import json
@@ -89,7 +89,7 @@ def costs(size: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 def tables(kept: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the tables of the guide."""
+    """Return the tables of the appendix."""
     lines = []
     for variant in VARIANTS:
         runs = [row for row in kept["risk"] if row["variant"] == variant]
@@ -105,7 +105,7 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     if arguments.docs:
-        write_tables(DOCS / "guide" / "vertical_sparse.md", tables(kept))
+        write_tables(DOCS / "measured" / "vertical_sparse.md", tables(kept))
         return
     size = QUICK if arguments.quick else SIZE
     found: dict[str, Any] = {}

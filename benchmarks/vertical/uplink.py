@@ -13,7 +13,7 @@ noise: for T and m as above and m with iota = 1, the leading singular value of a
 the noise, over the largest norm of its columns, which is what one person can move a column by; for the sparse sign map
 too. And zCDP, mean shift and epsilon of all columns that the paper's algorithm shares at a claim of epsilon = 1.
 
---docs writes both tables into docs/guide/vertical_sparse.md and the picture into docs/figures.
+--docs writes both tables into docs/measured/vertical_sparse.md and the picture into docs/figures.
 """
 
 import math
@@ -233,7 +233,7 @@ def main() -> None:
     if not arguments.quick and found and given:
         keep("vertical_uplink", {"growth": found, "noise": given})
     if arguments.docs and found and given:
-        write_tables(DOCS / "guide" / "vertical_sparse.md", {"uplink": tables["uplink"]})
+        write_tables(DOCS / "measured" / "vertical_sparse.md", {"uplink": tables["uplink"]})
         write_tables(DOCS / "privacy" / "published_vertical_frank_wolfe.md", {"noise": tables["published noise"]})
         plot(found, given)
         keep("vertical_uplink", {"growth": found, "noise": given}, DOCS / "figures")

@@ -9,7 +9,7 @@ has. Classes: accuracy and log loss; numbers: mean squared error over the varian
 
 Rules (the weights, noisy ADMM's defaults, what ``mechanism="auto"`` takes) were chosen on `CHOSEN`, of which three
 seeds are enough, and are confirmed once on `CONFIRMED`. Figures are kept by set, and a set whose figures are kept is
-not measured again. ``--docs`` writes tables and a picture into the guide, and all cells beside the picture.
+not measured again. ``--docs`` writes tables and a picture into the appendix, and all cells beside the picture.
 ``--constant`` tries other constants in the rule for classes, on the sets for choosing, one seed; ``--quick``: one
 made-up set, one seed.
 """
@@ -28,9 +28,9 @@ from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term
 from sottovoce.vertical.protocols.local_models.weights import MOST_OF_CLASSES
 
-PAGE: Final = DOCS / "guide" / "vertical_private.md"
+PAGE: Final = DOCS / "measured" / "vertical_private.md"
 DECISION: Final = DOCS / "decisions" / "0021-who-wins-over-columns.md"
-ALL_CELLS: Final = DOCS / "guide" / "vertical_private_cells.md"
+ALL_CELLS: Final = DOCS / "measured" / "vertical_private_cells.md"
 FIGURES: Final = DOCS / "figures"
 MADE_UP: Final = {
     "independent, 1,500": (1_500, 30, False), "independent, 20,000": (20_000, 30, False),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sottovoce import ledger as ledger
     from sottovoce import local as local
     from sottovoce import vertical as vertical
+    from sottovoce._version import __version__ as __version__
     from sottovoce.central.plan import Plan
     from sottovoce.estimators import (
         DPLasso,
@@ -67,6 +68,7 @@ _HOMES: Final = {
     "SchemaEncoder": "tables.transformer",
     **dict.fromkeys(("load_model", "save_model"), "estimators.persistence"),
     "plan": "planning",
+    "__version__": "_version",
     **dict.fromkeys(("audit", "cluster", "ledger", "local", "vertical"), ""),
 }
 __getattr__ = lazy_names(__name__, _HOMES)

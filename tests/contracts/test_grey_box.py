@@ -12,9 +12,10 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import grey_box, recording, replaying
-from sottovoce.central import clipped_sums, scaled_plan
+from sottovoce.central import scaled_plan
 from sottovoce.central.kernels import passes
 from sottovoce.central.newton import _weighted_gram
+from sottovoce.central.sums import clipped_sums
 from sottovoce.exceptions import AuditError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent, ObjectivePerturbationEvent

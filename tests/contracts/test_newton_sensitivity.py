@@ -6,12 +6,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.clipped_sums import sum_mechanism
-from sottovoce.central.holder import hold
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.whole_gram import Gram, coordinate_factors, gram_mechanism
+from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.whole_gram import Gram, coordinate_factors, gram_mechanism
 from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import to_ticks

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.clipped_sums import sum_mechanism
-from sottovoce.central.holder import hold
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import passes
-from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
+from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sottovoce.central import calibration
 from sottovoce.central.calibration import Prior, calibrate
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours

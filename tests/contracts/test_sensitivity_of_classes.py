@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
+from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours
 

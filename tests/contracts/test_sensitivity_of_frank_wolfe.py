@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores, FrankWolfePlan
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency

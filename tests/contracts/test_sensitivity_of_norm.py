@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central import released_norm
+from sottovoce.central.data.rows import row_norms
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import NormRelease
-from sottovoce.central.rows import row_norms
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
 from sottovoce.privacy.neighbours import Neighbours

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.clipped_sums import clipped_sum
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels.persons import person_joint_pass, person_pass
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours

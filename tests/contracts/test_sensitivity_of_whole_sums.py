@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central import largest_eigenvalue
-from sottovoce.central.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
-from sottovoce.central.lengths import MeasureRows, ScaleRows
+from sottovoce.central.data.lengths import MeasureRows, ScaleRows
+from sottovoce.central.sums import largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.neighbours import Neighbours

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams

@@ -9,11 +9,11 @@ import pytest
 
 from sottovoce import DPLogisticRegression, DPRidge
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import gradient, passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
+from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency

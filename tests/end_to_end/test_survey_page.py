@@ -39,7 +39,7 @@ def collector(protocol: Path, database: Path, static: Path) -> Iterator[str]:
     """Run a collector; yield its address."""
     command = [
         sys.executable, "-m", "sottovoce", "local", "collect", protocol, "--database", database,
-        "--port", 0, "--static", static,
+        "--port", 0, "--static", static, "--count-seconds", 0.2, "--count-step", 1,
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

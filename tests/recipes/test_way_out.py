@@ -10,9 +10,10 @@ import sottovoce as sv
 
 PAGE = Path(__file__).parents[2] / "docs/guide/way_out.md"
 SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+RECEIPT = "Where does the receipt go?"
 NEEDS = {
-    "scikit-learn": (), "skops": ("skops",), "ONNX": ("skl2onnx", "onnxruntime"), "MLflow": ("mlflow", "skops"),
-    "Fairlearn": ("fairlearn",), "dp_accounting": (), "OpenDP": ("opendp",),
+    "What becomes of each model?": (), RECEIPT: (), "skops": ("skops",), "ONNX": ("skl2onnx", "onnxruntime"),
+    "MLflow": ("mlflow", "skops"), "Fairlearn": ("fairlearn",), "dp_accounting": (), "OpenDP": ("opendp",),
 }  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def test_recipe(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path}/runs")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database or a server would be another package
-    before = {"MLflow": ("scikit-learn", "skops"), "skops": ("scikit-learn",), "ONNX": ("scikit-learn",)}
+    before = {"MLflow": (RECEIPT, "skops"), "ONNX": (RECEIPT,)}
     space = run(*before.get(name, ()), name)
     assert space["model"].guarantee_.epsilon == 1.0
     if name == "MLflow":

@@ -10,8 +10,8 @@ import pytest
 from sottovoce.audit import gaussian_lower_bound
 from sottovoce.central import calibration
 from sottovoce.central.calibration import Prior, calibrate
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sottovoce.audit import gaussian_lower_bound
-from sottovoce.central import largest_eigenvalue
-from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
-from sottovoce.central.lengths import MeasureRows, ScaleRows
+from sottovoce.central.data.lengths import MeasureRows, ScaleRows
+from sottovoce.central.sums import largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -13,10 +13,10 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.scales import release_label_location_and_scale
-from sottovoce.central.targets import Given
 from sottovoce.losses import Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency

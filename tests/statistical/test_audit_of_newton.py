@@ -11,9 +11,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton_schedule import Curvature
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.noise import Scaled

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.operation import Effect, Operation, RowSum
-from sottovoce.central.part import Part
+from sottovoce.central.data.operation import Effect, Operation, RowSum
+from sottovoce.central.data.part import Part
 
 __all__ = ["Begin", "CountRows", "FirstRows", "Move", "Pause", "Refuse"]
 

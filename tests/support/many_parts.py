@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.central.holder import Holder, LocalHolder, hold
-from sottovoce.central.operation import Operation
+from sottovoce.central.data.holder import Holder, LocalHolder, hold
+from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.data.targets import BeginModel, Given
 from sottovoce.central.parallel import Team
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
-from sottovoce.central.targets import BeginModel, Given
 
 __all__ = ["ManyParts", "begun", "cut", "with_labels", "with_lengths", "with_targets"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.published.scd.paper import PaperPlan

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.utility import UtilityBound
 from sottovoce.privacy.adjacency import Adjacency

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import claims
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(
@@ -33,7 +35,7 @@ for name in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def helps():
     """What each script says to --help, by the name of its module."""
-    names = [f"benchmarks.{name}" for name in (*SCRIPTS, "__main__", "house", "fingerprints")]
+    names = [f"benchmarks.{name}" for name in (*SCRIPTS, "__main__", "claims", "house", "fingerprints")]
     done = subprocess.run(
         [sys.executable, "-c", HELP, *names], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
@@ -48,9 +50,15 @@ def test_every_script_can_be_imported_and_has_a_short_form(helps):
         assert "--quick" in helps[f"benchmarks.{name}"], name
 
 
-def test_every_script_is_on_the_page_of_benchmarks():
-    listed = re.findall(r"^\|.*\| `(\w+\.\w+)` \|", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == SCRIPTS
+def test_every_script_has_a_claim_with_a_page_that_exists():
+    _, entries = claims.claims()
+    assert [each.script for each in entries] == SCRIPTS
+    for each in entries:
+        assert (ROOT / each.page).is_file(), f"benchmarks/claims.toml: there is no {each.page}"
+
+
+def test_the_page_of_claims_is_current():
+    assert claims.PAGE.read_text(encoding="utf-8") == claims.page(), "python -m benchmarks.claims"
 
 
 def test_all_are_run_together():

@@ -43,6 +43,11 @@ def test_public_names():
         assert getattr(sottovoce, name).__doc__
 
 
+def test_the_version_is_that_of_the_command_line():
+    said = subprocess.run([sys.executable, "-m", "sottovoce", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["sottovoce", sottovoce.__version__]
+
+
 def test_public_names_of_vertical_training():
     from sottovoce import vertical
 

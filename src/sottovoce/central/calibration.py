@@ -36,16 +36,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import RowSum, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.holder import Holder
 from sottovoce.central.kernels.binned import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.largest_eigenvalue import MAX_GRAM
-from sottovoce.central.operation import RowSum, Ticks
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import TARGET
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.sketch import sketch_sensitivity
+from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
+from sottovoce.central.sums.sketch import sketch_sensitivity
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm

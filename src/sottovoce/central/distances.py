@@ -30,14 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.central.holder import Holder
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import RowSum, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, TARGET
+from sottovoce.central.data.targets import CountBelow, Targets
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.operation import RowSum, Ticks
-from sottovoce.central.part import Part
-from sottovoce.central.row_memory import DIVISOR, TARGET
 from sottovoce.central.scales import noisy_count
-from sottovoce.central.targets import CountBelow, Targets
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours

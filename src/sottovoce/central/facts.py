@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sottovoce._validation import magnitude, number, privacy_budget, whole_number
+from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.released_norm import NormRelease, ReleasedNorm, largest_norm
-from sottovoce.central.row_unit import RowUnit
 from sottovoce.losses import Loss
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
@@ -19,7 +19,7 @@ from sottovoce.privacy.neighbours import Neighbours
 from sottovoce.privacy.unit import checked_max_rows
 
 if TYPE_CHECKING:
-    from sottovoce.central.holder import Holder
+    from sottovoce.central.data.holder import Holder
 
 __all__ = ["HARDLY_ANY_NOISE", "NORM", "TrainingFacts"]
 

@@ -28,9 +28,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import columns
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import Rows
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 
 __all__ = ["SparseScores"]

@@ -24,9 +24,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sottovoce._numerics import PIECE, Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels.transposed import BLOCK, transposed
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import Rows
 from sottovoce.losses import Loss
 
 __all__ = ["PerturbedObjective", "gradient_rounding", "minimise"]

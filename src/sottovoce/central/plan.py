@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from sottovoce._notebook import html_table, plan_rows
 from sottovoce._numerics import Vector
+from sottovoce.central.data.holder import Holder, LocalHolder, hold
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL, TARGET, WEIGHT
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import Given, Targets
 from sottovoce.central.facts import NORM, TrainingFacts
-from sottovoce.central.holder import Holder, LocalHolder, hold
 from sottovoce.central.parallel import Team
-from sottovoce.central.part import Part
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.row_memory import LABEL, TARGET, WEIGHT
-from sottovoce.central.rows import Rows
-from sottovoce.central.targets import Given, Targets
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, outline
 from sottovoce.privacy.unit import unit_of

@@ -27,15 +27,15 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.central.operation import Count, Operation, Ticks
-from sottovoce.central.row_memory import LENGTH
+from sottovoce.central.data.operation import Count, Operation, Ticks
+from sottovoce.central.data.row_memory import LENGTH
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
 from sottovoce.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sottovoce.central.holder import Holder
-    from sottovoce.central.part import Part
+    from sottovoce.central.data.holder import Holder
+    from sottovoce.central.data.part import Part
 
 __all__ = ["FALLBACK", "NormRelease", "ReleasedNorm", "largest_norm"]
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.plan import Fit
-from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import poisson_sample, refuse_rare_samples, sampled_noise, sampled_steps
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent
 from sottovoce.randomness import Purpose
 

@@ -9,9 +9,8 @@ from typing import ClassVar, Final
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import Calibration, calibrate, prior_for, share_for
+from sottovoce.central.data.lengths import Shorten
 from sottovoce.central.facts import HARDLY_ANY_NOISE
-from sottovoce.central.largest_eigenvalue import release_largest_eigenvalue
-from sottovoce.central.lengths import Shorten
 from sottovoce.central.plan import Fit, Plan
 from sottovoce.central.scales import (
     norm_counts,
@@ -19,6 +18,7 @@ from sottovoce.central.scales import (
     release_label_location_and_scale,
     release_row_norm,
 )
+from sottovoce.central.sums.largest_eigenvalue import release_largest_eigenvalue
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu

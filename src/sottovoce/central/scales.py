@@ -17,10 +17,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from sottovoce._numerics import Vector
-from sottovoce.central.holder import Holder
-from sottovoce.central.lengths import CountWithin
-from sottovoce.central.operation import Operation, Ticks
-from sottovoce.central.targets import CountBelow, CountNear, Targets
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.lengths import CountWithin
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.targets import CountBelow, CountNear, Targets
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 from sottovoce.privacy.neighbours import Neighbours

@@ -8,10 +8,10 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.calibration import Calibration
-from sottovoce.central.clipped_sums import ClippedSum, clipped_sum
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Fit, Report, Solution
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.targets import BeginModel
+from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose
 
 __all__ = ["SteppedPlan"]

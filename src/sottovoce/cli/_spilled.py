@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from sottovoce.central.scratch import check_room
-from sottovoce.central.scratch_table import ScratchTable
+from sottovoce.central.data.scratch import check_room
+from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cli._holdout import Split
 from sottovoce.cli._rows import OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator

@@ -6,11 +6,11 @@ import errno
 import re
 import sys
 import warnings
-from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
 
 import typer
 
+from sottovoce._version import __version__
 from sottovoce.cli._lazy import LazyGroup
 from sottovoce.exceptions import SottovoceError
 
@@ -30,10 +30,12 @@ class _Commands(LazyGroup):
             "plan",
             "schema",
             "receipt",
+            "proof",
             "ledger",
             "audit",
             "vertical",
             "local",
+            "compile",
         )
     }
 
@@ -96,7 +98,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"sottovoce {version('sottovoce')}")
+        typer.echo(f"sottovoce {__version__}")
         raise typer.Exit
 
 

@@ -3,14 +3,14 @@
 import copy
 import secrets
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.holder import Holder
-from sottovoce.central.operation import Effect, Operation, Ticks
+from sottovoce._version import __version__
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Effect, Operation, Ticks
 from sottovoce.cluster.keeper import Answer
 from sottovoce.cluster.log import Log, NoLog
 from sottovoce.cluster.partitions import Partitions
@@ -119,7 +119,7 @@ class ClusterHolder(Holder):
             "number of columns": self.n_features,
             "type of entries": self.dtype.str,
             "stamps of files": question_digest(sorted(stamps)),
-            "version of sottovoce": version("sottovoce"),
+            "version of sottovoce": __version__,
         }
 
     def close(self) -> None:

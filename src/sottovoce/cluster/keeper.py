@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.central.operation import Operation
+from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import Team, team
-from sottovoce.central.part import Part
-from sottovoce.central.streamed import StreamedTable
 from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 

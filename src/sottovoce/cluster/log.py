@@ -21,7 +21,7 @@ import numpy as np
 from sottovoce._files import write_whole
 from sottovoce._kept import PrivateFolder, RecordFile
 from sottovoce._numerics import Vector
-from sottovoce.central.operation import Operation
+from sottovoce.central.data.operation import Operation
 from sottovoce.cluster.questions import question_digest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

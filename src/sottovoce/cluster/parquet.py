@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.scratch_table import ScratchTable
+from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import TableError

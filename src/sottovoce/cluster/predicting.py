@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.streamed import StreamedTable
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.cluster.sources import LoadedRows, Source, held
 from sottovoce.exceptions import ClusterError
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.plan import Plan
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.minibatch import MinibatchPlan
@@ -18,6 +17,7 @@ from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.solvers.sdca import NonPrivatePlan
 from sottovoce.central.solvers.sgd import PlainSGDPlan, SGDPlan
 from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
+from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Multinomial
 from sottovoce.privacy.adjacency import Adjacency

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._warnings import warn_of_privacy
-from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.labels import ClassLabels, FindClasses, ReadLabels
-from sottovoce.central.remote import RemoteTable
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
-from sottovoce.central.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of

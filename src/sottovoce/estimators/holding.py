@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sottovoce.central.holder import Holder, LocalHolder
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import Team
-from sottovoce.central.part import Part
-from sottovoce.central.remote import RemoteTable
-from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators.reading import check_columns, read_rows
 
 __all__ = ["holding"]

@@ -9,13 +9,13 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import choice, magnitude, whole_number
 from sottovoce.central.coefficient_sets import SETS, L1Ball, Simplex
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
+from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.outside import OutsideTable
 from sottovoce.central.plan import Plan
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.row_memory import DIVISOR, LENGTH, SCALE
-from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.linear import DPLinearEstimator

@@ -19,15 +19,15 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.targets import Targets
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.remote import RemoteTable
-from sottovoce.central.streamed import StreamedTable
-from sottovoce.central.targets import Targets
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._progress import progress_bar
 from sottovoce.estimators.base import Run, not_covered

@@ -8,14 +8,14 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import magnitude
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.labels import WeighRows
+from sottovoce.central.data.lengths import ScaleRows
+from sottovoce.central.data.row_memory import WEIGHT
+from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.facts import TrainingFacts
-from sottovoce.central.holder import Holder, LocalHolder
-from sottovoce.central.labels import WeighRows
-from sottovoce.central.lengths import ScaleRows
 from sottovoce.central.plan import Plan
 from sottovoce.central.released_norm import ReleasedNorm
-from sottovoce.central.row_memory import WEIGHT
-from sottovoce.central.row_unit import RowUnit
 from sottovoce.estimators._solvers import accelerated_solver, automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.reading import refuse_shape

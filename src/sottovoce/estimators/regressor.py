@@ -10,11 +10,11 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, truth
-from sottovoce.central.holder import Holder
-from sottovoce.central.labels import NumberLabels, ReadLabels
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.labels import NumberLabels, ReadLabels
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.targets import Numbers, Targets
 from sottovoce.central.plan import Plan, Solution
-from sottovoce.central.remote import RemoteTable
-from sottovoce.central.targets import Numbers, Targets
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of

@@ -18,9 +18,9 @@ from sottovoce._plain_data import digest, encode
 from sottovoce._validation import privacy_budget, truth, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
+from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.streamed import StreamedTable
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import not_covered
 from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map

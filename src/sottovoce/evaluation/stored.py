@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.central.row_memory import RowMemory
+from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.tables import ScoredRows
 
 __all__ = ["BYTES_A_ROW", "StoredRows"]

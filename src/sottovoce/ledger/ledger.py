@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text
 from sottovoce._validation import filled_text, number, truth
+from sottovoce._version import __version__
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
 from sottovoce.ledger.entries import FIRST, Entry
@@ -34,7 +34,7 @@ from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, is_of_persons
 
 __all__ = ["Charge", "Ledger"]
 
-_CODE: Final = f"sottovoce {version('sottovoce')}"
+_CODE: Final = f"sottovoce {__version__}"
 _LONGEST_NAME: Final = 200
 _Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say
 _UNITS: Final = {"row": ROW_UNIT, "person": PERSON_UNIT}
@@ -577,6 +577,6 @@ def _plain(value: object) -> Any:
 def _user() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid {os.getuid()}"
+    except (KeyError, OSError, ImportError):  # the last where a system has no list of users
+        user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
     return f"{user}@{socket.gethostname()}"

@@ -4,7 +4,7 @@ A general solver. The sets are boxes, balls and simplices; every step moves the 
 or all of them, or those that happen to be there, as parties on a network are. It knows nothing of parties or privacy.
 
 What is proved of it, with curvature constants and bounds to compute, is in `sottovoce.optimize.theory`. Guide, theorem
-and proofs: ``docs/guide/block_frank_wolfe.md``.
+and proofs: ``docs/papers/block_frank_wolfe.md``.
 """
 
 from sottovoce.optimize.algorithm import block_frank_wolfe

@@ -6,7 +6,7 @@ them moves toward the minimiser of its linear function,
 .. math:: x_i \leftarrow x_i + \gamma_t (s_i - x_i), \qquad
     s_i = \arg\min_{s \in M_i} \langle s, \nabla_i f(x) \rangle, \qquad \gamma_t = \frac{2}{p_{\min} t + 2}.
 
-What is proved of it: ``docs/guide/block_frank_wolfe.md``.
+What is proved of it: ``docs/papers/block_frank_wolfe.md``.
 
 References
 ----------

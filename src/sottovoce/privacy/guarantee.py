@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from sottovoce._addresses import where_to_read
 from sottovoce._notebook import html_table
 from sottovoce._plain_data import digest, plain
 from sottovoce._validation import number, truth
@@ -339,7 +340,7 @@ class Guarantee:
             ("taken as public or true", "\n".join(self.assumptions)),
             ("not covered", "\n".join(self.not_covered)),
             ("parameters", "\n".join(f"{key} = {_text(value)}" for key, value in self.parameters.items())),
-            ("proof", self.proof),
+            ("proof", "\n".join(where_to_read(self.proof))),
             ("made by", f"sottovoce {self.version}" + (f" on {self.day} (UTC)" if self.day else "")),
             *self.ties(),
         ]

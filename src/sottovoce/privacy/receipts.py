@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from sottovoce._plain_data import digest, encode
+from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.adjacency import Adjacency
@@ -17,7 +17,6 @@ from sottovoce.privacy.guarantee import FURTHER_LIMITS, PREPROCESSING, Guarantee
 
 __all__ = ["ChargeLike", "digest_of_parts", "make_receipt"]
 
-_VERSION: Final = version("sottovoce")
 _NO_NOISE: Final = ("everything: no noise was added",)
 
 
@@ -88,7 +87,7 @@ def make_receipt(
         seeded=seeded and private,
         accountant=accountant,
         proof=proof,
-        version=_VERSION,
+        version=__version__,
         day=datetime.now(UTC).date().isoformat(),
         charge=None
         if charge is None

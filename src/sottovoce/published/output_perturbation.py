@@ -25,10 +25,10 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Fit, Plan, Report, Solution, most_rows
-from sottovoce.central.rows import Rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, RepeatedEvent

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, Final
 
 from sottovoce._plain_data import decode
+from sottovoce._version import __version__
 from sottovoce.exceptions import ModelFormatError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.check import Check, compared
@@ -52,7 +52,7 @@ def compared_with_run(guarantee: Guarantee) -> list[Check]:
 
 
 def _other_version(guarantee: Guarantee) -> str:
-    here = version("sottovoce")
+    here = __version__
     if guarantee.version == here:
         return ""
     return (
@@ -105,7 +105,8 @@ def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
     assert guarantee.schema is not None
     try:
         schema = Schema.from_dict(tomllib.loads(guarantee.schema))
-        encoder = Encoder(schema)
+        labelled = schema.target is not None  # with features alone, of a `SchemaEncoder`, it says nothing of labels
+        encoder = Encoder(schema, labelled=labelled)
     except (SottovoceError, ValueError, RecursionError) as error:
         return Check("schema", False, f"its text is not a schema: {error}")
     parameters = guarantee.parameters
@@ -116,9 +117,10 @@ def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
     labels = {"classes": schema.classes, "label_bounds": schema.label_bounds}
     for name, described in labels.items():
         given = decode(arguments[name]) if isinstance(arguments, Mapping) and name in arguments else None
-        if isinstance(given, list) and not _same_labels(given, described):
+        if labelled and isinstance(given, list) and not _same_labels(given, described):
             return Check("schema", False, f"{name} is {described!r} in it, and {given!r} in the parameters")
-    return Check("schema", True, "its text has the SHA-256 beside it, and describes the features and labels trained")
+    what = "features and labels" if labelled else "features"
+    return Check("schema", True, f"its text has the SHA-256 beside it, and describes the {what} trained")
 
 
 def _same_labels(given: Sequence[Any], described: Sequence[Any] | None) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sottovoce._addresses import documentation, where_to_read
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import NothingReleased, describe
@@ -103,8 +104,10 @@ def registry_entry(guarantee: Guarantee, *, model_card: Mapping[str, object] | N
                 ),
                 "mechanisms": (
                     f"{guarantee.mechanism}.\nsottovoce {guarantee.version}, noise from "
-                    f"{guarantee.parameters.get('noise from', 'an unknown source')}; floating point and side channels: "
-                    f"docs/known_limits.md; proof: {guarantee.proof}.\n{TO_FILL}security of the data before training"
+                    f"{guarantee.parameters.get('noise from', 'an unknown source')}; floating point and side "
+                    f"channels: {documentation('docs/known_limits.md')}; "
+                    f"proof: {', '.join(where_to_read(guarantee.proof)[:2])}.\n{TO_FILL}"
+                    "security of the data before training"
                 ),
                 "composition": f"{guarantee.accountant}, over:\n{describe(guarantee.event)}",
                 "post_processing": "The coefficients and what is computed from them. No other access to the rows.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from sottovoce._plain_data import digest, plain
+from sottovoce._version import __version__
 from sottovoce.exceptions import AccountingError, ModelFormatError, SottovoceError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import event_from_dict
@@ -220,6 +220,6 @@ def _same_page(opened: ReceiptFile, guarantee: Guarantee) -> Check:
         "page",
         again == opened.page,
         "the page is, letter by letter, the one that its data make",
-        f"the page is not the one that sottovoce {version('sottovoce')} makes of its data: it was changed, or made by "
+        f"the page is not the one that sottovoce {__version__} makes of its data: it was changed, or made by "
         "another version. Trust its data, not its text: `sottovoce show FILE`",
     )

@@ -6,10 +6,10 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import make_rows
 from sottovoce.estimators._solvers import SOLVERS, make_plan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Squared

@@ -7,12 +7,19 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from sottovoce.central import largest_eigenvalue
-from sottovoce.central.holder import hold
-from sottovoce.central.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.sketch import Sketch, bits, sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
+from sottovoce.central.sums import largest_eigenvalue
+from sottovoce.central.sums.largest_eigenvalue import eigenvalue_mechanism, release_largest_eigenvalue
+from sottovoce.central.sums.sketch import (
+    Sketch,
+    bits,
+    sketch_estimate,
+    sketch_pieces,
+    sketch_sensitivity,
+    sum_of_squares,
+)
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.neighbours import Neighbours

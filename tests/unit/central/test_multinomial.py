@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 import sottovoce as sv
 from sottovoce.central import parallel
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.solvers.multinomial import MultinomialPlan
 from sottovoce.estimators.persistence import model_from_json, model_to_json

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central import newton
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.newton import PerturbedObjective, gradient_rounding, minimise
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.solvers import objective_perturbation
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, SmoothedHinge

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central.holder import Holder
-from sottovoce.central.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
-from sottovoce.central.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
-from sottovoce.central.operation import Effect
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
+from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
+from sottovoce.central.data.operation import Effect
+from sottovoce.central.data.remote import RemoteTable
+from sottovoce.central.data.row_memory import LABEL, WEIGHT, InMemory, OnDisk
+from sottovoce.central.data.rows import norms_within
+from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest
 from sottovoce.central.parallel import Team, team
-from sottovoce.central.remote import RemoteTable
-from sottovoce.central.row_memory import LABEL, WEIGHT, InMemory, OnDisk
-from sottovoce.central.rows import norms_within
 from sottovoce.central.solvers.accelerated import AcceleratedPass, AcceleratedPlan
-from sottovoce.central.streamed import StreamedTable
-from sottovoce.central.targets import BeginModel, CountNear, OneAgainstRest
 from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
 from sottovoce.losses import Logistic
 from support.many_parts import cut

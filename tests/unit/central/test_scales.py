@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sottovoce.central.data.targets import Given
 from sottovoce.central.scales import release_label_location_and_scale
-from sottovoce.central.targets import Given
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from sottovoce.central import score_length
-from sottovoce.central.clipped_sums import clipped_sum
-from sottovoce.central.lengths import Shorten
+from sottovoce.central.data.lengths import Shorten
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.score_length import CLIP, ScoreMoments, length_event, release_score_length
+from sottovoce.central.sums import score_length
+from sottovoce.central.sums.clipped_sums import clipped_sum
+from sottovoce.central.sums.score_length import CLIP, ScoreMoments, length_event, release_score_length
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.neighbours import Neighbours

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.row_memory import InMemory, OnDisk
-from sottovoce.central.scratch import ScratchFile, check_room
-from sottovoce.central.scratch_table import BLOCK_BYTES, ScratchTable
+from sottovoce.central.data.row_memory import InMemory, OnDisk
+from sottovoce.central.data.scratch import ScratchFile, check_room
+from sottovoce.central.data.scratch_table import BLOCK_BYTES, ScratchTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 
 

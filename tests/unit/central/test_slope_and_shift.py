@@ -9,8 +9,8 @@ from scipy.special import expit
 import sottovoce as sv
 from sottovoce.central import calibration
 from sottovoce.central.calibration import Prior, calibrate, share_for
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent

@@ -12,14 +12,14 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.holder import hold
-from sottovoce.central.lengths import MeasureRows, ScaleRows
-from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.lengths import MeasureRows, ScaleRows
+from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.targets import Numbers
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS, release_moments
-from sottovoce.central.targets import Numbers
-from sottovoce.central.whole_gram import Gram, LabelColumn
+from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.sums.whole_gram import Gram, LabelColumn
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from support.many_parts import cut

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central import whole_gram
-from sottovoce.central.holder import hold
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.rows import make_rows
+from sottovoce.central.data.targets import Numbers
 from sottovoce.central.parallel import Team, team
-from sottovoce.central.rows import make_rows
-from sottovoce.central.targets import Numbers
-from sottovoce.central.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism
-from sottovoce.central.whole_numbers import WholeNumbers, WholeSum
+from sottovoce.central.sums import whole_gram
+from sottovoce.central.sums.whole_gram import Gram, GramSum, LabelColumn, coordinate_factors, moments_mechanism
+from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum
 
 TEAM = Team(1, None)
 GRID = 2**21

@@ -20,6 +20,7 @@ def test_all_commands_are_listed_in_their_order():
         "plan",
         "schema",
         "receipt",
+        "proof",
         "ledger",
         "audit",
         "vertical",

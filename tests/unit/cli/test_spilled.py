@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.central import scratch_table
-from sottovoce.central.scratch import ScratchFile
+from sottovoce.central.data import scratch_table
+from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.cli import _rows, _spilled, app
 from sottovoce.exceptions import StorageError
 from sottovoce.tables import batches

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sottovoce.audit import gaussian_lower_bound
-from sottovoce.central.operation import Operation, RowSum
+from sottovoce.central.data.operation import Operation, RowSum
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.partitions import Partitions

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.central.operation import Operation, Ticks
-from sottovoce.central.part import Part
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.part import Part
 from sottovoce.cluster.log import FolderLog, NoLog, open_log
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.holder import LocalHolder
-from sottovoce.central.operation import Effect
+from sottovoce.central.data.holder import LocalHolder
+from sottovoce.central.data.operation import Effect
+from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
-from sottovoce.central.part import Part
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.inline import InlineSource
 from sottovoce.cluster.keeper import Keeper

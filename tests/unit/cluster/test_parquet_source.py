@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.central.row_memory import InMemory
+from sottovoce.central.data.row_memory import InMemory
 from sottovoce.cluster import sources
 from sottovoce.cluster.digest import RowsDigest
 from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, parquet_sources, storage_for

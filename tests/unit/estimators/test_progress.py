@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import sottovoce as sv
-from sottovoce.central.holder import LocalHolder
+from sottovoce.central.data.holder import LocalHolder
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 2))

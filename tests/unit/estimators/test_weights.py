@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.audit import grey_box
-from sottovoce.central import clipped_sums
 from sottovoce.central.kernels import passes
+from sottovoce.central.sums import clipped_sums
 from sottovoce.estimators.persistence import model_from_json, model_to_json, save_model
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.report import verify_receipt

@@ -104,7 +104,7 @@ def test_bound_holds(step, mix):
     x0 = np.full(6, 0.5)
     runs, steps = 30, 150
     above = np.zeros(steps + 1)
-    above[0] = runs * (start := objective.at(x0).value() - best)
+    start = objective.at(x0).value() - best
 
     def look(t, position):
         above[t] += position.value() - best
@@ -116,7 +116,8 @@ def test_bound_holds(step, mix):
         )  # fmt: skip
     p = sampling.probabilities
     bound = [theory.serial_bound(t, start=start, curvatures=C, probabilities=p) for t in range(steps + 1)]
-    assert (above / runs <= bound).all()
+    assert start <= bound[0] * (1 + 1e-14)  # may be equal: then the last digit depends on the processor
+    assert (above[1:] / runs <= bound[1:]).all()
 
 
 def test_nearer_than_uniform_sampling():

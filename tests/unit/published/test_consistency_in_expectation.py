@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
-from sottovoce.central.rows import make_rows
 
 PUBLIC = {"classes": [-1.0, 1.0]}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sottovoce.audit import gaussian_lower_bound
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_rows
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.accounting import accountant_for

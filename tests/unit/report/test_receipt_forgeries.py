@@ -369,6 +369,18 @@ def test_the_receipt_has_the_schema(with_schema):
     assert {"schema", "schema of the model"} <= {check.name for check in found.checks}
 
 
+def test_a_schema_of_features_alone_holds_too(tmp_path):
+    """As that of a `SchemaEncoder`: it names no target, and what it says of the features is compared."""
+    columns = {"a": (0, 1), "b": ["no", "yes", "other"]}
+    for path, schema in (
+        (tmp_path / "right.json", Schema.from_columns(columns)),
+        (tmp_path / "wrong.json", Schema.from_columns({"a": (0, 1)})),
+    ):
+        save_model(fitted("ridge scd"), path, schema=schema)
+    assert verify_receipt(tmp_path / "right.json").passed
+    assert "schema" in {check.name for check in verify_receipt(tmp_path / "wrong.json").checks if not check.passed}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "mended", "caught"),
     [

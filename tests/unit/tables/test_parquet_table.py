@@ -11,7 +11,8 @@ import pytest
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central import parallel, row_memory
+from sottovoce.central import parallel
+from sottovoce.central.data import row_memory
 from sottovoce.exceptions import DataError, ParameterError, StorageError, TableError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.tables import parquet

@@ -47,16 +47,16 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.data.operation import Effect, RowSum
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET, WEIGHT
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.operation import Effect, RowSum
-from sottovoce.central.part import Part
 from sottovoce.central.plan import Fit, Plan
-from sottovoce.central.row_memory import TARGET, WEIGHT
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
 from sottovoce.central.utility import ONE_SIGN, UtilityBound, excess_risk_bound
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge

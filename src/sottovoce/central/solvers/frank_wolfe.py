@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.kernels import gradient
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Fit, Plan, Report, Solution
-from sottovoce.central.rows import Rows
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism

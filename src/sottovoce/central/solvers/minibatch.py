@@ -26,8 +26,8 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
-from sottovoce.central.rows import Rows
 from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.exceptions import ParameterError

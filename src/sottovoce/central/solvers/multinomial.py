@@ -13,7 +13,7 @@ times the noise. d = 1 / (1 + lambda_max / (2 alpha)), since the softmax loss ha
 is a share of the first step, d sqrt(1 - 1/K).
 
 The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
-(`sottovoce.central.score_length`); W itself where the budget hardly is any.
+(`sottovoce.central.sums.score_length`); W itself where the budget hardly is any.
 
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
@@ -34,19 +34,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.data.operation import Effect, RowSum
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import multinomial
 from sottovoce.central.kernels.persons import person_joint_pass
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.operation import Effect, RowSum
-from sottovoce.central.part import Part
 from sottovoce.central.plan import Fit, Solution
-from sottovoce.central.row_memory import TARGET
-from sottovoce.central.rows import Rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.score_length import length_event, release_score_length
 from sottovoce.central.solvers.accelerated import DUAL, DUAL_BEFORE, persons_together
-from sottovoce.central.targets import BeginModel
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks
+from sottovoce.central.sums.score_length import length_event, release_score_length
 from sottovoce.central.without_noise import GapPlan
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial

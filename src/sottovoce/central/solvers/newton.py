@@ -2,7 +2,7 @@ r"""Newton steps with secret dual variables: some ten passes, for logistic regre
 
 With rows |x_i| <= 1, dual variables a_i and v = sum_i a_i x_i as in `accelerated`, a fit
 
-1. releases :math:`\tilde G = X'X + E` once, with a tenth of mu^2 (`sottovoce.central.whole_gram`);
+1. releases :math:`\tilde G = X'X + E` once, with a tenth of mu^2 (`sottovoce.central.sums.whole_gram`);
 2. in pass 0 sets a_i = C_0 y_i and releases v, a share of the labels' correlation with the rows; its direction starts
    at :math:`w_1 = (c_0 D + \Lambda)^{-1} (|l'(0)| / C_0) v`;
 3. in pass t = 1, ..., T moves a_i toward -l'(x_i.w_t) by at most C_t / |x_i|, releases v <- v + sum_i zeta_i x_i +
@@ -41,16 +41,16 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.calibration import Calibration
-from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.data.operation import Effect, RowSum
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels.newton import newton_pass
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.newton_schedule import Curvature, NewtonSchedule, NewtonSteps
-from sottovoce.central.operation import Effect, RowSum
 from sottovoce.central.plan import Fit, Report, Solution
-from sottovoce.central.row_memory import TARGET
 from sottovoce.central.scaled_plan import ScaledPlan
-from sottovoce.central.targets import BeginModel
-from sottovoce.central.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent, compose

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce.central.coefficient_sets import CoefficientSet, L1Ball, coefficient_set
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.plan import Fit
-from sottovoce.central.rows import Rows
 from sottovoce.central.without_noise import GapPlan
 
 __all__ = ["ProjectedGradientPlan"]

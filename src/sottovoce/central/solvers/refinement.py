@@ -2,7 +2,7 @@ r"""Iterative refinement for ridge: a noisy Gram matrix once, then passes that c
 
 With rows |x_i| <= 1, labels y_i centred at a released median and A = X'X, a fit
 
-1. releases :math:`A + E` once (`sottovoce.central.whole_gram`), and keeps its eigenvectors with the eigenvalues
+1. releases :math:`A + E` once (`sottovoce.central.sums.whole_gram`), and keeps its eigenvectors with the eigenvalues
    d_j = max(a_j, 0) + alpha n + r, where r = sqrt(2 d) s is the edge of the spectrum of the noise E;
 2. in pass t = 0, ..., T - 1 releases the sum of clipped residuals times rows,
    :math:`g = \sum_i \mathrm{clip}(y_i - x_i^\top z, R)\, x_i + N(0, (\sigma R)^2 I)`, at the extrapolated point
@@ -38,7 +38,10 @@ from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
-from sottovoce.central.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.data.lengths import Shorten
+from sottovoce.central.data.operation import RowSum
+from sottovoce.central.data.row_memory import TARGET
+from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.distances import (
     clip_grid,
     histogram_mechanism,
@@ -49,13 +52,10 @@ from sottovoce.central.distances import (
 from sottovoce.central.facts import HARDLY_ANY_NOISE
 from sottovoce.central.kernels.gradient import full_gradient
 from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.lengths import Shorten
-from sottovoce.central.operation import RowSum
 from sottovoce.central.plan import Fit, Plan, Solution
-from sottovoce.central.row_memory import TARGET
 from sottovoce.central.scales import norm_counts, release_row_norm
-from sottovoce.central.targets import BeginModel
-from sottovoce.central.whole_gram import gram_mechanism, release_gram
+from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
+from sottovoce.central.sums.whole_gram import gram_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.calibration import gaussian_mu

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Fit
-from sottovoce.central.rows import Rows
 from sottovoce.central.without_noise import GapPlan
 from sottovoce.randomness import Purpose
 

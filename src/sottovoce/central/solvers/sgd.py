@@ -29,10 +29,10 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.first_order import FirstOrderPlan
 from sottovoce.central.kernels import gradient, sequential
 from sottovoce.central.plan import Fit, Report, Solution
-from sottovoce.central.rows import Rows
 from sottovoce.central.sampled_plan import AddTerms, SampledPlan
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.without_noise import UnprotectedPlan

@@ -11,7 +11,7 @@ Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenval
 matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
 that clipping fades as the noise does.
 
-What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
+What becomes of the matrix: `sottovoce.central.sums.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
 
 References
 ----------
@@ -27,11 +27,11 @@ from typing import Final
 import numpy as np
 
 from sottovoce._validation import number
-from sottovoce.central.holder import Holder
-from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.plan import Fit, LeastSquares, Solution, most_rows
 from sottovoce.central.scaled_plan import ScaledPlan, Scales
-from sottovoce.central.whole_gram import LabelColumn, moments_mechanism, release_gram
+from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.sums.whole_gram import LabelColumn, moments_mechanism, release_gram
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event, compose

@@ -13,9 +13,9 @@ from scipy.special import expit
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude
-from sottovoce.central.clipped_sums import sum_mechanism
+from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
-from sottovoce.central.part import Part
+from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError

@@ -16,9 +16,9 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
-from sottovoce.central.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
+from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
-from sottovoce.central.part import Part
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, not_covered

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 from sottovoce.exceptions import SottovoceError
 
-_missing = [name for name in ("starlette", "uvicorn", "sqlalchemy", "psycopg") if find_spec(name) is None]
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "psycopg", "prometheus_client")
+_missing = [name for name in _NEEDED if find_spec(name) is None]
 if _missing:
     raise SottovoceError(
         f'the collector needs {", ".join(_missing)}, which is not installed: pip install "sottovoce[collector]".'

@@ -119,10 +119,10 @@ DOCUMENT: Final[dict[str, Any]] = {
         "/stats": _get(
             "stats",
             "Numbers of reports",
-            "Return numbers of reports, and nothing about any of them.",
+            "Return numbers of reports, rounded down and new every few minutes: none follows one person.",
             _done(
                 "Accepted ones, and refused ones by reason.",
-                stats={"protocol": "75106edeb2bccaf8", "accepted": 1200, "refused": {"token-used": 3}},
+                stats={"protocol": "75106edeb2bccaf8", "accepted": 1200, "refused": {"token-used": 30}},
             ),
         ),
     },

@@ -7,8 +7,9 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Literal
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
@@ -19,9 +20,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector._discretion import PlainFormatter
 from sottovoce.local.collector.limits import Limits
 
-__all__ = ["bind", "serve"]
+__all__ = ["address_of", "bind", "serve"]
 
-_SHUTDOWN_SECONDS = 10
+_SHUTDOWN_SECONDS: Final = 10
+_OPERATORS: Final = Limits(max_connections=16)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -49,7 +51,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: ASGIApp, listener: socket.socket, limits: Limits, *, on_start: Callable[[str], None]) -> None:
+def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    limits: Limits,
+    *,
+    on_start: Callable[[str], None],
+    operator: tuple[ASGIApp, socket.socket] | None = None,
+) -> None:
     """Answer requests until SIGINT or SIGTERM; what was taken is written before this returns.
 
     Parameters
@@ -60,14 +69,56 @@ def serve(app: ASGIApp, listener: socket.socket, limits: Limits, *, on_start: Ca
     limits : Limits
     on_start : callable
         Called with the address once requests are answered.
+    operator : (ASGI application, socket), optional
+        What is served beside it, to connections of its own, which no crowd of devices takes away.
     """
     _log_plainly()
-    config = Config(
+    beside = None if operator is None else _Beside(_config(operator[0], _OPERATORS, lifespan="off"))
+    address = address_of(listener)
+
+    class _Announced(Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if operator is not None and beside is not None:
+                self._looking = asyncio.create_task(beside.serve([operator[1]]))
+            on_start(address)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if beside is not None:
+                beside.should_exit = True
+                await self._looking
+            await super().shutdown(sockets)
+
+    # uvicorn raises the signal once more after a clean stop: with these handlers it ends nothing
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _Announced(_config(app, limits, lifespan="on")).run([listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the address of what answers there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class _Beside(Server):
+    """A server that leaves signals to the one that it runs beside."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(app: ASGIApp, limits: Limits, *, lifespan: Literal["on", "off"]) -> Config:
+    return Config(
         app,
         loop="auto",
         http=_deadline_protocol(limits.read_seconds),
         ws="none",
-        lifespan="on",
+        lifespan=lifespan,
         log_config=None,
         access_log=False,  # it would name the addresses of devices
         proxy_headers=False,
@@ -76,21 +127,6 @@ def serve(app: ASGIApp, listener: socket.socket, limits: Limits, *, on_start: Ca
         timeout_keep_alive=max(1, int(limits.read_seconds / 2)),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    host, port = listener.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-    class _Announced(Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            on_start(address)
-
-    # uvicorn raises the signal once more after a clean stop: with these handlers it ends nothing
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        _Announced(config).run([listener])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _deadline_protocol(seconds: float) -> type[asyncio.Protocol]:

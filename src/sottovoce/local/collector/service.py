@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from sottovoce._validation import whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import _answers
 from sottovoce.local.collector._discretion import Discretion
@@ -26,18 +26,24 @@ from sottovoce.local.collector._openapi import DOCUMENT
 from sottovoce.local.collector._rate import RateLimit
 from sottovoce.local.collector.intake import check
 from sottovoce.local.collector.limits import Limits
+from sottovoce.local.collector.operator import make_operator_app
+from sottovoce.local.collector.pace import Pace
 from sottovoce.local.collector.reasons import Reason
 from sottovoce.local.collector.storage import Outcome, ReportStore, Row
 from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.collector.told import Told
+from sottovoce.local.collector.traffic import Traffic, watched
 from sottovoce.local.collector.writer import GroupWriter
 from sottovoce.local.protocol import Protocol
 
-__all__ = ["TOKEN_HEADER", "make_app"]
+__all__ = ["TOKEN_HEADER", "make_app", "make_apps"]
 
 TOKEN_HEADER: Final = "Sottovoce-Token"
 _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told to be malformed, not too large
 _MAX_DISCARDED: Final = 1_048_576
 _PING_SECONDS: Final = 5.0
+_REPORTS: Final = "/reports"
+_PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/openapi.json")
 
 
 def make_app(
@@ -48,6 +54,7 @@ def make_app(
     limits: Limits | None = None,
     allow_origins: Sequence[str] = (),
     static: Path | None = None,
+    pace: Pace | None = None,
 ) -> ASGIApp:
     """Return the service as an ASGI application.
 
@@ -63,19 +70,63 @@ def make_app(
         Origins whose pages may post, such as ``https://survey.example``; ``*`` for all.
     static : Path, optional
         A folder of files to serve at ``/``.
+    pace : Pace, optional
+        How exactly, and how often, numbers are told.
 
     Raises
     ------
     ParameterError
         If there is no such folder.
     """
+    service = _Service(protocol, store, token_key, limits or Limits(), pace or Pace())
+    return _public(service, allow_origins, static)
+
+
+def make_apps(
+    protocol: Protocol,
+    store: ReportStore,
+    *,
+    operator_key: bytes,
+    expected: int | None = None,
+    token_key: TokenKey | None = None,
+    limits: Limits | None = None,
+    allow_origins: Sequence[str] = (),
+    static: Path | None = None,
+    pace: Pace | None = None,
+) -> tuple[ASGIApp, ASGIApp]:
+    """Return the service, and what its operator looks at, for a port of its own.
+
+    Parameters
+    ----------
+    protocol, store, token_key, limits, allow_origins, static, pace
+        See `make_app`.
+    operator_key : bytes
+        See `sottovoce.local.collector.operator`.
+    expected : int, optional
+        Reports that are planned for: shown.
+    """
+    if expected is not None:
+        whole_number("expected", expected, at_least=1)
+    service = _Service(protocol, store, token_key, limits or Limits(), pace or Pace())
+    operator = make_operator_app(
+        protocol,
+        store,
+        service.told,
+        key=operator_key,
+        is_ready=service.is_ready,
+        only_issued_tokens=token_key is not None,
+        expected=expected,
+    )
+    return _public(service, allow_origins, static), operator
+
+
+def _public(service: _Service, allow_origins: Sequence[str], static: Path | None) -> ASGIApp:
     if static is not None and not static.is_dir():
         raise ParameterError(f"static {static}: there is no such folder.")
-    service = _Service(protocol, store, token_key, limits or Limits())
     requests: list[Route | Mount] = [
         Route("/openapi.json", _describe),
         _route("/protocol", "GET", service.get_protocol),
-        _route("/reports", "POST", service.post_reports),
+        _route(_REPORTS, "POST", service.post_reports),
         _route("/health", "GET", service.get_health),
         _route("/ready", "GET", service.get_ready),
         _route("/stats", "GET", service.get_stats),
@@ -91,7 +142,7 @@ def make_app(
             allow_headers=["Content-Type", TOKEN_HEADER],
             expose_headers=["Retry-After"],
         )
-    return Discretion(app)
+    return Discretion(watched(app, service.traffic))
 
 
 def _route(path: str, method: str, answer: Callable[[Request], Awaitable[Response]]) -> Route:
@@ -113,22 +164,28 @@ async def _tell(_: Request, error: Exception) -> Response:
 class _Service:
     """The answers to each kind of request."""
 
-    def __init__(self, protocol: Protocol, store: ReportStore, token_key: TokenKey | None, limits: Limits) -> None:
+    def __init__(
+        self, protocol: Protocol, store: ReportStore, token_key: TokenKey | None, limits: Limits, pace: Pace
+    ) -> None:
         self._protocol = protocol
         self._store = store
         self._token_key = token_key
         self._limits = limits
         self._rate = RateLimit(limits.max_rate)
         self._writer = GroupWriter(store, max_waiting=limits.max_waiting)
-        self._counts = _Counts(store)
+        self.traffic = Traffic(_PATHS, timed=_REPORTS)
+        self.told = Told(store, self.traffic, self._writer.unwritten_refusals, pace)
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Write while the service runs, and finish what waits when it stops."""
         self._writer.start()
+        await self.told.take()
+        telling = asyncio.create_task(self.told.keep_taking())
         try:
             yield
         finally:
+            telling.cancel()
             await asyncio.to_thread(self._writer.close)
 
     async def get_protocol(self, _: Request) -> Response:
@@ -139,27 +196,28 @@ class _Service:
         """Say that the process answers."""
         return _answers.document({"status": "ok"})
 
+    async def is_ready(self) -> bool:
+        """Tell whether reports can be stored now."""
+        if not self._writer.is_alive:
+            return False
+        try:
+            async with asyncio.timeout(_PING_SECONDS):
+                await asyncio.to_thread(self._store.ping)
+        except Exception:  # why is for the log of the database
+            return False
+        return True
+
     async def get_ready(self, _: Request) -> Response:
         """Say whether reports can be stored now."""
-        if self._writer.is_alive:
-            try:
-                async with asyncio.timeout(_PING_SECONDS):
-                    await asyncio.to_thread(self._store.ping)
-                return _answers.document({"status": "ready"})
-            except Exception:  # why is for the log of the database
-                pass
-        return _answers.refused(Reason.UNAVAILABLE)
+        return _answers.document({"status": "ready"}) if await self.is_ready() else _answers.refused(Reason.UNAVAILABLE)
 
     async def get_stats(self, _: Request) -> Response:
         """Return numbers of reports, and nothing about any of them."""
-        try:
-            accepted, refused = await self._counts.get()
-        except Exception:
+        picture = self.told.picture
+        if picture is None:
             return _answers.refused(Reason.UNAVAILABLE)
-        for reason, count in self._writer.unwritten_refusals().items():
-            refused[reason] = refused.get(reason, 0) + count
         return _answers.document(
-            {"protocol": self._protocol.id.hex(), "accepted": accepted, "refused": dict(sorted(refused.items()))}
+            {"protocol": self._protocol.id.hex(), "accepted": picture.stored, "refused": picture.refused}
         )
 
     async def post_reports(self, request: Request) -> Response:
@@ -230,24 +288,3 @@ class _Service:
     def _refuse(self, reason: Reason) -> Response:
         self._writer.count_refused(reason)
         return _answers.refused(reason)
-
-
-class _Counts:
-    """Numbers of the database, asked for seldom: to count many reports takes a while."""
-
-    def __init__(self, store: ReportStore) -> None:
-        self._store = store
-        self._lock = asyncio.Lock()
-        self._known: tuple[int, dict[str, int]] = (0, {})
-        self._until = 0.0
-
-    async def get(self) -> tuple[int, dict[str, int]]:
-        """Return the accepted and the refused, at most a second old (or 20 times as long as the counting takes)."""
-        async with self._lock:
-            start = time.monotonic()
-            if start >= self._until:
-                self._known = await asyncio.to_thread(lambda: (self._store.count(), self._store.refusals()))
-                end = time.monotonic()
-                self._until = end + max(1.0, 20.0 * (end - start))
-            accepted, refused = self._known
-            return accepted, dict(refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +62,7 @@ class ReportStore:
     def __init__(self, database: str, protocol: ProtocolText, *, create: bool = False) -> None:
         address = database if "://" in database else f"sqlite:///{database}"
         url = parse_address(address, name="database", error=ParameterError)
+        self._folder = Path(str(url.database)).parent if url.get_backend_name() == "sqlite" else None
         name = url.render_as_string(hide_password=True)
         self._engine: Engine = _open(url, name, create=create)
         self._writer = self._engine.execution_options(**{WRITES: True})
@@ -150,6 +152,10 @@ class ReportStore:
         with self._engine.begin() as connection:
             connection.execute(select(SCHEMA.c.version)).scalar_one()
 
+    def disk_free(self) -> int | None:
+        """Return the free bytes of the disk that has the file; None where the database is a server."""
+        return None if self._folder is None else shutil.disk_usage(self._folder).free
+
     def reports(self) -> Iterator[bytes]:
         """Yield all reports, concatenated by the thousands, as they were at one moment.
 
@@ -191,7 +197,7 @@ class ReportStore:
             if version != SCHEMA_VERSION:
                 raise StorageError(
                     f"database {name}: its tables have version {version}, this sottovoce reads version "
-                    f"{SCHEMA_VERSION}. Use the sottovoce that made it."
+                    f"{SCHEMA_VERSION}. Use the version of sottovoce that made it."
                 )
             known = connection.execute(select(PROTOCOLS.c.id)).scalars()
             ids = [bytes(value).hex() for value in known]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from pathlib import Path
 from typing import Final
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.local.collector.secret_file import SECRET_BYTES, make_secret_file, read_secret_file
 
 __all__ = ["TokenKey", "is_token", "token_hash"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
 _ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-_KEY_BYTES: Final = 32
 _HALF: Final = 16
 
 
@@ -46,8 +45,8 @@ class TokenKey:
     """
 
     def __init__(self, key: bytes, protocol_id: bytes) -> None:
-        if len(key) != _KEY_BYTES:
-            raise ParameterError(f"key must be {_KEY_BYTES} bytes; got {len(key)}.")
+        if len(key) != SECRET_BYTES:
+            raise ParameterError(f"key must be {SECRET_BYTES} bytes; got {len(key)}.")
         self._key = key
         self._protocol_id = protocol_id
 
@@ -60,15 +59,7 @@ class TokenKey:
         ParameterError
             If the file cannot be read, or holds something else.
         """
-        try:
-            key = bytes.fromhex(path.read_text(encoding="ascii").strip())
-        except OSError as error:
-            raise ParameterError(f"token key {path}: cannot read the file: {error.strerror}.") from None
-        except ValueError:  # the text is not repeated: it may be part of a secret
-            key = b""
-        if len(key) != _KEY_BYTES:
-            raise ParameterError(f"token key {path}: this is not a key, which is {2 * _KEY_BYTES} hexadecimal digits.")
-        return cls(key, protocol_id)
+        return cls(read_secret_file(path, "token key"), protocol_id)
 
     @staticmethod
     def make_file(path: Path) -> None:
@@ -79,18 +70,7 @@ class TokenKey:
         ParameterError
             If the file exists or cannot be made.
         """
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            try:
-                with os.fdopen(handle, "w") as file:
-                    file.write(secrets.token_hex(_KEY_BYTES) + "\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-            except BaseException:  # a part of a key would pass for one that was damaged later
-                path.unlink()
-                raise
-        except OSError as error:
-            raise ParameterError(f"token key {path}: cannot make the file: {error.strerror}.") from None
+        make_secret_file(path, "token key")
 
     def issue(self) -> str:
         """Return a new token."""

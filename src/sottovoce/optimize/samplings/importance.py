@@ -19,7 +19,7 @@ class ImportanceSampling(Sampling):
     r"""Block i alone, with its own probability p_i.
 
     Take ``step="balanced"`` or ``"line-search"`` with it. Under the universal step, one size for all blocks, no serial
-    sampling has a better bound than the uniform one (``docs/guide/block_frank_wolfe.md``, "Unequal blocks").
+    sampling has a better bound than the uniform one (``docs/papers/block_frank_wolfe.md``, "Unequal blocks").
 
     Parameters
     ----------

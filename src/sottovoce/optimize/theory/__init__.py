@@ -1,6 +1,6 @@
 """What is proved of block-coordinate Frank-Wolfe, to compute and to try: curvature, bounds, errors that are allowed.
 
-Statement and proofs: ``docs/guide/block_frank_wolfe.md``.
+Statement and proofs: ``docs/papers/block_frank_wolfe.md``.
 """
 
 from sottovoce.optimize.algorithm import universal_step

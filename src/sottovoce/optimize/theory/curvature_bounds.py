@@ -1,4 +1,4 @@
-"""Upper bounds of the expected curvature under Assumption 2; proofs in ``docs/guide/block_frank_wolfe.md``.
+"""Upper bounds of the expected curvature under Assumption 2; proofs in ``docs/papers/block_frank_wolfe.md``.
 
 All hold for any convex function with an upper Hessian Q = A'A. `curvature_bound` takes the least of the three that fit
 any sampling; Propositions 3 and 4 are never below `pairwise_bound`.

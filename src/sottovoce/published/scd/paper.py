@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.clipped_sums import Ticks, clipped_mechanism
+from sottovoce.central.data.row_memory import DIVISOR
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.plan import Fit, Solution
-from sottovoce.central.row_memory import DIVISOR
-from sottovoce.central.rows import Rows
 from sottovoce.central.sampling import moments_noise
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent

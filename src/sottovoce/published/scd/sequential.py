@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.clipped_sums import Ticks, clipped_mechanism
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import sequential
-from sottovoce.central.rows import Rows
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatedEvent

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
-from sottovoce.central.clipped_sums import Ticks
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.plan import Fit, Plan, Report, Solution
-from sottovoce.central.rows import Rows
+from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import RepeatedEvent

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import Event
 from sottovoce.published.vertical_frank_wolfe.messages import PublishedBallReply, PublishedBallStart, PublishedBallStep

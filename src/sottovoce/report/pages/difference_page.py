@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Final
 
+from sottovoce._version import __version__
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report._words import rounded_up
 from sottovoce.report.difference import Difference, diff_receipts
@@ -79,7 +79,7 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
             verdict,
         ),
         first=parts,
-        foot=f"Page made by sottovoce {version('sottovoce')}. Fingerprints: {fingerprint(a)} and {fingerprint(b)}.",
+        foot=f"Page made by sottovoce {__version__}. Fingerprints: {fingerprint(a)} and {fingerprint(b)}.",
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
+from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
+from sottovoce._version import __version__
 from sottovoce.report.pages._document import document, fact_table, figure, listed, section, table
 from sottovoce.report.pages._markup import Markup, data_block, element
 from sottovoce.report.pages.figures import Axes, axes_for
@@ -67,8 +68,7 @@ def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
         lead=(element("p", "Private evaluation", class_="kicker"), element("h1", heading), _verdict(found)),
         first=parts,
         data=(data_block("evaluation", found.to_dict()),),
-        foot=f"Page made by sottovoce {version('sottovoce')}. Fingerprint of the receipt: "
-        f"{fingerprint(found.guarantee_)}.",
+        foot=f"Page made by sottovoce {__version__}. Fingerprint of the receipt: {fingerprint(found.guarantee_)}.",
     )
 
 
@@ -216,7 +216,7 @@ def _privacy(found: Evaluation) -> Markup:
             ", ".join(f"{one.noise_std:.3g} rows ({name})" for name, one in found.plan.mechanisms.items()),
         ),
         *[(name[0].upper() + name[1:], text) for name, text in receipt.ties()],
-        ("Proof", receipt.proof),
+        ("Proof", "\n".join(where_to_read(receipt.proof))),
     ]
     return section(
         "privacy",

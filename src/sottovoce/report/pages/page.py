@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Final
 
+from sottovoce._addresses import where_to_read
+from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import ComposedEvent, Event, RepeatAndSelectEvent, RepeatedEvent, describe
@@ -85,9 +86,9 @@ def receipt_page(
         annex=annex,
         data=(
             data_block("receipt", guarantee.to_dict()),
-            data_block("page", {"title": title, "model_card": card, "made by": version("sottovoce")}),
+            data_block("page", {"title": title, "model_card": card, "made by": __version__}),
         ),
-        foot=f"Page made by sottovoce {version('sottovoce')} from a receipt of sottovoce {guarantee.version}. "
+        foot=f"Page made by sottovoce {__version__} from a receipt of sottovoce {guarantee.version}. "
         f"Fingerprint {fingerprint(guarantee)}.",
     )
 
@@ -328,7 +329,7 @@ def _accounting(guarantee: Guarantee) -> Markup:
             "Accounting",
             [
                 ("Accountant", guarantee.accountant),
-                ("Proof", guarantee.proof),
+                ("Proof", "\n".join(where_to_read(guarantee.proof))),
                 ("Seeded", "yes: the noise can be repeated" if guarantee.seeded else "no"),
                 ("Made by", f"sottovoce {guarantee.version}"),
             ],

@@ -4,6 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Final
 
+from sottovoce._version import __version__
+
 __all__ = ["IN_PROCESS", "available_engines"]
 
 IN_PROCESS: Final = "in-process"
@@ -22,5 +24,5 @@ def available_engines() -> dict[str, str]:
                 found[name] = ", ".join(f"{package} {version(package)}" for package in packages)
         except PackageNotFoundError:
             continue  # a folder of that name, not the package
-    found[IN_PROCESS] = f"sottovoce {version('sottovoce')}"
+    found[IN_PROCESS] = f"sottovoce {__version__}"
     return found

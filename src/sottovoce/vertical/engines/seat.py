@@ -9,10 +9,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from sottovoce._version import __version__
 from sottovoce.vertical.engines.available import IN_PROCESS, available_engines
 from sottovoce.vertical.engines.cards import SessionCard, check_cards, on_this_machine
 from sottovoce.vertical.engines.engine import Engine, EngineError
@@ -69,7 +69,7 @@ class Seat:
             raise EngineError(f"engine must be one of {', '.join((*ENGINES, IN_PROCESS))}; got {engine[:40]!r}.")
         card = SessionCard(
             session=session.hex(), name=name, host="", port=0, engine=engine, engine_version=versions.get(engine, ""),
-            sottovoce=version("sottovoce"), plan=plan, programs=programs, certificate="", identity="",
+            sottovoce=__version__, plan=plan, programs=programs, certificate="", identity="",
         )  # fmt: skip
         if engine == IN_PROCESS:
             return cls(site, None, card, None, None)

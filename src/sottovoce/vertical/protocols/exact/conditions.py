@@ -19,7 +19,7 @@ rho^2 - rho L - 2 L^2 = (rho - 2 L)(rho + L) > 0, that is rho > 2 L.
 The conditions are the published ones, and two things about them should be known. (b) has no rho on its right side, so
 it asks for about rho >= 2 sigma_max / sigma_min, a condition number, whatever L is; and it does not know the number of
 parties. **They do not suffice**: with three parties that hold the same column, squared loss, no penalty and rho = 2,
-all of them hold, and the printed updates diverge (docs/guide/vertical_solvers.md).
+all of them hold, and the printed updates diverge (docs/measured/vertical_solvers.md).
 
 References
 ----------

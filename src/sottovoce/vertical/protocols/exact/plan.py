@@ -26,7 +26,7 @@ from sottovoce.vertical.wire import Done
 
 __all__ = ["ExactPlan", "own_model_name", "automatic_rho", "label_unit", "prepare", "train_alone"]
 
-# of the largest second derivative of the loss; measured, docs/guide/vertical_solvers.md
+# of the largest second derivative of the loss; measured, docs/measured/vertical_solvers.md
 _RHO: Final = 0.4
 _RHO_WITHOUT_CURVATURE: Final = 0.4
 # Theorem 1's condition 2 (c) for a loss that is not convex: rho of the coordinator's problem above twice the smoothness
@@ -64,7 +64,7 @@ def prepare(
     The penalty is that of all, or one by party.
 
     One at every party is the fastest: columns of one-hot codes contain the constant, and where only one party may move
-    it for free the others hand theirs over in thousands of rounds of ADMM (`docs/guide/vertical_solvers.md`).
+    it for free the others hand theirs over in thousands of rounds of ADMM (`docs/measured/vertical_solvers.md`).
     """
     places = (intercept_at,) if isinstance(intercept_at, str) else tuple(intercept_at or ())
     each = {name: penalty if isinstance(penalty, Penalty) else penalty[name] for name in parties.names}

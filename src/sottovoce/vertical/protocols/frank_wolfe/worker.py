@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.rows import make_bounded_rows
 from sottovoce.central.fast_frank_wolfe import SparseScores
 from sottovoce.central.parallel import Team
-from sottovoce.central.rows import make_bounded_rows
 from sottovoce.central.solvers.frank_wolfe import TICKS, DenseScores
 from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, to_ticks

@@ -18,11 +18,11 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sottovoce.central.clipped_sums import Ticks, sum_mechanism
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import gradient
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.rows import Rows
+from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
 from sottovoce.losses import Logistic, Loss
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import make_rows
 from sottovoce.central.parallel import team
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import make_rows
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.coordinator.charges import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocol import Desk, Handler, PartyFacts, RefusalError, Training, within

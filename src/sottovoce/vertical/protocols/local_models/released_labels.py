@@ -34,14 +34,14 @@ import numpy as np
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import LARGEST, magnitude, number, whole_number
-from sottovoce.central.holder import hold
-from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.data.holder import hold
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import Given
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.row_unit import RowUnit
-from sottovoce.central.rows import Rows
-from sottovoce.central.targets import Given
-from sottovoce.central.whole_gram import LabelColumn, release_gram
+from sottovoce.central.sums.noisy_moments import NoisyMoments
+from sottovoce.central.sums.whole_gram import LabelColumn, release_gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event
@@ -241,7 +241,7 @@ class ReleasedLabelsPlan(ABC):
         Parameters
         ----------
         rows : Rows
-            From `sottovoce.central.rows.make_rows` with ``constant=plan.intercept``.
+            From `sottovoce.central.data.rows.make_rows` with ``constant=plan.intercept``.
         labels : ndarray of shape (n,)
             Public or released: -1 and +1, or numbers within ``label_bound``.
         streams : Streams

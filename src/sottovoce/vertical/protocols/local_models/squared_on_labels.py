@@ -5,9 +5,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from sottovoce.central.data.rows import Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution
-from sottovoce.central.rows import Rows
 from sottovoce.central.solvers.sufficient_statistics import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, Squared

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, eigh
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK
 from sottovoce._validation import magnitude, number
-from sottovoce.central.row_unit import RowUnit
+from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NothingReleased
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks

@@ -14,7 +14,7 @@ loss that is unbiased for them, unless the labels are public.
 
 The statement is about what crosses in training. The last coefficients, which stay at each party, are made without
 noise, and no statement covers them; those of ``mechanism="local-models"`` are covered. So this one is sometimes the
-more accurate of the two: ``docs/guide/vertical_private.md`` has both side by side.
+more accurate of the two: ``docs/measured/vertical_private.md`` has both side by side.
 
 The bounds make scores small, because noise grows with them, so that a sum of scores is far from a logarithm of odds.
 The label holder multiplies it by the public ``score_scale``; no class changes by that.

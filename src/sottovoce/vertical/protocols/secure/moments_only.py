@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.noisy_moments import NoisyMoments
+from sottovoce.central.sums.noisy_moments import NoisyMoments
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.vertical.engines.programs import Program

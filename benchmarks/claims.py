@@ -1,0 +1,87 @@
+"""The claims of the project in one table: what was measured last, where, when, with which script.
+
+    python -m benchmarks.claims
+
+Writes ``docs/claims.md`` from ``benchmarks/claims.toml``; a test says when one is older than the other.
+"""
+
+import tomllib
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.common import DOCS, ROOT, make_parser
+
+FILE = Path(__file__).with_suffix(".toml")
+PAGE = DOCS / "claims.md"
+
+ROOMS = {
+    "audit": "Is it true?",
+    "central": "One table",
+    "cluster": "One table on many machines",
+    "ledger": "Budgets",
+    "local": "One report a person",
+    "optimize": "Block-coordinate Frank-Wolfe",
+    "peers": "Against other libraries",
+    "published": "The papers, as printed",
+    "tables": "Files",
+    "vertical": "Columns at several organisations",
+}
+
+
+class Claim(NamedTuple):
+    """One claim: a script, what it shows, and what it showed last."""
+
+    script: str
+    claim: str
+    measured: str
+    date: str
+    page: str
+
+
+def claims() -> tuple[str, list[Claim]]:
+    """Return the machine that figures come from, and the claims in the order of their scripts."""
+    held = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    machine = held.pop("machine")
+    return machine, [
+        Claim(name, given["claim"], given["measured"], f"{given['date']}", given["page"])
+        for name, given in sorted(held.items())
+    ]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    machine, all_claims = claims()
+    lines = [
+        "# What is claimed, and what was measured",
+        "",
+        f"Every claim with a figure has a script. This is what each showed last, on one machine ({machine}).",
+        "Run one again: `python -m benchmarks --only central.speed`.",
+        "The page of a claim says how it was measured, and where it does not hold.",
+        "",
+        "<!-- made by `python -m benchmarks.claims` from benchmarks/claims.toml -->",
+    ]
+    for room, entries in groupby(all_claims, key=lambda each: each.script.partition(".")[0]):
+        lines += [
+            "",
+            f"## {ROOMS[room]}",
+            "",
+            "| claim | measured | date | script | page |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        for each in entries:
+            name = Path(each.page).stem.replace("_", " ")
+            where = each.page.removeprefix("docs/") if each.page.startswith("docs/") else f"../{each.page}"
+            lines.append(f"| {each.claim} | {each.measured} | {each.date} | `{each.script}` | [{name}]({where}) |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    make_parser(__doc__).parse_args()
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Where a page of the project is read: its absolute address, and the command that prints it.
+
+`[project.urls]` of pyproject.toml is the one place for addresses; they are read from what is installed.
+"""
+
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
+from typing import Final
+
+__all__ = ["documentation", "where_to_read"]
+
+_PAGE: Final = re.compile(r"docs/([^#]+)\.md(#.*)?")  # docs/ becomes the site
+_PROOF: Final = re.compile(r"docs/(?:privacy|papers)/(\w+)\.md", re.ASCII)
+
+
+def documentation(path: str) -> str:
+    """Return the absolute address of a file of the project.
+
+    Parameters
+    ----------
+    path : str
+        From the root of the project, such as ``docs/privacy/dp_scd.md#setting``. A page below ``docs/`` has its address
+        on the site, any other file or folder in the source.
+
+    Returns
+    -------
+    str
+        The path as it is where sottovoce is not installed, so that no address is known.
+
+    Examples
+    --------
+    >>> documentation("docs/privacy/dp_scd.md").endswith("/privacy/dp_scd.html")
+    True
+    """
+    urls = _urls()
+    page = _PAGE.fullmatch(path)
+    kind = "Source" if page is None else "Documentation"
+    if kind not in urls:
+        return path
+    return urls[kind] + (path if page is None else f"{page[1]}.html{page[2] or ''}")
+
+
+def where_to_read(proof: str) -> tuple[str, ...]:
+    """Return what a receipt says of its proof, then its address and the command that prints it, where it is a page."""
+    found = _PROOF.fullmatch(proof)
+    return (proof,) if found is None else (proof, documentation(proof), f"sottovoce proof {found[1]}")
+
+
+@cache
+def _urls() -> dict[str, str]:
+    try:
+        lines = metadata("sottovoce").get_all("Project-URL") or ()
+    except PackageNotFoundError:
+        return {}
+    return {name.strip(): url.strip() for name, _, url in (line.partition(",") for line in lines)}

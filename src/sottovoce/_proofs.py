@@ -1,0 +1,74 @@
+"""The pages with statements and proofs, as they come with the package: receipts name them."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sottovoce.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+__all__ = ["proof", "proof_names", "proof_path"]
+
+# beside privacy/, below docs/; pyproject.toml puts the same files into the wheel
+_FURTHER: Final = ("known_limits.md", "papers/dp_scd_utility.md")
+_GROUND_RULES: Final = "ground_rules"  # the page README.md
+
+
+def proof_names() -> dict[str, str]:
+    """Return the name of each page, which receipts and `sottovoce proof` give it, with its title."""
+    return {name: proof(name).partition("\n")[0].lstrip("# ") for name in sorted(_pages())}
+
+
+def proof(name: str) -> str:
+    """Return the page with a statement and its proof, as Markdown.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"dp_scd"``, or as a receipt has it: ``"docs/privacy/dp_scd.md"``.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such page; the message names the nearest.
+
+    Examples
+    --------
+    >>> proof("dp_scd").splitlines()[0]
+    '# DP-SCD with secret dual variables'
+    """
+    return _page(name).read_text(encoding="utf-8")
+
+
+def proof_path(name: str) -> str:
+    """Return where the page of a proof is in the project: ``docs/privacy/dp_scd.md``."""
+    file = _page(name).name
+    return "docs/" + next((path for path in _FURTHER if Path(path).name == file), f"privacy/{file}")
+
+
+def _page(name: str) -> Traversable:
+    wanted, pages = _name(name), _pages()
+    if wanted not in pages:
+        near = difflib.get_close_matches(wanted, pages, n=3, cutoff=0.5)
+        meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ParameterError(f"no proof is named {name!r}.{meant} `sottovoce proof` lists all.")
+    return pages[wanted]
+
+
+@cache
+def _pages() -> dict[str, Traversable]:
+    shipped = files("sottovoce") / "proofs"
+    root = shipped if shipped.is_dir() else Path(__file__).parents[2] / "docs"  # a checkout, installed in place
+    paths = [f"privacy/{page.name}" for page in (root / "privacy").iterdir() if page.name.endswith(".md")]
+    return {_name(path): root / path for path in (*paths, *_FURTHER)}
+
+
+def _name(path: str) -> str:
+    name = Path(path).name.removesuffix(".md").replace("-", "_")
+    return _GROUND_RULES if name == "README" else name

@@ -1,0 +1,131 @@
+"""Whoever holds the rows: what a solver knows of them, and how it asks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, WEIGHT
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.parallel import Team
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian
+
+__all__ = ["Holder", "LocalHolder", "hold"]
+
+T = TypeVar("T")
+
+
+class Holder(ABC):
+    """All rows of a table, wherever they are. What a solver sees of them is their number, and what is released.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+        Public.
+    dtype : dtype
+        Precision of the matrix.
+    constant : float
+        Entry of the intercept's column in a scaled row; 0 when there is none.
+    on_cluster : bool
+        Whether the rows are in processes of other machines: a receipt says so.
+    """
+
+    on_cluster: ClassVar[bool] = False
+    n_samples: int
+    n_features: int
+    dtype: np.dtype[Any]
+    constant: float
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights: features, and one for the intercept."""
+        return self.n_features + (self.constant > 0.0)
+
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words for a progress bar; nothing where it is this process."""
+        return ""
+
+    @abstractmethod
+    def ask(self, operation: Operation[T]) -> T:
+        """Have an operation done on all rows, once; the answer is exact and secret."""
+
+    def release(
+        self,
+        operation: Operation[T],
+        mechanism: GridGaussian,
+        noise: np.random.Generator,
+        *,
+        ticks: Callable[[T], Ticks] | None = None,
+    ) -> Vector:
+        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave.
+
+        Parameters
+        ----------
+        operation : Operation
+        mechanism : GridGaussian
+        noise : numpy.random.Generator
+        ticks : callable or None, default=None
+            What makes whole ticks of the mechanism from the exact answer; None where it comes in such ticks.
+        """
+        exact: Any = self.ask(operation)
+        return mechanism.release(exact if ticks is None else ticks(exact), noise)[0]
+
+    def weights(self, w: Vector) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold."""
+        most = np.finfo(self.dtype).max
+        return np.clip(w, -most, most).astype(self.dtype)
+
+
+class LocalHolder(Holder):
+    """Rows in this process: one part."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.n_samples, self.n_features, self.dtype = part.n_samples, part.n_features, part.dtype
+
+    @property
+    def constant(self) -> float:  # type: ignore[override]
+        """Entry of the intercept's column in a scaled row; 0 when there is none."""
+        return self.part.constant
+
+    def ask(self, operation: Operation[T]) -> T:
+        """Do an operation on the one part."""
+        return operation.merged([operation.on(self.part)])
+
+
+def hold(
+    rows: Rows,
+    targets: Sequence[Vector],
+    team: Team,
+    *,
+    row_weights: Vector | None = None,
+    persons: NDArray[np.int64] | None = None,
+) -> LocalHolder:
+    """Return a holder of scaled rows in this process, whose labels are the targets themselves (`targets.Given`).
+
+    Parameters
+    ----------
+    rows : Rows
+        Their scales are copied, since operations change them.
+    targets : sequence of ndarray of shape (n,)
+        One for each model.
+    team : Team
+    row_weights : ndarray of shape (n,) or None
+        Weights over their public bound, within [0, 1]; None where rows have none.
+    persons : ndarray of int64 or None
+        Where the rows of each person begin, and their number; None where the unit is a row.
+    """
+    part = Part(rows.raw, team, persons=persons)
+    part.constant = rows.constant
+    part.memory.set(SCALE, rows.scale.copy())
+    part.memory.set(DIVISOR, rows.divisor.copy())
+    if targets:
+        part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
+    if row_weights is not None:
+        part.memory.set(WEIGHT, row_weights)
+    return LocalHolder(part)

@@ -1,0 +1,230 @@
+"""Labels of rows: read where the rows are, checked, and kept as numbers or as places in the public list of classes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.data.operation import Change, Effect, Operation
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL, WEIGHT
+from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.exceptions import DataError
+
+__all__ = ["BadLabels", "ClassLabels", "FindClasses", "LabelRule", "NumberLabels", "ReadLabels", "WeighRows"]
+
+_AT_ONCE: Final = 1 << 16  # labels that are read at once
+_NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
+
+
+class BadLabels(NamedTuple):
+    """Labels that break a public fact."""
+
+    number: int  # of such rows; 0 where all are good
+    row: int  # the first one
+    label: Any
+    kind: str  # of numpy's types, of all labels
+
+
+class LabelRule(ABC):
+    """How labels become numbers: a public rule."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Type of the column."""
+
+    @abstractmethod
+    def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the numbers for some labels, and which of these are bad."""
+
+    @abstractmethod
+    def refuse(self, bad: BadLabels) -> None:
+        """Raise a DataError where labels are bad."""
+
+    def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers for labels in memory, or raise a DataError."""
+        column, wrong = self.read(values)
+        bad = np.flatnonzero(wrong)
+        if bad.size:
+            self.refuse(BadLabels(bad.size, int(bad[0]), values[bad[:1]].tolist()[0], values.dtype.kind))
+        return column
+
+
+@dataclass(frozen=True)
+class NumberLabels(LabelRule):
+    """Numbers, clipped to public bounds, around a public middle, in a public unit.
+
+    Parameters
+    ----------
+    model : str
+        Who asks, for messages.
+    low, high, middle, unit : float
+    """
+
+    model: str
+    low: float
+    high: float
+    middle: float = 0.0
+    unit: float = 1.0
+
+    dtype = np.float64
+
+    def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return doubles; NaN and infinity are bad.
+
+        A refusal of labels outside the bounds would answer an exact question about them, for an analyst who chooses
+        the bounds.
+        """
+        try:
+            given = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"y must hold numbers for {self.model}: {error}.") from error
+        return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
+
+    def refuse(self, bad: BadLabels) -> None:
+        """Name the first label that is no finite number."""
+        if bad.number:
+            what = "infinity" if np.isinf(np.asarray(bad.label, np.float64)) else "NaN"  # None and "nan" are NaN
+            raise DataError(
+                f"Input y contains {what}: row {bad.row} ({bad.number} row(s) in all). Replace missing labels by a "
+                "public constant, or drop those rows, before fit."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabels(LabelRule):
+    """Classes of a public list; the numbers are the places in it.
+
+    Parameters
+    ----------
+    names : ndarray
+        Sorted.
+    """
+
+    names: NDArray[Any]
+
+    @property
+    def dtype(self) -> Any:
+        """The smallest type of whole numbers that holds a place."""
+        return np.min_scalar_type(len(self.names) - 1)
+
+    def known(self, kind: str) -> NDArray[Any]:
+        """Return what labels of a type are looked up in: texts may come as places of the sorted list."""
+        return np.arange(len(self.names)) if self.names.dtype.kind == "U" and kind in "iu" else self.names
+
+    def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return places; a label that is not in the list is bad, and has place 0."""
+        known = self.known(values.dtype.kind)
+        bad = ~np.isin(values, known)
+        places = np.zeros(len(values), self.dtype)
+        places[~bad] = np.searchsorted(known, values[~bad])
+        return places, bad
+
+    def refuse(self, bad: BadLabels) -> None:
+        """Name the first label that is not in the list."""
+        if not bad.number:
+            return
+        whole = bad.kind in "iu" and self.names.dtype.kind in "iu"
+        hint = " Ensembles of scikit-learn number labels 0, 1, ...: give their members such classes." if whole else ""
+        a_place = "" if self.known(bad.kind) is self.names else "a place (from 0) "
+        raise DataError(
+            f"y holds the label {bad.label!r} (row {bad.row}, {bad.number} row(s) in all), which is not "
+            f"{a_place}in classes={self.names.tolist()!r}. Add it to the public list, or drop or relabel those rows "
+            f"before fit.{hint}"
+        )
+
+
+@dataclass(frozen=True)
+class ReadLabels(Operation[BadLabels]):
+    """Reads the label of each row into the column `LABEL`."""
+
+    rule: LabelRule
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> BadLabels:
+        """Read the labels of a part."""
+        part.memory.new(LABEL, dtype=self.rule.dtype)
+        number, row, label, kind = 0, -1, None, ""
+        with closing(_given(part)) as given:
+            for place, values in given:
+                kind = values.dtype.kind
+                column, bad = self.rule.read(values)
+                part.memory.put(LABEL, place, np.asarray(column, self.rule.dtype))
+                wrong = np.flatnonzero(bad)
+                if wrong.size and not number:
+                    row, label = part.first_row + place.start + int(wrong[0]), values[wrong[:1]].tolist()[0]
+                number += wrong.size
+        return BadLabels(number, row, label, kind)
+
+    def merged(self, answers: Sequence[BadLabels]) -> BadLabels:
+        """Return the first bad label of all, and the number of them."""
+        first = next((answer for answer in answers if answer.number), answers[0])
+        return first._replace(number=sum(answer.number for answer in answers))
+
+
+@dataclass(frozen=True)
+class FindClasses(Operation[Any]):
+    """The labels that there are, sorted."""
+
+    def on(self, part: Part) -> NDArray[Any]:
+        """Find those of a part."""
+        found = None
+        with closing(_given(part)) as given:
+            for _, values in given:
+                here = np.unique(values)
+                found = here if found is None else np.union1d(found, here)
+        assert found is not None
+        return found
+
+    def merged(self, answers: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return all of them."""
+        found = answers[0]
+        for answer in answers[1:]:
+            found = np.union1d(found, answer)
+        return found
+
+
+@dataclass(frozen=True)
+class WeighRows(Change):
+    """Sets the weight of each row over its public bound.
+
+    Parameters
+    ----------
+    constant : float or None
+        What all rows have; None: what is in the column `WEIGHT`.
+    shares : tuple of float or None
+        Weight of each class over the largest, which it is multiplied by.
+    """
+
+    constant: float | None
+    shares: tuple[float, ...] | None
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        """Set the column."""
+        if self.constant is not None:
+            part.memory.fill(WEIGHT, self.constant)
+        if self.shares is None:
+            return
+        each = np.array(self.shares)
+        for _, (codes, weight) in part.columns([LABEL], [WEIGHT]):
+            weight *= each[codes]
+            weight[weight < _NEGLIGIBLE] = 0.0
+
+
+def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:
+    """Yield the labels of consecutive rows as they came."""
+    if part.labels is None and isinstance(part.raw, StreamedTable):
+        yield from part.raw.label_blocks()
+        return
+    assert part.labels is not None
+    for start in range(0, max(1, part.n_samples), _AT_ONCE):
+        place = slice(start, min(start + _AT_ONCE, part.n_samples))
+        yield place, np.asarray(part.labels[place])

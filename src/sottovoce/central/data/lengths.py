@@ -1,0 +1,150 @@
+"""Lengths of rows: measured once, made scales by public numbers, counted, and shortened to a released bound."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.data.operation import Change, Count, Effect, Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.rows import describe_not_finite, norm_bounds, norms_within, scales_for
+from sottovoce.central.kernels import passes
+from sottovoce.exceptions import DataError
+
+__all__ = ["WHOLE_SCALE", "BadRows", "CountWithin", "MeasureRows", "ScaleRows", "Shorten", "refuse_bad_rows"]
+
+WHOLE_SCALE: Final = "whole scale"  # of the row before it was shortened
+
+
+class BadRows(NamedTuple):
+    """Rows that hold NaN or infinity: how many, and the message about the first one."""
+
+    number: int
+    first: str
+
+
+@dataclass(frozen=True)
+class MeasureRows(Operation[BadRows | None]):
+    """Measures the norm of each row, infinite where it overflows; tells of rows with NaN or infinity.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Names of the columns, for the message.
+    """
+
+    names: tuple[str, ...] | None = None
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> BadRows | None:
+        """Measure the rows of a part."""
+        part.memory.new(LENGTH)
+
+        def measure(_: int, lo: int, hi: int, block: Any, out: NDArray[Any]) -> None:
+            passes.norms(block.kernel.X, lo, hi, out)
+
+        part.sweep(measure, writes=[LENGTH])
+        count, first = 0, -1
+        for place, (length,) in part.columns([LENGTH]):
+            bad = np.flatnonzero(np.isnan(length))
+            if bad.size and first < 0:
+                first = place.start + int(bad[0])
+            count += bad.size
+        return BadRows(count, describe_not_finite(part.raw, first, part.first_row, self.names)) if count else None
+
+    def merged(self, answers: Sequence[BadRows | None]) -> BadRows | None:
+        """Return the message about the first row of all, and the number of such rows."""
+        bad = [answer for answer in answers if answer is not None]
+        return BadRows(sum(one.number for one in bad), bad[0].first) if bad else None
+
+
+def refuse_bad_rows(bad: BadRows | None) -> None:
+    """Raise a DataError where rows hold NaN or infinity."""
+    if bad is not None:
+        raise DataError(
+            f"{bad.first} ({bad.number} row(s) hold NaN or infinity). Replace missing values by a public constant, or "
+            "drop those rows, before fit; a value computed from the data would need a share of the budget."
+        )
+
+
+@dataclass(frozen=True)
+class ScaleRows(Change):
+    """Divides measured rows by a bound, shortens those beyond it, appends the constant, and scales all to norm 1.
+
+    Parameters
+    ----------
+    data_norm : float, > 0
+        Public or released bound on the norm of a raw row.
+    constant : float, >= 0
+        Value of the intercept's column in units of ``data_norm``; 0 for none.
+    """
+
+    data_norm: float
+    constant: float
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        """Set scales and divisors."""
+        unit = RowUnit(self.data_norm, self.constant)
+        part.constant = unit.entry
+        for _, (length, scale, divisor) in part.columns([LENGTH], [SCALE, DIVISOR]):
+            scale[:] = scales_for(length, unit)
+            divisor[:] = norm_bounds(scale, length, unit.entry)
+        part.memory.drop(LENGTH)
+
+
+@dataclass(frozen=True)
+class Shorten(Change):
+    """Shortens rows to a released bound.
+
+    Parameters
+    ----------
+    bound : float, in (0, 1]
+        In units of the present bound.
+    keeps_whole : bool, default=False
+        Keep the scales of the whole rows in the column `WHOLE_SCALE`.
+    """
+
+    bound: float
+    keeps_whole: bool = False
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        """Set scales and divisors."""
+        if self.keeps_whole:
+            part.memory.new(WHOLE_SCALE)
+            for _, (scale, whole) in part.columns([SCALE], [WHOLE_SCALE]):
+                whole[:] = scale
+        if self.bound >= 1.0:
+            return
+        most = _longest(part)
+        for _, (scale, divisor) in part.columns([], [SCALE, DIVISOR]):
+            norms = norms_within(divisor, part.constant)
+            factor = 1.0 / np.maximum(norms, self.bound)
+            scale *= factor
+            divisor[:] = norm_bounds(factor, norms * most, part.constant)
+
+
+@dataclass(frozen=True)
+class CountWithin(Count):
+    """The number of rows that are no longer than a bound, in units of the longest that a row can be."""
+
+    bound: float
+
+    reads = (DIVISOR,)
+
+    def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
+        """Return one count."""
+        return np.array([np.count_nonzero(norms_within(views[0], part.constant) <= self.bound)], np.int64)
+
+
+def _longest(part: Part) -> float:
+    return math.sqrt(max(1.0 - part.constant**2, 0.0))

@@ -1,0 +1,173 @@
+"""Rows in one place, with all that belongs to them and stays there: scales, labels, dual variables."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.data.operation import Ticks
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.data.rows import Matrix, Rows
+from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.parallel import Team
+
+__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "Part"]
+
+_AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
+
+
+class Part:
+    """Consecutive rows of a table, in memory or on disk, and what is remembered of each.
+
+    Parameters
+    ----------
+    raw : ndarray, CSR matrix or StreamedTable of shape (n, d), float32 or float64
+        Untouched.
+    team : Team
+    memory : RowMemory or None, default=None
+        None keeps all in memory.
+    first_row : int, default=0
+        Place of the first row in the whole table, for messages.
+    persons : ndarray of int64 or None, default=None
+        Where the rows of each person begin, and their number; None where the unit is a row.
+    labels : ndarray or None, default=None
+        Of each row, as they came: numbers, booleans or texts. None where they are kept elsewhere, or there are none.
+    """
+
+    def __init__(
+        self,
+        raw: Matrix,
+        team: Team,
+        memory: RowMemory | None = None,
+        *,
+        first_row: int = 0,
+        persons: NDArray[np.int64] | None = None,
+        labels: NDArray[Any] | None = None,
+    ) -> None:
+        self.raw = raw
+        self.labels = labels
+        self.team = team
+        self.first_row = first_row
+        self.persons = persons
+        self.constant = 0.0  # entry of the intercept's column; 0 when there is none
+        self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
+        self.memory = InMemory(self.n_samples) if memory is None else memory
+        for name in (SCALE, DIVISOR):
+            self.memory.fill(name, 1.0)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the matrix."""
+        dtype: np.dtype[Any] = self.raw.dtype
+        return dtype
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights: features, and one for the intercept."""
+        return self.n_features + (self.constant > 0.0)
+
+    @property
+    def work(self) -> float:
+        """Entries touched by one visit."""
+        raw: Any = self.raw
+        return float(raw.nnz if hasattr(raw, "nnz") else raw.size)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows at once; not for a table on disk."""
+        return self._block(self.raw, slice(0, self.n_samples))
+
+    def blocks(
+        self, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> Generator[tuple[slice, Rows, list[NDArray[Any]]]]:
+        """Yield consecutive blocks of all rows, in memory, with their places and their parts of some columns.
+
+        What is written to those of ``writes``, which come last, is kept.
+        """
+        with closing(self._raw_blocks()) as raw_blocks:
+            for place, raw in raw_blocks:
+                views = {name: self.memory.get(name, place) for name in (*reads, *writes)}
+                yield place, self._block(raw, place), list(views.values())
+                for name in writes:
+                    self.memory.put(name, place, views[name])
+
+    def columns(
+        self, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> Generator[tuple[slice, list[NDArray[Any]]]]:
+        """Yield consecutive ranges of all rows, with their parts of some columns; the table itself is not read.
+
+        What is written to those of ``writes``, which come last, is kept. There is one range, of no rows, in a part
+        without rows.
+        """
+        for start in range(0, max(1, self.n_samples), _AT_ONCE):
+            place = slice(start, min(start + _AT_ONCE, self.n_samples))
+            views = {name: self.memory.get(name, place) for name in (*reads, *writes)}
+            yield place, list(views.values())
+            for name in writes:
+                self.memory.put(name, place, views[name])
+
+    def at(self, places: NDArray[np.intp], persons: NDArray[np.int64] | None) -> "Part":
+        """Return a copy of the rows at some places, in their order, with what is remembered of them.
+
+        Parameters
+        ----------
+        places : ndarray of int
+        persons : ndarray of int64 or None
+            Where the rows of each person begin among them, and their number.
+        """
+        part = Part(self.raw[places], self.team, first_row=self.first_row, persons=persons)
+        part.constant = self.constant
+        for name in (SCALE, DIVISOR, LENGTH, LABEL, TARGET, WEIGHT):
+            if name in self.memory:
+                part.memory.set(name, self.memory.whole(name)[places])
+        return part
+
+    def sweep(self, task: Callable[..., None], reads: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
+        """Visit all rows once: call ``task(part, lo, hi, block, *views)`` on ranges lo:hi of one block after another.
+
+        ``part`` < `n_parts` differs between calls that run at once; lo and hi count from the start of the block, as do
+        the views of the columns; a task may write to those of ``writes``.
+        """
+        with closing(self.blocks(reads, writes)) as blocks:
+            for _, block, views in blocks:
+                self.team.run(_bound(task, block, views), self.team.split(block.n_samples, block.work))
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that `sweep` counts at most."""
+        return len(self.team.split(self.n_samples, self.work))
+
+    def total(
+        self,
+        add: Callable[[ScaledRows, Sequence[NDArray[Any]], int, int, Ticks], None],
+        shape: tuple[int, ...],
+        *,
+        reads: Sequence[str] = (),
+        writes: Sequence[str] = (),
+    ) -> Ticks:
+        """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
+        sums = np.zeros((self.n_parts, *shape), np.int64)
+
+        def one_range(part: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
+            add(block.kernel, views, lo, hi, sums[part])
+
+        self.sweep(one_range, reads, writes)
+        total: Ticks = sums.sum(axis=0)
+        return total
+
+    def _raw_blocks(self) -> Generator[tuple[slice, Any]]:
+        if not isinstance(self.raw, StreamedTable):
+            yield slice(0, self.n_samples), self.raw
+            return
+        with closing(self.raw.blocks(self.team.n_threads, self.team.ahead)) as blocks:
+            yield from blocks
+
+    def _block(self, raw: Any, place: slice) -> Rows:
+        return Rows(raw, self.memory.get(SCALE, place), self.memory.get(DIVISOR, place), self.constant)
+
+
+def _bound(task: Callable[..., None], block: Rows, views: Sequence[NDArray[Any]]) -> Callable[[int, int, int], None]:
+    return lambda part, lo, hi: task(part, lo, hi, block, *views)

@@ -1,0 +1,159 @@
+"""What is remembered of each row, by name: scale, label, dual variables. It stays where the rows are.
+
+In memory for tables that fit. On scratch disk for tables that do not: then no number of rows fills the memory.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.central.data.scratch import ScratchFile
+
+__all__ = ["DIVISOR", "LABEL", "LENGTH", "SCALE", "TARGET", "WEIGHT", "InMemory", "OnDisk", "RowMemory"]
+
+# names of columns that several operations know
+SCALE: Final = "scale"  # what a raw row is multiplied by
+DIVISOR: Final = "divisor"  # upper bound on the norm of the scaled row
+LENGTH: Final = "length"  # norm of the raw row, until it is scaled
+LABEL: Final = "label"  # the class by its place in the public list, or the number within its bounds
+TARGET: Final = "target"  # what the model at work is trained on
+WEIGHT: Final = "weight"  # of the row over its public bound
+
+Column = NDArray[Any]
+
+_PIECE = 1 << 16
+
+
+class RowMemory(ABC):
+    """Columns of one number, or of a vector, for each row.
+
+    Parameters
+    ----------
+    n_rows : int
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+
+    @abstractmethod
+    def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
+        """Make a column of zeros, of ``width`` numbers a row; it replaces one of the same name."""
+
+    @abstractmethod
+    def get(self, name: str, place: slice) -> Column:
+        """Return some rows of a column; what is written there counts after `put`."""
+
+    @abstractmethod
+    def put(self, name: str, place: slice, values: Column) -> None:
+        """Write some rows of a column."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Forget a column."""
+
+    @abstractmethod
+    def __contains__(self, name: object) -> bool: ...
+
+    def whole(self, name: str) -> Column:
+        """Return a column of all rows."""
+        return self.get(name, slice(0, self.n_rows))
+
+    def set(self, name: str, values: Column) -> None:
+        """Make a column of these values, one (or one vector) a row."""
+        self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
+        self.put(name, slice(0, self.n_rows), values)
+
+    def fill(self, name: str, value: float) -> None:
+        """Make a column of one number in all rows, a piece at a time."""
+        self.new(name)
+        for start in range(0, self.n_rows, _PIECE):
+            place = slice(start, min(start + _PIECE, self.n_rows))
+            self.put(name, place, np.full(place.stop - start, value))
+
+    def close(self) -> None:  # noqa: B027 - memory needs no closing
+        """Give back what the columns take."""
+
+
+class InMemory(RowMemory):
+    """Columns as arrays."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(n_rows)
+        self._columns: dict[str, Column] = {}
+
+    def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
+        """Make a column of zeros."""
+        self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
+
+    def get(self, name: str, place: slice) -> Column:
+        """Return a view."""
+        return self._columns[name][place]
+
+    def put(self, name: str, place: slice, values: Column) -> None:
+        """Write some rows; a view that was written to is there already."""
+        into = self._columns[name][place]
+        if not np.shares_memory(into, values):
+            into[...] = values
+
+    def set(self, name: str, values: Column) -> None:
+        """Take these values for a column, without a copy."""
+        self._columns[name] = values
+
+    def drop(self, name: str) -> None:
+        """Forget a column."""
+        self._columns.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+
+class OnDisk(RowMemory):
+    """Columns as scratch files, which are gone at the end.
+
+    Parameters
+    ----------
+    n_rows : int
+    folder : str, Path or None, default=None
+        Where the files take their room; None: where temporary files are.
+    """
+
+    def __init__(self, n_rows: int, folder: "str | Path | None" = None) -> None:
+        super().__init__(n_rows)
+        self._folder = folder
+        self._columns: dict[str, tuple[ScratchFile, tuple[int, ...], np.dtype[Any]]] = {}
+
+    def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
+        """Make a column of zeros."""
+        self.drop(name)
+        shape, kind = () if width is None else (width,), np.dtype(dtype)
+        file = ScratchFile(self._folder)
+        file.zeros(self.n_rows * kind.itemsize * math.prod(shape))
+        self._columns[name] = file, shape, kind
+
+    def get(self, name: str, place: slice) -> Column:
+        """Read some rows."""
+        file, shape, kind = self._columns[name]
+        each, count = math.prod(shape), place.stop - place.start
+        return file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
+
+    def put(self, name: str, place: slice, values: Column) -> None:
+        """Write some rows."""
+        file, shape, kind = self._columns[name]
+        file.write(np.ascontiguousarray(values, kind), place.start * math.prod(shape) * kind.itemsize)
+
+    def drop(self, name: str) -> None:
+        """Forget a column."""
+        if name in self._columns:
+            self._columns.pop(name)[0].close()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def close(self) -> None:
+        """Give back what all columns take."""
+        for name in list(self._columns):
+            self.drop(name)

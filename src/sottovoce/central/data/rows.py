@@ -1,0 +1,256 @@
+"""Rows in memory as the kernels see them: each at most 1 long, whatever the data are, without a copy of the matrix.
+
+A whole table that is in memory (or mapped into it), or a block of one that is not: `sottovoce.central.data.part` has
+both.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sottovoce._numerics import PIECE, Vector
+from sottovoce.central.data.row_unit import RowUnit
+from sottovoce.central.data.streamed import StreamedTable, not_finite
+from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.parallel import Team
+from sottovoce.exceptions import DataError
+
+__all__ = [
+    "PIECE",
+    "Rows",
+    "describe_not_finite",
+    "make_bounded_rows",
+    "make_rows",
+    "norm_bounds",
+    "norms_within",
+    "row_norms",
+    "scales_for",
+]
+
+Matrix = Any  # a C-contiguous ndarray of shape (n, d), or a scipy CSR matrix of that shape
+
+# Below this a computed norm may be zero for a row that is not; using the floor in its place only shortens its term.
+_NORM_FLOOR = 1e-140
+_ROUNDED = 2e-8
+_FAR = 1e-160  # the scale of a row that is some 1e110 long or more
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table of rows x_i, scaled to norm at most 1, with the column of the intercept appended.
+
+    Row i is (scale_i * raw_i, constant): its norm is at most 1 because ``make_rows`` clips.
+
+    Attributes
+    ----------
+    raw : Matrix
+        The user's matrix, untouched.
+    scale : ndarray of shape (n,)
+    divisor : ndarray of shape (n,)
+        What kernels divide a row's clip by: an upper bound on its norm, in (0, 1].
+    constant : float
+        Entry of the intercept's column; 0 when there is none.
+    """
+
+    raw: Matrix
+    scale: Vector
+    divisor: Vector
+    constant: float
+
+    @cached_property
+    def kernel(self) -> ScaledRows:
+        """The same memory as the kernels take it."""
+        raw: Any = self.raw
+        X = CSR(raw.data, raw.indices, raw.indptr, raw.shape[1]) if _is_sparse(raw) else raw
+        return ScaledRows(X, self.scale, self.divisor, self.constant)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.raw.shape[0])
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights: features, and one for the intercept."""
+        return int(self.raw.shape[1]) + (self.constant > 0.0)
+
+    @property
+    def work(self) -> float:
+        """Entries touched by one pass."""
+        return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the matrix, in which the kernels multiply."""
+        dtype: np.dtype[Any] = self.raw.dtype
+        return dtype
+
+    def weights(self, w: Vector) -> NDArray[Any]:
+        """Return released weights in the precision of the matrix, cut to what it can hold."""
+        most = np.finfo(self.dtype).max
+        return np.clip(w, -most, most).astype(self.dtype)
+
+    def within_reach(self) -> "Rows":
+        """Return the same rows in memory with no entry so large that its product with a weight overflows.
+
+        Where there is one, which only a table of doubles can hold, the matrix is copied and such rows are scaled in it.
+        """
+        raw: Any = self.raw
+        far = np.flatnonzero(self.scale < _FAR)
+        if not far.size:
+            return self
+        scale = self.scale.copy()
+        if _is_sparse(raw):
+            factor = np.ones(self.n_samples)
+            factor[far] = scale[far]
+            raw = sp.csr_array((raw.data * np.repeat(factor, np.diff(raw.indptr)), raw.indices, raw.indptr), raw.shape)
+        else:
+            raw = np.array(raw)
+            raw[far] *= scale[far, None]
+        scale[far] = 1.0
+        return Rows(raw, scale, self.divisor, self.constant)
+
+    def scaled_pieces(self) -> Iterator[Any]:
+        """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.
+
+        The pieces are the same however the rows are stored. A dense piece is overwritten by the next one.
+        """
+        raw: Any = self.raw
+        if _is_sparse(raw):
+            for lo in range(0, self.n_samples, PIECE):
+                yield sp.diags_array(self.scale[lo : lo + PIECE]) @ raw[lo : lo + PIECE].astype(np.float64)
+            return
+        piece = np.empty((min(PIECE, self.n_samples), raw.shape[1]))
+        for lo in range(0, self.n_samples, PIECE):
+            hi = min(lo + PIECE, self.n_samples)
+            np.multiply(raw[lo:hi], self.scale[lo:hi, None], out=piece[: hi - lo])
+            yield piece[: hi - lo]
+
+    def margins(self, w: Vector, team: Team) -> Vector:
+        """Return x_i . w of every row, in double precision."""
+        kernel, out = self.kernel, np.empty(self.n_samples)
+        team.run(lambda _, lo, hi: passes.margins(kernel, w, lo, hi, out), team.split(self.n_samples, self.work))
+        return out
+
+
+def make_rows(
+    raw: Matrix,
+    *,
+    data_norm: float,
+    constant: float,
+    names: "list[str] | None",
+    team: Team,
+    norms: Vector | None = None,
+) -> Rows:
+    """Divide rows by ``data_norm``, shorten those beyond it, append the constant, and scale the whole to norm 1.
+
+    Parameters
+    ----------
+    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
+    data_norm : float, > 0
+        Public bound on the norm of a raw row.
+    constant : float, >= 0
+        Value of the intercept's column in units of ``data_norm``; 0 for none.
+    names : list of str or None
+        Column names for error messages.
+    team : Team
+    norms : ndarray of shape (n,) or None
+        From `row_norms`, where they were needed before.
+
+    Raises
+    ------
+    DataError
+        If an entry is NaN or infinite; the message names the first one.
+    """
+    unit = RowUnit(data_norm, constant)
+    length = row_norms(raw, names, team) if norms is None else norms
+    scale = scales_for(length, unit)
+    return Rows(raw, scale, norm_bounds(scale, length, unit.entry), unit.entry)
+
+
+def scales_for(length: Vector, unit: RowUnit) -> Vector:
+    """Return what raw rows of a ``length`` are multiplied by, to be at most 1 long with their constant."""
+    return np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
+
+
+def norms_within(divisor: Vector, constant: float) -> Vector:
+    """Return an upper bound on the norm of each row without its constant, over the largest that it can be."""
+    # the divisor is the norm with the constant, rounded: the root of the difference is off by 1e-8 at most
+    own = np.sqrt(np.maximum(divisor**2 - constant**2, 0.0)) + _ROUNDED
+    return np.minimum(own / max(math.sqrt(max(1.0 - constant**2, 0.0)), _ROUNDED), 1.0)
+
+
+def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
+    """Return upper bounds in (0, 1] on the norms of rows of a ``length`` times ``scale``, with their constant."""
+    with np.errstate(invalid="ignore"):
+        scaled = np.where(np.isfinite(length), scale * length, 1.0)
+    return np.clip(np.sqrt(scaled**2 + constant**2), _NORM_FLOOR, 1.0)
+
+
+def make_bounded_rows(
+    raw: Matrix, *, data_bound: float, constant: float, names: "list[str] | None", team: Team
+) -> Rows:
+    """Clip entries to ``data_bound`` and divide by it, so that each is within [-1, 1], and append the constant.
+
+    The ``divisor`` of the result bounds the largest entry and not the length: it is 1.
+    A copy is made only where an entry is beyond the bound.
+
+    Parameters
+    ----------
+    raw : ndarray or CSR matrix of shape (n, d), float32 or float64
+    data_bound : float, > 0
+        Public bound on the absolute value of an entry.
+    constant : float, in [0, 1]
+        Value of the intercept's column; 0 for none.
+    names : list of str or None
+        Column names for error messages.
+    team : Team
+
+    Raises
+    ------
+    DataError
+        If an entry is NaN or infinite; the message names the first one.
+    """
+    row_norms(raw, names, team)
+    values = raw.data if _is_sparse(raw) else raw
+    if values.size and not max(float(values.max()), -float(values.min())) <= data_bound:
+        values = np.clip(values, -data_bound, data_bound)
+        raw = sp.csr_array((values, raw.indices, raw.indptr), shape=raw.shape) if _is_sparse(raw) else values
+    n = raw.shape[0]
+    return Rows(raw, np.full(n, 1.0 / data_bound), np.ones(n), constant)
+
+
+def row_norms(raw: Matrix, names: "list[str] | None", team: Team) -> Vector:
+    """Return the norm of each row, infinite where it overflows; NaN and infinity in the rows are refused."""
+    length = np.empty(raw.shape[0])
+    rows = Rows(raw, length, length, 0.0)  # not scaled yet
+    team.run(lambda _, lo, hi: passes.norms(rows.kernel.X, lo, hi, length), team.split(rows.n_samples, rows.work))
+    bad = np.flatnonzero(np.isnan(length))
+    if bad.size:
+        what = describe_not_finite(raw, int(bad[0]), 0, None if names is None else tuple(names))
+        raise DataError(
+            f"{what} ({bad.size} row(s) hold NaN or infinity). Replace missing values by a public constant, or drop "
+            "those rows, before fit; a value computed from the data would need a share of the budget."
+        )
+    return length
+
+
+def _is_sparse(raw: Matrix) -> bool:
+    return bool(sp.issparse(raw))
+
+
+def describe_not_finite(raw: Matrix, row: int, first_row: int, names: tuple[str, ...] | None) -> str:
+    """Return the message about a row with NaN or infinity; ``first_row`` is the place of the first one of ``raw``."""
+    if isinstance(raw, StreamedTable):
+        values = raw.row(row)
+    else:
+        values = raw[[row], :].toarray().ravel() if _is_sparse(raw) else np.asarray(raw[row])
+    return not_finite(values, first_row + row, names).removesuffix(".")

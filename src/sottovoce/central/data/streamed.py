@@ -1,0 +1,154 @@
+"""Tables on disk: a matrix that is read in blocks of rows, in order, once for each pass of a solver."""
+
+from abc import abstractmethod
+from collections.abc import Generator
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.row_memory import InMemory, RowMemory
+from sottovoce.central.parallel import default_threads
+from sottovoce.exceptions import DataError
+
+__all__ = ["StreamedTable", "is_sparse", "not_finite"]
+
+
+class StreamedTable(OutsideTable):
+    """A matrix that need not fit into memory.
+
+    Subclasses read; this class checks the shape of what comes and reads ahead: the next block is made on a thread of
+    its own while the current one is worked on. Two blocks are in memory at any time, besides what the reader holds.
+    """
+
+    # where the rows are in a larger table, for messages and for sums of products that are rounded as those of the whole
+    first_row: int = 0
+
+    @property
+    def whole_rows(self) -> int:
+        """Number of rows of that larger table."""
+        return self.first_row + self.shape[0]
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the table names its target; `labels` says what to do if not."""
+        return True
+
+    @abstractmethod
+    def labels(self) -> NDArray[Any]:
+        """Return the target of each row."""
+
+    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Yield the target of consecutive rows; tables that can read it piece by piece do."""
+        yield slice(0, self.shape[0]), self.labels()
+
+    def row_memory(self, n_rows: int) -> RowMemory:
+        """Return where a fit remembers what belongs to each row: memory, unless the table knows a disk for it."""
+        return InMemory(n_rows)
+
+    @abstractmethod
+    def _read(self, n_threads: int) -> Generator[Any]:
+        """Read the table once: yield fresh blocks of rows, of any sizes, in order: C-contiguous arrays, or CSR.
+
+        It must yield the same rows each time, or raise: the solvers rely on it for the privacy of the result.
+        """
+
+    def blocks(self, n_threads: int | None = None, ahead: Executor | None = None) -> Generator[tuple[slice, Any]]:
+        """Read the table once, in order.
+
+        Parameters
+        ----------
+        n_threads : int or None
+            Threads for decoding; None means ``SOTTOVOCE_NUM_THREADS``, else all processors of this process.
+        ahead : Executor or None
+            Makes the next block while the current one is used. None starts a thread for it; for many passes one and
+            the same is better, because memory allocators keep some memory for each thread that there was.
+
+        Yields
+        ------
+        slice
+            The rows of the block.
+        ndarray or CSR matrix of shape (n_rows_of_the_block, n_columns)
+            C-contiguous, or in canonical form.
+
+        Raises
+        ------
+        DataError
+            If the table cannot be read, or is not the one that was opened.
+        """
+        if ahead is None:
+            with ThreadPoolExecutor(1, thread_name_prefix="sottovoce-ahead") as own:
+                yield from self.blocks(n_threads, own)
+            return
+        reader = self._read(default_threads() if n_threads is None else n_threads)
+        coming = ahead.submit(next, reader, None)
+        start = 0
+        try:
+            while (block := coming.result()) is not None:
+                coming = ahead.submit(next, reader, None)
+                place = slice(start, start + block.shape[0])
+                start = place.stop
+                yield place, block
+        finally:
+            wait([coming])
+            reader.close()
+        if start != self.shape[0]:
+            raise DataError(f"{self!r} gave {start} rows: it changed while it was read.")
+
+    def finite_blocks(self, n_threads: int | None = None) -> Generator[tuple[slice, Any]]:
+        """Read the table as `blocks` does, and refuse the first entry that is NaN or infinite.
+
+        Raises
+        ------
+        DataError
+            Naming the row and the column.
+        """
+        with closing(self.blocks(n_threads)) as blocks:
+            for place, block in blocks:
+                finite = np.isfinite(block.data if is_sparse(block) else block)
+                if not finite.all():
+                    at = int(np.argmin(_by_row(block, finite)))
+                    raise DataError(
+                        not_finite(_dense_row(block, at), self.first_row + place.start + at, self.feature_names or None)
+                    )
+                yield place, block
+
+    def row(self, number: int) -> NDArray[Any]:
+        """Return one row; reads the table up to it."""
+        with closing(self.blocks()) as blocks:
+            for place, block in blocks:
+                if number < place.stop:
+                    return _dense_row(block, number - place.start)
+        raise IndexError(number)
+
+
+def is_sparse(block: Any) -> bool:
+    """Return whether a block is CSR, and not an array."""
+    return bool(sp.issparse(block))
+
+
+def _by_row(block: Any, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which rows of a block are good in all of their entries."""
+    if not is_sparse(block):
+        return np.asarray(good.all(axis=1))
+    rows = np.ones(block.shape[0], np.bool_)
+    rows[np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[~good]] = False
+    return rows
+
+
+def _dense_row(block: Any, at: int) -> NDArray[Any]:
+    """Return a copy of a row of a block."""
+    row: NDArray[Any] = block[[at], :].toarray().ravel() if is_sparse(block) else block[at].copy()
+    return row
+
+
+def not_finite(values: NDArray[Any], row: int, names: "tuple[str, ...] | list[str] | None", tail: str = "") -> str:
+    """Return the message about the first entry of a row that is NaN or infinite."""
+    column = int(np.flatnonzero(~np.isfinite(values))[0])
+    kind = "NaN" if np.isnan(values[column]) else "infinity"
+    name = f"column {names[column]!r}" if names is not None else f"column {column}"
+    return f"Input X contains {kind}: row {row}, {name}{tail}."

@@ -1,0 +1,105 @@
+r"""The largest eigenvalue of X'X, released once with a small share of the budget.
+
+With rows |x_i| <= 1, lambda_max(X'X) moves by at most 1 when a row is added, removed, zeroed or replaced (Weyl's
+inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for a replacement both
+tables lie within [lambda, lambda + 1] of the table without the row). Wide tables use a sketch of the Frobenius norm of
+X'X in its place, which is at least as large.
+
+X'X is summed in whole numbers, so no rounding depends on n but that of the finished matrix: it is proportional to n
+2^-53, whatever the number of pieces. Proofs: ``docs/privacy/dp_scd.md``, Proposition 3.
+"""
+
+from typing import Final
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sottovoce._numerics import ROUNDING_SLACK
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Ticks
+from sottovoce.central.plan import most_rows
+from sottovoce.central.sums.sketch import sketch_estimate, sketch_pieces, sketch_sensitivity, sum_of_squares
+from sottovoce.central.sums.whole_gram import Gram, Triangle
+from sottovoce.central.sums.whole_numbers import WholeNumbers
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
+
+__all__ = ["MAX_GRAM", "eigenvalue_mechanism", "release_largest_eigenvalue"]
+
+MAX_GRAM: Final = 2048  # weights; the Gram matrix of more costs more than the training
+_INFLATION: Final = 2.0  # standard deviations added to the noisy eigenvalue: too small a value would diverge
+_USEFUL_BITS: Final = 20  # ticks to a standard deviation of the noise
+_SOLVER: Final = 4.0  # times width 2^-53 of the norm: what a symmetric eigensolver may err by
+_SKETCH_ERROR: Final = 2.0**-43  # of the estimate
+
+
+def eigenvalue_mechanism(width: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
+    """Return the mechanism that releases lambda_max(X'X), or for wide tables its estimate, from public facts.
+
+    The rounding of the finished value counts, in proportion to the public number of rows: the noise itself must not
+    depend on a secret one.
+    """
+    n_rows = most_rows(n_public, neighbours.adjacency)
+    if width <= MAX_GRAM:
+        moves = neighbours.count  # for every adjacency
+        error = (_SOLVER * width + 1.0) * 2.0**-53 * n_rows
+    else:
+        moves = neighbours.sum_factor * sketch_sensitivity(width)
+        error = _SKETCH_ERROR * sketch_sensitivity(width) * n_rows
+    sensitivity = moves * ROUNDING_SLACK + 2.0 * error
+    tick = power_of_two_below(sensitivity / mu) * 2.0**-_USEFUL_BITS
+    return GridGaussian(sensitivity + rounding_norm(1, tick), 1.0 / mu, tick)
+
+
+def release_largest_eigenvalue(
+    holder: Holder, *, n_public: int, neighbours: Neighbours, mu: float, noise: np.random.Generator
+) -> tuple[float, GaussianEvent]:
+    """Release an upper estimate of lambda_max(X'X)/n in (0, 1] with a Gaussian of mean shift ``mu``.
+
+    From the Gram matrix for up to `MAX_GRAM` weights, from a sketch of it (`sottovoce.central.sums.sketch`) beyond.
+
+    Parameters
+    ----------
+    holder : Holder
+    n_public : int
+        Public number of rows.
+    neighbours : Neighbours
+    mu : float, > 0
+        Gaussian-DP parameter to spend.
+    noise : numpy.random.Generator
+
+    Returns
+    -------
+    float
+        Noisy value plus two standard deviations, within the public bounds.
+    GaussianEvent
+        What it cost.
+    """
+    width = holder.n_weights
+    mechanism = eigenvalue_mechanism(width, n_public, neighbours, mu)
+    noisy = (_release_from_gram if width <= MAX_GRAM else _release_from_sketch)(holder, mechanism, noise)
+    estimate = (noisy + _INFLATION * mechanism.noise_std) / n_public
+    # the column of the intercept alone has the eigenvalue constant^2
+    lowest = max(1.0 / width, holder.constant**2)
+    return min(1.0, max(lowest, estimate)), mechanism.event
+
+
+def _release_from_gram(holder: Holder, mechanism: GridGaussian, noise: np.random.Generator) -> float:
+    def ticks(triangle: Triangle) -> Ticks:
+        last = triangle.width - 1
+        return to_ticks(eigh(triangle.matrix, eigvals_only=True, subset_by_index=(last, last)), mechanism.tick)
+
+    return float(holder.release(Gram(), mechanism, noise, ticks=ticks)[0])
+
+
+def _release_from_sketch(holder: Holder, mechanism: GridGaussian, noise: np.random.Generator) -> float:
+    """Add up the columns of the sketch, some at a time; the last ones leave with the noise on all."""
+    width = holder.n_weights
+    *pieces, last = sketch_pieces(width)
+    square = sum(sum_of_squares(holder.ask(piece), width) for piece in pieces)
+
+    def ticks(part: WholeNumbers) -> Ticks:
+        return to_ticks(np.array([sketch_estimate(square + sum_of_squares(part, width))]), mechanism.tick)
+
+    return float(holder.release(last, mechanism, noise, ticks=ticks)[0])

@@ -1,0 +1,295 @@
+"""X'X in whole numbers: the same, bit by bit, for every number of threads, of parts and of machines.
+
+Entries of the scaled rows are cut toward zero to whole multiples of 2^-21. Their products are whole multiples of 2^-42,
+at most 1 in size, so the products of 2,048 rows add up to less than 2^53 of these: exact in double precision in
+whatever order a library adds them. Sums of pieces are whole numbers of two words. Cutting can only shorten a row, so
+the bounds on its norm hold for what is summed. The one rounding is that of the finished sum to doubles.
+
+Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.part import Part
+from sottovoce.central.data.row_memory import LABEL
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import Targets
+from sottovoce.central.kernels import whole
+from sottovoce.central.plan import most_rows
+from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.neighbours import Neighbours
+
+__all__ = [
+    "Gram",
+    "GramSum",
+    "LabelColumn",
+    "Triangle",
+    "gram_mechanism",
+    "moments_mechanism",
+    "release_gram",
+]
+
+_BITS: Final = 21  # of an entry
+_GRID: Final = 2.0**_BITS
+_PIECE: Final = 2**11  # rows: their products are below 2^(11 + 42) = 2^53
+_MOST_ENTRIES: Final = 2**24  # of the matrices that are added to at the same time
+_PAIRS_PAY: Final = 7  # times as many columns as entries in a row: then pairs are faster than a dense product
+_USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
+_MOST_BITS: Final = 58  # of the largest entry in ticks
+_FEW: Final = 2**16  # rows of a sparse table at a time
+# What a coordinate errs by, in units of 2^-53 of it: its own rounding, that of its factor, and that of the product.
+_ROUNDINGS: Final = 8.0
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """The label as a further column of the rows: clip((t - location) / clip, -1, 1).
+
+    Attributes
+    ----------
+    targets : Targets
+        Make t from what is remembered of the rows; that of the first model is taken.
+    location, clip : float
+        Public, or released.
+    """
+
+    targets: Targets
+    location: float = 0.0
+    clip: float = 1.0
+
+    def of(self, labels: NDArray[Any]) -> Vector:
+        """Return the column."""
+        column: Vector = np.clip((self.targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
+        return column
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The upper triangle of a symmetric matrix of whole numbers, line by line.
+
+    Attributes
+    ----------
+    width : int
+    numbers : WholeNumbers
+        In units of 2^-42.
+    """
+
+    width: int
+    numbers: WholeNumbers
+
+    def __add__(self, other: "Triangle") -> "Triangle":
+        return Triangle(self.width, self.numbers + other.numbers)
+
+    @property
+    def entries(self) -> Vector:
+        """The entries in double precision, each rounded once."""
+        return self.numbers.doubles(_GRID**2)
+
+    @property
+    def matrix(self) -> Vector:
+        """The whole matrix in double precision."""
+        return symmetric(self.entries, self.width)
+
+
+@dataclass(frozen=True)
+class Gram(Operation[Triangle]):
+    """X'X of the scaled rows, with the intercept's column and, if wanted, one more.
+
+    Attributes
+    ----------
+    label : LabelColumn or None
+        The further column.
+    """
+
+    label: LabelColumn | None = None
+
+    def on(self, part: Part) -> Triangle:
+        """Add up the rows of one part."""
+        sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
+
+        def task(place: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
+            sums.add(block, lo, hi, None if self.label is None else self.label.of(views[0][lo:hi]))
+
+        part.sweep(task, reads=() if self.label is None else (LABEL,))
+        return sums.total()
+
+
+class GramSum:
+    """X'X of the rows that were added, by as many threads as may be.
+
+    Parameters
+    ----------
+    width : int
+        Of the matrix.
+    n_threads : int
+        At most so many threads add at once; fewer where their matrices would need too much memory.
+    """
+
+    def __init__(self, width: int, n_threads: int = 1) -> None:
+        self._sums = Shared(lambda: _Adder(width), min(n_threads, _MOST_ENTRIES // width**2))
+
+    def add(self, rows: Rows, lo: int, hi: int, border: Vector | None = None) -> None:
+        """Add the rows lo to hi of a block; ``border`` is their part of a further column."""
+        with self._sums.one() as adder:
+            adder.add(rows, lo, hi, np.empty((hi - lo, 0)) if border is None else border[:, None])
+
+    def total(self) -> Triangle:
+        """Return the sum."""
+        first, *others = [adder.total() for adder in self._sums.all]
+        for other in others:
+            first = first + other
+        return first
+
+
+class _Adder:
+    """One thread's sum. Dense rows are gathered to pieces, so that small blocks cost no more than large ones."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._sum = WholeSum((width, width), int(_GRID) ** 2)
+        self._filled = 0
+
+    def add(self, rows: Rows, lo: int, hi: int, border: Vector) -> None:
+        if pairs_pay(rows):
+            for first in range(lo, hi, _FEW):
+                end = min(first + _FEW, hi)
+                words = self._sum.open(end - first)
+                whole.add_pairs(rows.kernel, border[first - lo : end - lo], _GRID, first, end, words)
+            return
+        first = lo
+        while first < hi:
+            end = min(first + _PIECE - self._filled, hi)
+            piece = self._piece[self._filled :]
+            whole.fill(rows.kernel, border[first - lo : end - lo], _GRID, first, end, piece)
+            self._filled += end - first
+            first = end
+            if self._filled == _PIECE:
+                self._multiply()
+
+    @cached_property
+    def _piece(self) -> Vector:
+        return np.empty((_PIECE, self._width))
+
+    @cached_property
+    def _product(self) -> Vector:
+        return np.empty((self._width, self._width))
+
+    def _multiply(self) -> None:
+        piece = self._piece[: self._filled]
+        np.matmul(piece.T, piece, out=self._product)
+        whole.add_upper(self._product, self._sum.open(self._filled))
+        self._filled = 0
+
+    def total(self) -> Triangle:
+        if self._filled:
+            self._multiply()
+        size = self._width * (self._width + 1) // 2
+        packed = np.empty(size, np.int64), np.empty(size, np.int64)
+        for words, out in zip(self._sum.total(), packed, strict=True):
+            whole.pack_upper(words, out)
+        return Triangle(self._width, WholeNumbers(*packed))
+
+
+def pairs_pay(rows: Rows) -> bool:
+    """Whether rows have so few entries that a product entry by entry is faster than a dense one."""
+    return sp.issparse(rows.raw) and rows.work * _PAIRS_PAY < rows.n_samples * rows.n_weights
+
+
+def symmetric(entries: Vector, width: int) -> Vector:
+    """Return the symmetric matrix of which ``entries`` are the upper triangle, line by line."""
+    matrix = np.empty((width, width))
+    upper = np.triu_indices(width)
+    matrix[upper] = entries
+    matrix.T[upper] = entries
+    return matrix
+
+
+def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
+    """Return what the upper triangle of X'X is multiplied by.
+
+    The products are the coordinates (G_jj, sqrt(2) G_jk), j < k, whose length is the Frobenius norm, of the matrix G
+    with the last column of X times ``label_weight``.
+    """
+    factors = np.full(width * (width + 1) // 2, math.sqrt(2.0))
+    lines = np.arange(width)
+    begins = lines * width - lines * (lines - 1) // 2  # a line begins with its entry of the diagonal
+    factors[begins] = 1.0
+    factors[begins + width - 1 - lines] *= label_weight  # and ends with the one of the last column
+    factors[-1] *= label_weight
+    return factors
+
+
+def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
+    """Return the mechanism that releases the coordinates of X'X in ticks, from public facts.
+
+    Parameters
+    ----------
+    width : int
+        Of the matrix.
+    square : float
+        How far the sum of all u u' moves between neighbours, in Frobenius norm.
+    length : float
+        Bound on |u|^2 of a row.
+    n_rows : int
+        Most rows that there may be.
+    mu : float, > 0
+    """
+    # the finished sums are rounded to doubles: so much of their Frobenius norm, for each table
+    exact = square * ROUNDING_SLACK + 2.0 * _ROUNDINGS * 2.0**-53 * n_rows * length
+    useful = power_of_two_below(exact / mu) * 2.0**-_USEFUL_BITS
+    tick = max(useful, power_of_two_below(n_rows * length) * 2.0**-_MOST_BITS)
+    return GridGaussian(exact + rounding_norm(width * (width + 1) // 2, tick), 1.0 / mu, tick)
+
+
+def gram_mechanism(n_weights: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
+    """Return the mechanism that releases the coordinates of `Gram` for rows at most 1 long, from public facts."""
+    n_rows = most_rows(n_public, neighbours.adjacency)
+    # a replaced row: |xx' - zz'| <= sqrt(2)
+    return moments_mechanism(n_weights, square=neighbours.square_factor, length=1.0, n_rows=n_rows, mu=mu)
+
+
+def release_gram(
+    holder: Holder,
+    mechanism: GridGaussian,
+    noise: np.random.Generator,
+    *,
+    label: LabelColumn | None = None,
+    label_weight: float = 1.0,
+) -> Vector:
+    """Release X'X by its upper triangle, entries beside the diagonal times sqrt(2).
+
+    Parameters
+    ----------
+    holder : Holder
+    mechanism : GridGaussian
+        Its sensitivity is in Frobenius norm.
+    noise : numpy.random.Generator
+    label : LabelColumn or None, default=None
+        A further column.
+    label_weight : float, > 0, default=1.0
+        Public factor of the further column.
+
+    Returns
+    -------
+    ndarray
+        Symmetric, with noise of variance s^2 on the diagonal and s^2 / 2 beside it.
+    """
+    width = holder.n_weights + (label is not None)
+    factors = coordinate_factors(width, 1.0 if label is None else label_weight)
+
+    def ticks(triangle: Triangle) -> Ticks:
+        return to_ticks(triangle.entries * factors, mechanism.tick)
+
+    noisy = holder.release(Gram(label), mechanism, noise, ticks=ticks)
+    return symmetric(noisy / coordinate_factors(width), width)

@@ -1,0 +1,114 @@
+"""Arrays of whole numbers too large for one machine word: sums that are exact in any order, on any number of machines.
+
+A number is ``high * 2^32 + low`` with 0 <= low < 2^32. Each pair of words is unique, so equal sums are equal words.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Ticks
+
+__all__ = ["Shared", "WholeNumbers", "WholeSum"]
+
+T = TypeVar("T")
+
+_SHIFT: Final = 32
+_MASK: Final = 2**_SHIFT - 1
+_ROOM: Final = 2**62  # what a word may hold at most
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """An array of whole numbers within +-2^94.
+
+    Attributes
+    ----------
+    high, low : ndarray of int64
+        Of the same shape; low is within [0, 2^32).
+    """
+
+    high: Ticks
+    low: Ticks
+
+    def __add__(self, other: "WholeNumbers") -> "WholeNumbers":
+        low = self.low + other.low
+        return WholeNumbers(self.high + other.high + (low >> _SHIFT), low & _MASK)
+
+    def doubles(self, unit: float) -> Vector:
+        """Return the numbers in units of ``unit``, a power of two: each rounded once."""
+        # |high| is below 2^53 as long as the number is below 2^85, so that the one rounding is that of the sum
+        whole = self.high.astype(np.float64)
+        whole *= 2.0**_SHIFT
+        whole += self.low
+        whole *= 1.0 / unit
+        return whole
+
+
+class WholeSum:
+    """A growing sum in one word a number, which is carried over to a second one in good time.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    most : int
+        What one row adds to a number at most, in absolute value.
+    """
+
+    def __init__(self, shape: tuple[int, ...], most: int) -> None:
+        self.words = np.zeros(shape, np.int64)
+        self._high: Ticks | None = None
+        self._rows = 0
+        self.most_rows = _ROOM // most
+
+    def open(self, n_rows: int) -> Ticks:
+        """Return the words, to which the terms of so many rows may be added now; at most ``most_rows``."""
+        assert n_rows <= self.most_rows
+        if self._rows + n_rows > self.most_rows:
+            self._carry()
+        self._rows += n_rows
+        return self.words
+
+    def _carry(self) -> None:
+        if self._high is None:
+            self._high = np.zeros_like(self.words)
+        self._high += self.words >> _SHIFT
+        self.words &= _MASK
+        self._rows = 1  # what is left is less than 2^32, or what one row adds
+
+    def total(self) -> tuple[Ticks, Ticks]:
+        """Return both words of each number."""
+        self._carry()
+        assert self._high is not None
+        return self._high, self.words
+
+
+class Shared(Generic[T]):
+    """Some sums that threads take in turn: where sums are exact, it does not matter who adds to which.
+
+    Parameters
+    ----------
+    make : callable
+        Makes one that is empty.
+    count : int
+    """
+
+    def __init__(self, make: Callable[[], T], count: int) -> None:
+        self.all = [make() for _ in range(max(1, count))]
+        self._free = SimpleQueue[T]()
+        for one in self.all:
+            self._free.put(one)
+
+    @contextmanager
+    def one(self) -> Generator[T]:
+        """Take one that no other thread has; wait for it."""
+        taken = self._free.get()
+        try:
+            yield taken
+        finally:
+            self._free.put(taken)

@@ -1,0 +1,81 @@
+"""A page that is followed to the letter: its files are saved, its commands and code run, its outputs compared.
+
+Code of Python, TOML or JSON that begins with ``# NAME`` is saved as that file; other Python runs, one block after
+another. Lines of shell run as they stand, in one folder; a service that goes on is stopped in the end. A block
+without a language is what the block before it prints: each of its lines must be there, numbers aside, for noise is
+new in each run.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import ExitStack, chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+__all__ = ["follow"]
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
+_SECRET = re.compile(r"[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, reports
+_NOT_RUN = ("pip install ",)
+_GOES_ON = ("sottovoce local collect ",)
+
+
+def follow(page: Path, folder: Path) -> None:
+    """Do what ``page`` says in ``folder``; an ``AssertionError`` tells what came out otherwise."""
+    names = {"__name__": "__main__"}
+    printed = None
+    with ExitStack() as services, chdir(folder):
+        for language, block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            file = re.match(r"# (\S+\.\w+)\n", block)
+            if file:
+                Path(file[1]).write_text(block, encoding="utf-8")
+            elif language == "python":
+                with redirect_stdout(StringIO()) as out:
+                    exec(compile(block, page.name, "exec"), names)
+                printed = out.getvalue()
+            elif language == "sh":
+                printed = _shell(block, services)
+            elif not language:
+                assert printed is not None, f"nothing was run before {block!r}"
+                came = {_shape(line) for line in printed.splitlines()}
+                missing = [line for line in block.splitlines() if _shape(line) not in came]
+                assert not missing, f"{page.name} shows lines that did not come out:\n{missing}\nbut:\n{printed}"
+
+
+def _shape(line: str) -> str:
+    """Return what a line says but for its numbers."""
+    return " ".join(_NUMBER.sub("#", _SECRET.sub("#", line)).split())
+
+
+def _shell(block: str, services: ExitStack) -> str:
+    """Run the lines of a block, and return what they print."""
+    lines = [line for line in block.splitlines() if not line.startswith(_NOT_RUN)]
+    if any(line.startswith(_GOES_ON) for line in lines):
+        (line,) = lines
+        return _start(line, services)
+    shell = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", _commands() + "\n".join(lines)],
+        capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "100"},
+    )  # fmt: skip
+    assert shell.returncode == 0, f"{block}\n{shell.stdout}\n{shell.stderr}"
+    return shell.stdout + shell.stderr
+
+
+def _start(line: str, services: ExitStack) -> str:
+    """Start a service that says where it listens, for as long as the page is followed."""
+    command, own = ["bash", "-c", f"{_commands()}{line}"], {**os.environ, "PYTHONUNBUFFERED": "1"}
+    service = services.enter_context(
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own, start_new_session=True)
+    )
+    services.callback(os.killpg, service.pid, 15)
+    first = service.stdout.readline()
+    assert first.startswith("listening on "), first
+    return first
+
+
+def _commands() -> str:
+    """Return words for the shell: the programs of a page are those of this interpreter."""
+    return f'python() {{ "{sys.executable}" "$@"; }}\nsottovoce() {{ python -m sottovoce "$@"; }}\n'

@@ -1,0 +1,303 @@
+"""What a collector tells the person who runs it: the same few numbers at every door, seldom, and behind a key."""
+
+import asyncio
+import base64
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from sottovoce.exceptions import ParameterError
+from sottovoce.local.collector import told as told_module
+from sottovoce.local.collector.pace import Pace
+from sottovoce.local.collector.secret_file import make_secret_file, read_secret_file
+from sottovoce.local.collector.service import make_app, make_apps
+from sottovoce.local.collector.storage import ReportStore
+from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.collector.told import Told
+from sottovoce.local.collector.traffic import BOUNDS, Traffic
+from support.collector import PROTOCOL, entry, new_token
+from support.in_process import InProcessClient
+
+KEY = bytes(range(32))
+BEARER = {"Authorization": f"Bearer {KEY.hex()}"}
+
+
+def basic(user, password):
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ReportStore(str(tmp_path / "reports.db"), PROTOCOL, create=True) as opened:
+        yield opened
+
+
+class Both:
+    """Devices at one door, the operator at the other, and a clock that moves only when it is told to."""
+
+    def __init__(self, store, **options):
+        public, operator = make_apps(PROTOCOL, store, operator_key=KEY, **options)
+        self.devices, self.operator = InProcessClient(public), InProcessClient(operator)
+
+    def __enter__(self):
+        self.devices.__enter__()
+        self.operator._app = _without_start(self.operator._app)
+        self.operator.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.operator.__exit__()
+        self.devices.__exit__()
+
+    def send(self, count):
+        answer = self.devices.post("/reports", json=[entry(new_token()) for _ in range(count)])
+        assert answer.status_code == 200
+
+    def doors(self):
+        """The number of stored reports, as each door tells it."""
+        page = self.operator.get("/", headers=BEARER).text
+        numbers = samples(self.operator.get("/metrics", headers=BEARER).text)
+        return (
+            self.devices.get("/stats").json()["accepted"],
+            int(re.search(r'id="stored">([\d,]+)', page)[1].replace(",", "")),
+            int(numbers["sottovoce_collector_reports_stored", ()]),
+        )
+
+
+def _without_start(app):
+    """A stand-in that answers the start and the end of an application that needs neither."""
+
+    async def answering(scope, receive, send):
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        for event in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{event}.complete"})
+
+    return answering
+
+
+def samples(text):
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+# ------------------------------------------------------------------ how exactly, how often
+
+
+@given(st.integers(0, 10**9), st.integers(1, 1000))
+def test_counts_are_rounded_down(count, step):
+    told = Pace(step=step).rounded(count)
+    assert told % step == 0
+    assert count - step < told <= count
+
+
+@given(st.floats(0, 4e9), st.floats(0.1, 1e5), st.floats(0, 1e4))
+def test_moments_are_common_to_all_collectors(now, seconds, pause):
+    pace = Pace(seconds=seconds)
+    moment = pace.next_moment(now, not_before=now + pause)
+    assert moment > now - 1e-6
+    assert moment >= now + pause - 1e-5
+    assert moment / seconds == pytest.approx(round(moment / seconds))
+    assert moment <= now + pause + seconds + 1e-5
+
+
+@pytest.mark.parametrize(("name", "value"), [("seconds", 0.0), ("seconds", float("nan")), ("step", 0), ("step", 1.5)])
+def test_the_pace_is_checked(name, value):
+    with pytest.raises(ParameterError, match=name):
+        Pace(**{name: value})
+
+
+def test_a_picture_is_taken_at_every_moment_and_at_no_other(store, monkeypatch):
+    slept = []
+
+    class Clock:
+        now = 1_000_003.0
+
+        @classmethod
+        def time(cls):
+            return cls.now
+
+        @classmethod
+        def monotonic(cls):
+            return cls.now
+
+    async def sleep(seconds):
+        slept.append(Clock.now + seconds)
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+        Clock.now += seconds
+
+    told = Told(store, Traffic([], timed="/"), dict, Pace(seconds=60))
+    taken = []
+
+    async def take():
+        taken.append(Clock.now)
+        Clock.now += 4.0 if len(taken) == 2 else 0.0  # to count takes long once: the next moment is left out
+
+    monkeypatch.setattr(told_module, "time", Clock)
+    monkeypatch.setattr(told_module.asyncio, "sleep", sleep)
+    monkeypatch.setattr(told, "take", take)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(told.keep_taking())
+    assert slept == [1_000_020.0, 1_000_080.0, 1_000_200.0, 1_000_260.0]
+    assert taken == slept[:3]
+
+
+def test_no_door_tells_more_than_the_others(store):
+    with Both(store, pace=Pace(seconds=1e6)) as both:
+        assert both.doors() == (0, 0, 0)
+        both.send(25)
+        assert both.doors() == (0, 0, 0)  # not before the next moment
+    with Both(store, pace=Pace(seconds=1e6)) as both:
+        assert both.doors() == (20, 20, 20)
+    with Both(store, pace=Pace(seconds=1e6, step=1)) as both:
+        assert both.doors() == (25, 25, 25)
+
+
+def test_nothing_that_is_told_moves_with_one_report(store):
+    """Between two moments all answers keep every digit, but for what the clock alone moves."""
+    with Both(store, pace=Pace(seconds=1e6), token_key=TokenKey(bytes(32), PROTOCOL.id), expected=100) as both:
+        before = [both.operator.get(path, headers=BEARER).text for path in ("/", "/metrics")]
+        both.devices.post("/reports", json=entry(TokenKey(bytes(32), PROTOCOL.id).issue()))
+        both.devices.post("/reports", json=entry(new_token()))
+        assert [both.operator.get(path, headers=BEARER).text for path in ("/", "/metrics")] == before
+
+
+# ------------------------------------------------------------------ the numbers
+
+
+def test_requests_are_counted_by_kind(store):
+    with Both(store, pace=Pace(seconds=0.05, step=1), expected=200) as both:
+        both.send(3)
+        both.devices.post("/reports", json=[1])
+        both.devices.get("/reports")
+        both.devices.get("/nobody/knows?token=a-secret-token-of-a-person")
+        for _ in range(100):
+            found = samples(both.operator.get("/metrics", headers=BEARER).text)
+            if found.get(("sottovoce_collector_reports_refused_total", (("reason", "not-a-form"),))):
+                break
+            both.devices.get("/health")
+        text = both.operator.get("/metrics", headers=BEARER).text
+    name = "sottovoce_collector_requests_total"
+    assert found[name, (("path", "/reports"), ("status", "200"))] == 2
+    assert found[name, (("path", "/reports"), ("status", "405"))] == 1
+    assert found[name, (("path", "other"), ("status", "404"))] == 1
+    assert found["sottovoce_collector_reports_stored", ()] == 3
+    assert found["sottovoce_collector_reports_expected", ()] == 200
+    assert found["sottovoce_collector_ready", ()] == 1
+    assert found["sottovoce_collector_disk_free_bytes", ()] % 1e8 == 0
+    assert found["sottovoce_collector_report_seconds_bucket", (("le", "+Inf"),)] == 3
+    assert "secret" not in text
+    assert "nobody" not in text
+
+
+def test_no_number_of_the_process_is_told(store):
+    with Both(store) as both:
+        answer = both.operator.get("/metrics", headers=BEARER)
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert {name for name, _ in samples(answer.text)} == {
+        f"sottovoce_collector_{name}"
+        for name in (
+            "info", "start_time_seconds", "ready", "disk_free_bytes", "counted_at_seconds", "reports_stored",
+            "report_seconds_bucket",
+        )
+    }  # fmt: skip
+
+
+def test_times_are_sorted_into_buckets():
+    traffic = Traffic(["/reports"], timed="/reports")
+    for seconds in (0.001, BOUNDS[0], 0.3, 99.0):
+        traffic.count("/reports", 200, seconds)
+    traffic.count("/other", 200, 0.001)
+    seen = traffic.seen(lambda count: count)
+    assert seen.within == (2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4)
+    assert seen.requests == {("/reports", 200): 4, ("other", 200): 1}
+
+
+def test_a_database_that_fails_is_told(store, monkeypatch):
+    monkeypatch.setattr(store, "count", lambda: 1 / 0)
+    monkeypatch.setattr(store, "ping", lambda: 1 / 0)
+    with Both(store) as both:
+        page, numbers = (both.operator.get(path, headers=BEARER) for path in ("/", "/metrics"))
+    assert "Reports cannot be stored now" in page.text
+    assert "There are no numbers" in page.text
+    assert samples(numbers.text)["sottovoce_collector_ready", ()] == 0
+    assert "reports_stored" not in numbers.text
+
+
+# ------------------------------------------------------------------ the key
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/style.css", "/nothing"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {}, {"Authorization": ""}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {KEY.hex()[:-1]}"},
+        {"Authorization": f"Digest {KEY.hex()}"}, {"Authorization": "Basic ####"}, {"Cookie": f"key={KEY.hex()}"},
+        basic(KEY.hex(), ""), basic("me", KEY.hex().upper()), {"Authorization": b"Bearer \xff\xfe"},
+        [("Authorization", BEARER["Authorization"]), ("Authorization", BEARER["Authorization"])],
+    ],
+)  # fmt: skip
+def test_nothing_is_told_without_the_key(store, path, headers):
+    with Both(store) as both:
+        answer = both.operator.get(f"{path}?key={KEY.hex()}", headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert PROTOCOL.id.hex() not in answer.text
+
+
+@pytest.mark.parametrize("headers", [BEARER, basic("", KEY.hex()), basic("me", KEY.hex())])
+def test_the_key_opens_as_password_and_as_bearer_token(store, headers):
+    with Both(store) as both:
+        for path in ("/", "/metrics", "/style.css"):
+            answer = both.operator.get(path, headers=headers)
+            assert answer.status_code == 200
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["cache-control"] == "no-store"
+        assert both.operator.post("/", headers=headers).status_code == 405
+
+
+def test_devices_have_no_way_to_it(store):
+    with Both(store) as both:
+        for path in ("/metrics", "/style.css", "/"):
+            assert both.devices.get(path, headers=BEARER).status_code == 404
+    with InProcessClient(make_app(PROTOCOL, store)) as devices:
+        assert devices.get("/metrics", headers=BEARER).status_code == 404
+
+
+def test_the_file_of_the_key(tmp_path):
+    path = tmp_path / "operator.key"
+    make_secret_file(path, "operator key")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(read_secret_file(path, "operator key")) == 32
+    with pytest.raises(ParameterError, match=r"^operator key .*: cannot make the file: File exists"):
+        make_secret_file(path, "operator key")
+    path.write_text("secret")
+    with pytest.raises(ParameterError, match=r"^operator key .*: this is not a key, which is 64 hex") as caught:
+        read_secret_file(path, "operator key")
+    assert "secret" not in str(caught.value).replace(str(tmp_path), "")
+
+
+# ------------------------------------------------------------------ the page
+
+
+def test_the_page_says_what_is_wrong(store):
+    with Both(store) as both:
+        text = both.operator.get("/", headers=BEARER).text
+        assert "Any token is accepted" in text
+        assert "rounded down to a multiple of 10, new every 300 s. They are not a list of arrival times." in text
+    with Both(store, token_key=TokenKey(bytes(32), PROTOCOL.id), expected=50, pace=Pace(1e6, 1)) as both:
+        text = both.operator.get("/", headers=BEARER).text
+    assert "Any token" not in text
+    assert "exact, new every 1e+06 s. This is nearly a list of arrival times." in text
+    assert "0 % of the 50 reports that are planned for." in text
+    assert "<script" not in text
+    assert not re.findall(r'(?:src|href)="(?!/|data:,)', text)

@@ -1,0 +1,134 @@
+"""Receipts lead to their proofs: by address, by a command, and in the wheel; addresses have one source."""
+
+import ast
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sottovoce as sv
+from sottovoce import _addresses, _proofs
+from sottovoce._addresses import documentation, where_to_read
+from sottovoce._proofs import proof, proof_names, proof_path
+from sottovoce.cli import app
+from sottovoce.exceptions import ParameterError
+from sottovoce.report import receipt_page, registry_entry
+
+ROOT = Path(__file__).parents[2]
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+
+
+@pytest.fixture(scope="module")
+def receipt():
+    X = np.linspace(-1, 1, 60).reshape(30, 2)
+    model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1], data_norm=2.0, solver="scd")
+    return model.fit(X, np.arange(30) % 2).guarantee_
+
+
+def proofs_of_the_code():
+    """Texts in the code that are the path of a proof and nothing else: docstrings name one inside a sentence."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from re.findall(r"\Adocs/(?:privacy|papers)/[\w.]+\Z", node.value)
+
+
+def test_all_addresses_begin_with_the_home_page():
+    assert set(URLS) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    for name, url in URLS.items():
+        assert url.startswith(URLS["Homepage"]), name
+    for name in ("Homepage", "Documentation", "Source"):  # paths are put after them
+        assert URLS[name].endswith("/"), name
+
+
+def test_addresses_are_those_of_the_project():
+    assert documentation("docs/privacy/dp_scd.md#setting") == URLS["Documentation"] + "privacy/dp_scd.html#setting"
+    for path in ("docs/receipt.schema.json", "docs/decisions/", "examples/demo.py"):
+        assert documentation(path) == URLS["Source"] + path
+
+
+def test_without_an_installed_package_a_path_stays_a_path(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(_addresses, "metadata", missing)
+    _addresses._urls.cache_clear()
+    assert documentation("docs/privacy/dp_scd.md") == "docs/privacy/dp_scd.md"
+    monkeypatch.undo()
+    _addresses._urls.cache_clear()
+    assert documentation("docs/privacy/dp_scd.md").startswith("https://")
+
+
+@pytest.mark.parametrize("text", ["none: this run is not private", "docs/privacy/../x.md", "docs/privacy/x.md\n", "p"])
+def test_what_is_no_page_gets_no_address(text):
+    assert where_to_read(text) == (text,)
+
+
+def test_every_proof_that_code_names_is_shipped():
+    named = sorted(set(proofs_of_the_code()))
+    assert len(named) > 15
+    for path in named:
+        assert (ROOT / path).exists(), path
+        assert proof_path(path) == path
+        assert proof(path) == (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_names_and_titles():
+    names = proof_names()
+    assert set(names) == {
+        "ground_rules", "known_limits", "dp_scd_utility",
+        *(page.stem for page in (ROOT / "docs/privacy").glob("*.md") if page.stem != "README"),
+    }  # fmt: skip
+    assert names["dp_scd"] == "DP-SCD with secret dual variables"
+    assert proof("README") == proof("ground-rules") == (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
+    assert proof_path("ground_rules") == "docs/privacy/README.md"
+    assert proof_path("known_limits") == "docs/known_limits.md"
+    with pytest.raises(ParameterError, match=r"no proof is named 'dp_sc'\. Did you mean 'dp_scd'.*lists all"):
+        proof("dp_sc")
+
+
+def test_the_pages_of_an_installed_wheel_come_first(monkeypatch, tmp_path):
+    (tmp_path / "proofs" / "privacy").mkdir(parents=True)
+    (tmp_path / "proofs" / "privacy" / "dp_scd.md").write_text("# Shipped\n")
+    monkeypatch.setattr(_proofs, "files", lambda _: tmp_path)
+    _proofs._pages.cache_clear()
+    assert proof("dp_scd") == "# Shipped\n"
+    _proofs._pages.cache_clear()
+
+
+def test_a_receipt_leads_to_its_proof(receipt):
+    path, address, command = dict(receipt.rows())["proof"].splitlines()
+    assert path == receipt.proof == "docs/privacy/dp_scd.md"
+    assert address == documentation(path)
+    assert command == "sottovoce proof dp_scd"
+    page = receipt_page(receipt)
+    assert f"{path}\n{address}\n{command}" in page  # text, no link: a receipt of strangers cannot make one
+    said = registry_entry(receipt)["deployment"]["implementation"]["mechanisms"]
+    assert address in said
+    assert documentation("docs/known_limits.md") in said
+
+
+def test_the_command_prints_what_the_receipt_names():
+    runner = CliRunner()
+    for name in ("dp_scd", "docs/privacy/dp_scd.md"):
+        assert runner.invoke(app, ["proof", name]).stdout == (ROOT / "docs/privacy/dp_scd.md").read_text()
+    listed = runner.invoke(app, ["proof"]).stdout
+    assert all(re.search(rf"^ *{name} ", listed, re.MULTILINE) for name in proof_names())
+    wrong = runner.invoke(app, ["proof", "dp_sc"])
+    assert wrong.exit_code == 2
+    assert "Did you mean 'dp_scd'" in wrong.output
+
+
+def test_in_a_terminal_relative_links_become_addresses():
+    from sottovoce.cli.proof import _with_addresses
+
+    text = "[a](cluster.md#x) [b](../known_limits.md) [c](#here) [d](https://a.io/b.md) [e](../../src/x.py) w[i](t)"
+    made = _with_addresses(text, "docs/privacy")
+    assert made == (
+        f"[a]({documentation('docs/privacy/cluster.md#x')}) [b]({documentation('docs/known_limits.md')}) [c](#here) "
+        f"[d](https://a.io/b.md) [e]({documentation('src/x.py')}) w[i](t)"
+    )
