@@ -69,6 +69,11 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = False
 
 if any(TUTORIALS.glob("plot_*.py")):
+    # a link to a tutorial's file leads to its page
+    paths_rendered = {
+        "examples/tutorials": "tutorials/index",
+        **{f"examples/tutorials/{path.name}": f"tutorials/{path.stem}" for path in TUTORIALS.glob("plot_*.py")},
+    }
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": [str(TUTORIALS)],
@@ -79,6 +84,8 @@ if any(TUTORIALS.glob("plot_*.py")):
         "abort_on_example_error": True,
         "download_all_examples": False,
         "show_signature": False,
+        # its page loads scripts from elsewhere
+        "write_computation_times": False,
         "remove_config_comments": True,
         "within_subsection_order": "FileNameSortKey",
     }
