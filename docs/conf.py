@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE / "_sphinx"))
@@ -67,6 +69,11 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = False
 
 if any(TUTORIALS.glob("plot_*.py")):
+    # a link to a tutorial's file leads to its page
+    paths_rendered = {
+        "examples/tutorials": "tutorials/index",
+        **{f"examples/tutorials/{path.name}": f"tutorials/{path.stem}" for path in TUTORIALS.glob("plot_*.py")},
+    }
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": [str(TUTORIALS)],
@@ -77,6 +84,8 @@ if any(TUTORIALS.glob("plot_*.py")):
         "abort_on_example_error": True,
         "download_all_examples": False,
         "show_signature": False,
+        # its page loads scripts from elsewhere
+        "write_computation_times": False,
         "remove_config_comments": True,
         "within_subsection_order": "FileNameSortKey",
     }
@@ -133,6 +142,13 @@ def source_of(app, modname, attribute):
     return modname if attribute == "universal_step" else None
 
 
+def mark_long_cells(app, doctree):
+    """Mark cells with much text: a table of many columns would squeeze them to a word a line."""
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > 80:
+            cell["classes"].append("long")
+
+
 def tutorials_among_the_pages(app, docname, source):
     """Lead from the first page to the tutorials, where there are any."""
     if docname == "index" and "sphinx_gallery.gen_gallery" in extensions:
@@ -150,5 +166,6 @@ def setup(app):
     app.connect("autodoc-process-docstring", pages_as_links)
     app.connect("viewcode-follow-imported", source_of)
     app.connect("source-read", tutorials_among_the_pages)
+    app.connect("doctree-read", mark_long_cells)
     app.connect("html-page-context", title_of_the_first_page)
     app.connect("autodoc-skip-member", for_others)

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from sphinx.application import Sphinx
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from sottovoce.cli import app as command_line
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FOLDER = "api/commands"
 
@@ -51,7 +53,7 @@ def _first_sentences(group: Any, name: str) -> Iterator[tuple[tuple[str, str], s
             yield from _first_sentences(command, each)
 
 
-def write(app: Sphinx) -> None:
+def write(app: "Sphinx") -> None:
     """Write the pages before Sphinx looks for pages; one that did not change keeps its time."""
     folder = Path(app.srcdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,7 @@ def write(app: Sphinx) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: "Sphinx") -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("builder-inited", write)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

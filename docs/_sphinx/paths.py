@@ -40,7 +40,8 @@ class PathsOutside(SphinxTransform):
             path = Path(os.path.normpath(here / Path(self.env.docname).parent / path))
         if not path.exists():
             return
-        pages = {self.env.srcdir.parent / file: page for page, file in self.config.paths_pages.items()}
+        files = {file: page for page, file in self.config.paths_pages.items()} | self.config.paths_rendered
+        pages = {self.env.srcdir.parent / file: page for file, page in files.items()}
         page = pages.get(path)
         if page is None and path.is_relative_to(here):
             if not path.is_dir():
@@ -95,6 +96,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("paths_source", "", "env", str)
     app.add_config_value("paths_pages", {}, "env", dict)
+    app.add_config_value("paths_rendered", {}, "env", dict)
     app.add_config_value("paths_folders", {}, "env", dict)
     app.add_transform(PathsOutside)
     app.connect("source-read", read_outside)

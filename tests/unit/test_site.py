@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from sottovoce.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -36,7 +39,7 @@ PUBLIC = (
 
 
 def script(name):
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(Path(name).name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -95,6 +98,28 @@ def test_the_table_of_mechanisms_is_that_of_their_receipts():
     proofs = script("make_proofs")
     _, rest = proofs.PAGE.read_text(encoding="utf-8").split(proofs.BEGIN)
     assert proofs.BEGIN + rest.split(proofs.END)[0] + proofs.END == proofs.written()
+
+
+def commands(group, words=("sottovoce",)):
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield (*words, name), command
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*words, name))
+
+
+def test_the_reference_has_every_command_with_every_option():
+    pages = script("_sphinx/commands").pages()
+    found = list(commands(get_command(app)))
+    assert len(found) > 30
+    for words, command in found:
+        page = pages[words[1]]
+        (section,) = re.findall(rf"^#+ {' '.join(words)}\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+        for parameter in command.params:
+            assert all(f"`{name}" in section or f" / {name}" in section for name in parameter.opts if name[0] == "-")
+        summary = (command.help or "").split("\n\n")[0].split()
+        assert " ".join(summary) in " ".join(section.split())
+    assert "..." not in pages["index"].split("**Commands**")[1]
 
 
 def listed():
