@@ -18,7 +18,7 @@ from support.survey import PROTOCOL, Visit, survey_collector
 pytest.importorskip("starlette")
 from sottovoce.local.collector.storage import ReportStore
 
-SECRETS = ["41.625", "private", "town 7", "yes"]
+SECRETS = ["41.62", "private", "town 7", "yes"]
 TOKEN = "an-invitation.to_somebody~17"
 
 

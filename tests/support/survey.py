@@ -62,7 +62,7 @@ class Visit:
 
     def fill(self) -> None:
         """Answer every question; choices and questions are named by the protocol in every language."""
-        self.page.get_by_role("textbox", name="age").fill("41.625")
+        self.page.get_by_role("textbox", name="age").fill("41.62")
         self.page.get_by_label("private").check()
         self.page.get_by_role("checkbox").check()
         self.page.get_by_label("town").select_option("town 7")

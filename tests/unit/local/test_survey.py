@@ -113,6 +113,27 @@ def test_texts_of_ones_own(tmp_path: Path) -> None:
     )
 
 
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file and its commands; the service is started by tests/end_to_end/test_survey_invitations.py."""
+    guide = (Path(__file__).parents[3] / "docs/guide/local_survey.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    protocol = Protocol(
+        features=[NumericFeature("age", 18, 90), CategoricalFeature("work", ["private", "public"])],
+        classes=["no", "yes"],
+        epsilon=2.0,
+    )
+    Path("protocol.json").write_text(protocol.to_json())
+    Path("wording.toml").write_text(re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)[0], encoding="utf-8")
+    survey, tokens, collect = map(str.split, re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)[0].splitlines())
+    for command in (survey, tokens, [*collect[:3], "--help"]):
+        result = CliRunner().invoke(app, command[1:])
+        assert result.exit_code == 0, result.output
+    made = json.loads(Path("site/survey.json").read_text(encoding="utf-8"))
+    assert made["languages"] == list(LANGUAGES)
+    assert made["questions"]["work"]["choices"]["private"]["fr"] == "Dans une entreprise"
+    assert all(len(token) == 48 for token in Path("tokens.txt").read_text().split())
+
+
 @pytest.mark.parametrize(
     ("texts", "told"),
     [
