@@ -77,7 +77,8 @@ for n_workers in (1, 2):
     ):
         start = time.perf_counter()
         fitted = model().fit(table)
-        print(f"on {n_workers} worker{'s' * (n_workers > 1):<5}  {digest(fitted)}  ", end="")
+        where = f"on {n_workers} worker{'s' * (n_workers > 1)}"
+        print(f"{where:<15}  {digest(fitted)}  ", end="")
         print(f"{fitted.n_iter_} passes in {time.perf_counter() - start:.1f} s; {table}")
         assert digest(fitted) == digest(here)
         held[n_workers] = [
