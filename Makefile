@@ -104,6 +104,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --quick
 
 # what a registry gets: source and wheel in dist/, checked. The address of the project must be a real one, or ADDRESS=anyway
+.PHONY: dist
 dist: $(READY)
 	$(BIN)/python .ci/address.py pyproject.toml $(ADDRESS)
 	rm -rf dist

@@ -18,6 +18,6 @@ refused = [f"{name} = {url}" for name, url in urls.items() if leads_nowhere(url)
 if refused and sys.argv[2:] != ["anyway"]:
     sys.exit(
         "\n".join(refused)
-        + "\nThese addresses lead nowhere, and receipts and README of this build would name them. Put the real ones into "
-        f"{sys.argv[1]}:\n[project.urls], and the substitutions of the readme. For a trial: make dist ADDRESS=anyway"
+        + "\nThese addresses lead nowhere, and receipts and README of this build name them. Put the real ones into\n"
+        f"{sys.argv[1]}: [project.urls], and the substitutions of the readme. For a trial: make dist ADDRESS=anyway"
     )

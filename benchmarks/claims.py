@@ -22,6 +22,7 @@ ROOMS = {
     "ledger": "Budgets",
     "local": "One report a person",
     "optimize": "Block-coordinate Frank-Wolfe",
+    "packaging": "Installation",
     "peers": "Against other libraries",
     "published": "The papers, as printed",
     "tables": "Files",

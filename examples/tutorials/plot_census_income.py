@@ -37,7 +37,8 @@ folder = Path(os.environ.get("SOTTOVOCE_DATA") or "no folder")
 files = [next(folder.glob(f"{name}*"), None) for name in ("adult.data", "adult.test")]
 
 if all(files):
-    schema = Schema.from_toml(Path(__file__).parents[1] / "adult.toml")
+    here = Path(globals().get("__file__", "a notebook")).resolve().parent
+    schema = Schema.from_toml(here.parent / "adult.toml")
     encoder = sv.SchemaEncoder(schema)
     told = {"header": None, "names": list(schema.column_names), "skipinitialspace": True, "na_values": "?"}
     train, test = (pd.read_csv(file, comment="|", **told) for file in files)
@@ -103,7 +104,7 @@ axes.plot(epsilons, np.median(private, axis=1), "o-", color="tab:green", label="
 axes.set_xscale("log")
 axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axes.set_xticks([], minor=True)
-axes.set(xlabel="epsilon (to the left: more private)", ylabel="accuracy on people not trained on")
+axes.set(xlabel="epsilon (to the left: more private)", ylabel="accuracy on rows not trained on")
 axes.set_title(f"{len(y):,} rows, delta = 1e-6", loc="left")
 axes.legend(loc="lower right", frameon=False)
 axes.spines[["top", "right"]].set_visible(False)

@@ -96,7 +96,8 @@ try:
     shown = picture()
 except Exception as why:  # no browser here, or none that starts
     print(f"a stored picture: {type(why).__name__}")
-    shown = Path(__file__).parents[2] / "docs" / "figures" / "survey_page.png"
+    here = Path(globals().get("__file__", "a notebook")).resolve().parent
+    shown = here.parents[1] / "docs" / "figures" / "survey_page.png"
 
 pixels = plt.imread(shown)
 figure, axes = plt.subplots(figsize=(6.0, 6.0 * pixels.shape[0] / pixels.shape[1]), layout="constrained")

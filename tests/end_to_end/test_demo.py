@@ -9,6 +9,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.report import verify_receipt
+from support.data import VARIABLE
 
 pytest.importorskip("statsmodels")
 ROOT = Path(__file__).parents[2]
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    environment = {name: value for name, value in os.environ.items() if name != "SOTTOVOCE_DATA"}
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     done = subprocess.run(
         [sys.executable, ROOT / "examples/demo.py"],
         cwd=folder, env=environment, capture_output=True, text=True, check=True,

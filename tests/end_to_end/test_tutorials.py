@@ -42,7 +42,7 @@ def test_every_tutorial_has_a_test():
 
 @pytest.mark.slow
 def test_census_income(real_data, tmp_path):
-    """A private model loses less than a point at epsilon = 1: the three had 0.8536 to 0.8552, without privacy 0.8566."""
+    """At epsilon = 1 three models had 0.8536 to 0.8552, without privacy 0.8566."""
     real_data("adult.data.bz2", "adult.test.bz2")
     printed = run("plot_census_income.py", tmp_path, pictures=1)
     assert printed.startswith("the census of UCI\n32,561 rows to train on, 16,281 to test on")

@@ -2,8 +2,8 @@
 
 Code of Python, TOML or JSON that begins with ``# NAME`` is saved as that file; other Python runs, one block after
 another. Lines of shell run as they stand, in one folder; a service that goes on is stopped in the end. A block
-without a language is what the block before it prints: each of its lines must be there, numbers aside, for noise is
-new in each run.
+of text is what the block before it prints: each of its lines must be there, numbers aside, for noise is new in each
+run.
 """
 
 import os
@@ -38,7 +38,7 @@ def follow(page: Path, folder: Path) -> None:
                 printed = out.getvalue()
             elif language == "sh":
                 printed = _shell(block, services)
-            elif not language:
+            elif language == "text":
                 assert printed is not None, f"nothing was run before {block!r}"
                 came = {_shape(line) for line in printed.splitlines()}
                 missing = [line for line in block.splitlines() if _shape(line) not in came]
@@ -46,16 +46,15 @@ def follow(page: Path, folder: Path) -> None:
 
 
 def _shape(line: str) -> str:
-    """Return what a line says but for its numbers."""
-    return " ".join(_NUMBER.sub("#", _SECRET.sub("#", line)).split())
+    """Return what a line says but for its numbers, and for how long a rule is drawn."""
+    return " ".join(re.sub("─+", "─", _NUMBER.sub("#", _SECRET.sub("#", line))).split())
 
 
 def _shell(block: str, services: ExitStack) -> str:
     """Run the lines of a block, and return what they print."""
     lines = [line for line in block.splitlines() if not line.startswith(_NOT_RUN)]
     if any(line.startswith(_GOES_ON) for line in lines):
-        (line,) = lines
-        return _start(line, services)
+        return _start("\n".join(lines), services)
     shell = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", _commands() + "\n".join(lines)],
         capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "100"},

@@ -91,3 +91,14 @@ def test_commands_of_all_texts_name_scripts_and_options_that_exist(helps):
                 assert re.search(rf"{option}\b", helps[name]), f"{path}: {name} takes no {option}"
             found += 1
     assert found > 60
+
+
+def test_pages_that_scripts_write_into_exist():
+    """What --docs writes to; the marks of the tables are looked for when it writes."""
+    found = [
+        (path, folder, page)
+        for path in FOLDER.rglob("*.py")
+        for folder, page in re.findall(r'DOCS / "(\w+)" / "([\w-]+\.md)"', path.read_text(encoding="utf-8"))
+    ]
+    assert len(found) >= 30
+    assert not [row for row in found if not (ROOT / "docs" / row[1] / row[2]).exists()]

@@ -10,13 +10,14 @@ from typer.main import get_command
 
 from sottovoce.cli import app
 from sottovoce.exceptions import PrivacyWarning
+from sottovoce.tables import Schema
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
 # tests/recipes runs the Python of way_out.md, test_docs.py that of schemas.md, which needs a model file.
 RUN = (
-    "audit", "command_line", "data_norm", "evaluation", "intervals", "large_tables", "ledger", "persons", "pipelines",
-    "planning", "receipts", "search", "solvers", "sparse_models",
+    "audit", "command_line", "data_norm", "ensembles", "evaluation", "intervals", "large_tables", "ledger", "persons",
+    "pipelines", "planning", "receipts", "search", "solvers", "sparse_models",
 )  # fmt: skip
 
 
@@ -51,6 +52,13 @@ def test_commands_of_a_guide_exist(page):
             assert command is not None, line
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("name", ["command_line", "schemas"])
+def test_schema_files_of_a_guide_are_schemas(name, tmp_path):
+    (text,) = blocks(GUIDE / f"{name}.md", "toml")
+    (tmp_path / "schema.toml").write_text(text, encoding="utf-8")
+    assert Schema.from_toml(tmp_path / "schema.toml").target == "income"
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)

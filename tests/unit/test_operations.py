@@ -206,6 +206,7 @@ def test_the_proxy_lets_through_what_the_collector_takes_and_writes_nothing_down
     size = int(re.search(r"client_max_body_size (\d+)k;", NGINX)[1]) * 1000
     assert size >= Limits().max_body
     assert int(re.search(r"proxy_read_timeout (\d+)s;", NGINX)[1]) > Limits().write_seconds
+    assert "error_log /dev/stderr emerg;" in NGINX
     assert not re.findall(r"X-(?:Forwarded|Real)", NGINX)
 
 

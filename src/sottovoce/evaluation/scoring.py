@@ -135,7 +135,7 @@ def labels_of(plan: EvaluationPlan, classes: Any, y: Any) -> Vector:
 
 
 def _places(classes: Any, y: Any) -> Vector:
-    places = {label: float(place) for place, label in enumerate(np.asarray(classes).tolist())}
+    places = {label: float(place) for place, label in enumerate(_entries(classes))}
     try:
         return np.array([places.get(label, np.nan) for label in _entries(y)])
     except TypeError as error:  # what is no label at all, such as lists

@@ -456,11 +456,20 @@ def test_other_paths_and_other_methods_are_told_in_json(client):
     assert client.get("/protocol/", follow_redirects=False).headers["location"].endswith("/protocol")
 
 
+def test_what_links_are_checked_with_is_public_and_the_same_for_all(store, client):
+    assert client.get("/invitations").json() == {"required": False}
+    key = TokenKey(bytes(32), PROTOCOL.id)
+    with InProcessClient(make_app(PROTOCOL, store, token_key=key)) as client:
+        answers = [client.get("/invitations", headers=sent) for sent in ({}, {"Sottovoce-Token": key.issue()})]
+        assert [answer.json() for answer in answers] == [{"required": True, "mark": key.mark.hex()}] * 2
+        assert client.get("/stats").json()["refused"] == {}
+
+
 def test_the_description_lists_every_path(client):
     described = client.get("/openapi.json").json()
     assert described["openapi"] == "3.1.0"
     methods = {path: list(answers) for path, answers in described["paths"].items()}
-    gets = {path: ["get"] for path in ("/protocol", "/health", "/ready", "/stats")}
+    gets = {path: ["get"] for path in ("/protocol", "/invitations", "/health", "/ready", "/stats")}
     assert methods == {**gets, "/reports": ["post"]}
     for path, (method,) in methods.items():
         assert client.request(method, path).status_code == (415 if method == "post" else 200)

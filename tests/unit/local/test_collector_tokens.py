@@ -1,6 +1,7 @@
 """Device tokens: only the key's owner makes them, and each has one text."""
 
 import base64
+import hashlib
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_issued_tokens_are_known():
     assert len(tokens) == 100
     for token in tokens:
         assert is_token(token)
-        assert len(token) == 43
+        assert len(token) == 48
         assert KEY.knows(token)
         assert not TokenKey(bytes(range(32)), b"protocoL").knows(token)
         assert not TokenKey(bytes(32), b"protocol").knows(token)
@@ -30,18 +31,24 @@ def test_every_changed_character_is_noticed():
 
 
 def test_a_token_has_one_text():
-    """The last letter holds 2 bits that mean nothing: with other ones it would be another token for the same serial."""
+    """Another check behind the same serial and code would be another token, and a second report."""
     token = KEY.issue()
-    content = base64.urlsafe_b64decode(token + "=")
-    twins = [
-        token[:-1] + letter
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-        if letter != token[-1] and base64.urlsafe_b64decode(token[:-1] + letter + "=") == content
-    ]
-    assert len(twins) == 3
-    assert not any(KEY.knows(twin) for twin in twins)
+    content = base64.urlsafe_b64decode(token)
+    for place in range(32, 36):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        assert not KEY.knows(base64.urlsafe_b64encode(changed).decode())
+    assert not KEY.knows(base64.urlsafe_b64encode(content[:32]).decode().rstrip("="))
     for text in ("", token[:-1], token + "A", token + "=", token[:20] + "é" + token[21:]):
         assert not KEY.knows(text)
+
+
+def test_anybody_can_check_a_token_with_the_mark():
+    content = base64.urlsafe_b64decode(KEY.issue())
+    assert len(KEY.mark) == 8
+    assert content[32:] == hashlib.sha256(b"sottovoce invitation\0" + KEY.mark + content[:32]).digest()[:4]
+    marks = {KEY.mark, TokenKey(bytes(32), b"protocol").mark, TokenKey(bytes(range(32)), b"protocoL").mark}
+    assert len(marks) == 3
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,17 @@ DOCUMENT: Final[dict[str, Any]] = {
             _done("Its exact text: the first 8 bytes of the SHA-256 are its id."),
         ),
         "/reports": {"post": _REPORTS},
+        "/invitations": _get(
+            "invitations",
+            "Whether a token must have been issued, and how to check one without sending it",
+            "Say what a page checks its link with, by itself: it tells nobody which link that is.",
+            _done(
+                "With `required`, the last 4 of a token's 36 bytes begin the SHA-256 of 'sottovoce invitation', a zero "
+                "byte, the 8 bytes of `mark` and the 32 bytes before. The answer is the same for everybody.",
+                issued={"required": True, "mark": "5f0c1d2e3a4b5968"},
+                any={"required": False},
+            ),
+        ),
         "/health": _get(
             "health",
             "Whether the process answers",

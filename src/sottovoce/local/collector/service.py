@@ -127,6 +127,7 @@ def _public(service: _Service, allow_origins: Sequence[str], static: Path | None
         Route("/openapi.json", _describe),
         _route("/protocol", "GET", service.get_protocol),
         _route(_REPORTS, "POST", service.post_reports),
+        _route("/invitations", "GET", service.get_invitations),
         _route("/health", "GET", service.get_health),
         _route("/ready", "GET", service.get_ready),
         _route("/stats", "GET", service.get_stats),
@@ -191,6 +192,12 @@ class _Service:
     async def get_protocol(self, _: Request) -> Response:
         """Return the text that devices hash and obey."""
         return Response(self._protocol.to_json(), media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+    async def get_invitations(self, _: Request) -> Response:
+        """Say what a page checks its link with, by itself: it tells nobody which link that is."""
+        if self._token_key is None:
+            return _answers.document({"required": False})
+        return _answers.document({"required": True, "mark": self._token_key.mark.hex()})
 
     async def get_health(self, _: Request) -> Response:
         """Say that the process answers."""

@@ -16,8 +16,10 @@ from sottovoce.local.collector.secret_file import SECRET_BYTES, make_secret_file
 __all__ = ["TokenKey", "is_token", "token_hash"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
-_ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)
 _HALF: Final = 16
+_MARK_BYTES: Final = 8
+_CHECK_BYTES: Final = 4
 
 
 def is_token(value: object) -> bool:
@@ -33,8 +35,10 @@ def token_hash(token: str) -> bytes:
 class TokenKey:
     """The secret with which tokens of one protocol are issued and recognised.
 
-    A token is 16 random bytes and 16 bytes of their HMAC-SHA256 under the key and the protocol's identifier, in 43
-    characters. Nobody without the key can make one, and nobody needs to keep a list.
+    A token is 16 random bytes, 16 bytes of their HMAC-SHA256 under the key and the protocol's identifier, and 4 bytes
+    that anybody can check with the public `mark`: 48 characters. Nobody without the key can make one, and nobody needs
+    to keep a list. The check lets a page notice a link that is damaged, or of another survey, without telling anybody
+    which link it was opened by; it is no proof that the token was issued.
 
     Parameters
     ----------
@@ -72,18 +76,27 @@ class TokenKey:
         """
         make_secret_file(path, "token key")
 
+    @property
+    def mark(self) -> bytes:
+        """Public: what tokens of this key and protocol are checked with; it says nothing of the key or of a token."""
+        return hmac.digest(self._key, b"sottovoce invitations\0" + self._protocol_id, "sha256")[:_MARK_BYTES]
+
     def issue(self) -> str:
         """Return a new token."""
         serial = secrets.token_bytes(_HALF)
-        return base64.urlsafe_b64encode(serial + self._code(serial)).decode("ascii").rstrip("=")
+        proved = serial + self._code(serial)
+        return base64.urlsafe_b64encode(proved + self._check(proved)).decode("ascii")
 
     def knows(self, token: str) -> bool:
         """Tell whether a token was issued with this key for this protocol."""
         if _ISSUED.fullmatch(token) is None:
             return False
-        content = base64.urlsafe_b64decode(token + "=")
-        canonical = base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")  # one text a token, one report a text
-        return canonical == token and hmac.compare_digest(content[_HALF:], self._code(content[:_HALF]))
+        content = base64.urlsafe_b64decode(token)  # 36 bytes: one text a token, one report a text
+        proved, check = content[: 2 * _HALF], content[2 * _HALF :]
+        return hmac.compare_digest(proved[_HALF:], self._code(proved[:_HALF])) and check == self._check(proved)
 
     def _code(self, serial: bytes) -> bytes:
         return hmac.digest(self._key, b"sottovoce device token\0" + self._protocol_id + serial, "sha256")[:_HALF]
+
+    def _check(self, proved: bytes) -> bytes:
+        return hashlib.sha256(b"sottovoce invitation\0" + self.mark + proved).digest()[:_CHECK_BYTES]

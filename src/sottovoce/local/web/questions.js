@@ -3,33 +3,40 @@
 import { element } from "./element.js";
 
 const MOST_RADIOS = 8;
-const NOT_SAID = "I would rather not say";
-const NONE_OF_THESE = "None of these";
 
 let count = 0;
 
 /** The question of a feature. */
-export function featureQuestion(feature, wording = {}) {
-  if (feature.type === "numeric") return new NumberQuestion({ name: feature.name, ...feature, ...wording });
-  const options = feature.categories.map((value) => ({ value, text: wording.choices?.[value] ?? value }));
-  if (wording.none !== null) options.push({ value: unlisted(feature.categories), text: wording.none ?? NONE_OF_THESE });
-  if (feature.missing) options.push({ value: null, text: wording.missing_text ?? NOT_SAID });
-  return new ChoiceQuestion({ text: wording.text ?? feature.name, hint: wording.hint, options });
+export function featureQuestion(words, feature, wording = {}) {
+  const { text, hint, missingText } = ownWording(words, wording);
+  if (feature.type === "numeric") return new NumberQuestion(words, { text: text ?? feature.name, hint, missingText, ...feature });
+  const options = choices(words, feature.categories, wording);
+  if (wording.none !== null) options.push({ value: unlisted(feature.categories), text: words.own(wording.none) ?? words.text("none") });
+  if (feature.missing) options.push({ value: null, text: missingText });
+  return new ChoiceQuestion(words, { text: text ?? feature.name, hint, options });
 }
 
 /** The question of a number in a row of numbers. */
-export function numberQuestion(place, wording = {}) {
-  return new NumberQuestion({ name: `Number ${place + 1}`, low: -Infinity, high: Infinity, missing: false, ...wording });
+export function numberQuestion(words, place, wording = {}) {
+  const { text, hint } = ownWording(words, wording);
+  const name = words.text("number", { place: place + 1 });
+  return new NumberQuestion(words, { text: text ?? name, hint, low: -Infinity, high: Infinity, missing: false });
 }
 
 /** The question of the label. */
-export function labelQuestion(protocol, wording = {}) {
-  if (protocol.classes === null) {
-    const [low, high] = protocol.label_bounds;
-    return new NumberQuestion({ name: "Outcome", low, high, missing: false, ...wording });
-  }
-  const options = protocol.classes.map((value) => ({ value, text: wording.choices?.[value] ?? String(value) }));
-  return new ChoiceQuestion({ text: wording.text ?? "Outcome", hint: wording.hint, options });
+export function labelQuestion(words, protocol, wording = {}) {
+  const { text = words.text("outcome"), hint } = ownWording(words, wording);
+  if (protocol.classes !== null) return new ChoiceQuestion(words, { text, hint, options: choices(words, protocol.classes, wording) });
+  const [low, high] = protocol.label_bounds;
+  return new NumberQuestion(words, { text, hint, low, high, missing: false });
+}
+
+function ownWording(words, { text, hint, missing_text: missingText }) {
+  return { text: words.own(text), hint: words.own(hint), missingText: words.own(missingText) ?? words.text("not-said") };
+}
+
+function choices(words, values, wording) {
+  return values.map((value) => ({ value, text: words.own(wording.choices?.[value]) ?? String(value) }));
 }
 
 /** A text that is none of the categories. */
@@ -40,47 +47,62 @@ function unlisted(categories) {
 }
 
 class Question {
-  constructor() {
+  constructor(words) {
     count += 1;
+    this.words = words;
+    this.wrong = null;
     this.id = `question-${count}`;
     this.error = element("p", { class: "error", id: `${this.id}-error`, hidden: true });
   }
 
-  /** Say what is wrong, or take it back. */
-  complain(message) {
-    this.error.textContent = message ?? "";
-    this.error.hidden = !message;
-    for (const control of this.controls) {
-      if (message) control.setAttribute("aria-invalid", "true");
-      else control.removeAttribute("aria-invalid");
+  /** Say what is wrong, by the key of its words, or take it back. */
+  complain(key) {
+    this.wrong = key;
+    this.error.textContent = key === null ? "" : this.words.text(key);
+    this.error.hidden = key === null;
+    for (const control of this.marked) {
+      if (key === null) control.removeAttribute("aria-invalid");
+      else control.setAttribute("aria-invalid", "true");
     }
+  }
+
+  /** Take over what was answered to the same question in another language. */
+  takeOver(other) {
+    this.inputs.forEach((input, place) => {
+      const before = other.inputs[place];
+      input.disabled = before.disabled;
+      if (input.type === "radio" || input.type === "checkbox") input.checked = before.checked;
+      else input.value = before.value;
+    });
+    this.complain(other.wrong);
   }
 }
 
 class NumberQuestion extends Question {
-  constructor({ name, text, hint, low, high, missing, missing_text: missingText }) {
-    super();
-    const range = Number.isFinite(low) ? `A number from ${low} to ${high}; beyond these it counts as the nearer one.` : "A number.";
+  constructor(words, { text, hint, low, high, missing, missingText }) {
+    super(words);
+    const range = Number.isFinite(low) ? words.text("range", { low, high }) : words.text("any-number");
     this.field = element("input", {
       type: "text", inputmode: "decimal", class: "number", id: this.id, required: true,
       "aria-describedby": `${this.id}-hint ${this.id}-error`,
     });
-    this.controls = [this.field];
+    this.inputs = this.marked = [this.field];
     this.element = element(
       "div",
       { class: "question" },
-      element("label", { for: this.id, class: "text" }, text ?? name),
+      element("label", { for: this.id, class: "text" }, text),
       element("p", { class: "hint", id: `${this.id}-hint` }, hint ?? range),
       this.field,
     );
     if (missing) {
       this.notSaid = element("input", { type: "checkbox" });
+      this.inputs = [this.field, this.notSaid];
       this.notSaid.addEventListener("change", () => {
         this.field.disabled = this.notSaid.checked;
         if (this.notSaid.checked) this.field.value = "";
         this.complain(null);
       });
-      this.element.append(element("label", { class: "option" }, this.notSaid, missingText ?? NOT_SAID));
+      this.element.append(element("label", { class: "option" }, this.notSaid, missingText));
     }
     this.element.append(this.error);
   }
@@ -88,30 +110,38 @@ class NumberQuestion extends Question {
   /** The answer, or undefined after a complaint. */
   read() {
     if (this.notSaid?.checked) return null;
-    const text = this.field.value.trim().replace(",", ".");
-    const value = Number(text);
-    const good = text !== "" && Number.isFinite(value);
-    this.complain(good ? null : text === "" ? "Please give a number." : "This is not a number. Please write it with digits.");
-    return good ? value : undefined;
+    const written = this.field.value.trim();
+    const value = Number(written.replace(",", "."));
+    this.complain(this.fault(written, value));
+    return this.wrong === null ? value : undefined;
+  }
+
+  fault(written, value) {
+    if (written === "") return "missing-number";
+    // in a language whose decimal sign is the comma, 1.500 may be meant as 1500; 1,500 in others
+    const [, sign] = /^[-+]?[1-9]\d{0,2}([.,])\d{3}$/.exec(written) ?? [];
+    if (sign !== undefined && sign !== this.words.decimalSign) return "unclear-number";
+    return Number.isFinite(value) ? null : "not-a-number";
   }
 }
 
 class ChoiceQuestion extends Question {
-  constructor({ text, hint, options }) {
-    super();
+  constructor(words, { text, hint, options }) {
+    super(words);
     this.options = options;
     const described = hint ? `${this.id}-hint ${this.id}-error` : `${this.id}-error`;
     const hints = hint ? [element("p", { class: "hint", id: `${this.id}-hint` }, hint)] : [];
     if (options.length > MOST_RADIOS) {
       this.list = element("select", { id: this.id, required: true, "aria-describedby": described });
-      this.list.append(element("option", { value: "" }, "Please choose"));
+      this.list.append(element("option", { value: "" }, words.text("choose")));
       options.forEach((option, place) => this.list.append(element("option", { value: place }, option.text)));
-      this.controls = [this.list];
+      this.inputs = this.marked = [this.list];
       this.element = element("div", { class: "question" }, element("label", { for: this.id, class: "text" }, text), ...hints, this.list, this.error);
       return;
     }
-    this.controls = options.map((_, place) => element("input", { type: "radio", name: this.id, value: place, required: true }));
-    const labels = options.map((option, place) => element("label", { class: "option" }, this.controls[place], option.text));
+    this.inputs = options.map((_, place) => element("input", { type: "radio", name: this.id, value: place, required: true }));
+    this.marked = this.inputs;
+    const labels = options.map((option, place) => element("label", { class: "option" }, this.inputs[place], option.text));
     this.element = element(
       "fieldset",
       { "aria-describedby": described },
@@ -123,8 +153,8 @@ class ChoiceQuestion extends Question {
   }
 
   read() {
-    const place = this.list ? (this.list.value === "" ? -1 : Number(this.list.value)) : this.controls.findIndex((one) => one.checked);
-    this.complain(place < 0 ? "Please choose one." : null);
+    const place = this.list ? (this.list.value === "" ? -1 : Number(this.list.value)) : this.inputs.findIndex((one) => one.checked);
+    this.complain(place < 0 ? "missing-choice" : null);
     return place < 0 ? undefined : this.options[place].value;
   }
 }

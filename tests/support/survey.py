@@ -1,0 +1,86 @@
+"""A survey page in a real browser, and the collector that serves it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+from sottovoce.local.device.wording import catalogue
+
+PROTOCOL = Protocol(
+    features=[
+        NumericFeature("age", 17, 90),
+        CategoricalFeature("work", ["private", "public"]),
+        NumericFeature("hours", 0, 99.5, missing=True),
+        CategoricalFeature("town", [f"town {i}" for i in range(12)], missing=True),
+    ],
+    classes=["no", "yes"], epsilon=2.0, K=128, m=18, b=1.0,
+)  # fmt: skip
+
+
+@contextmanager
+def survey_collector(protocol: Path, database: Path, static: Path, *options: object) -> Iterator[str]:
+    """Run a collector; yield its address."""
+    command = [
+        sys.executable, "-m", "sottovoce", "local", "collect", protocol, "--database", database,
+        "--port", 0, "--static", static, "--count-seconds", 0.2, "--count-step", 1, *options,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        try:
+            first = process.stdout.readline()
+            assert first.startswith("listening on "), first
+            yield first.split()[-1]
+        finally:
+            process.terminate()
+
+
+class Visit:
+    """A page in a browser that has kept nothing yet, and every request that leaves it."""
+
+    def __init__(self, chromium: Any, url: str, *, locale: str = "en", **options: Any) -> None:
+        self.words = catalogue(locale)
+        self.context = chromium.new_context(locale=locale, **options)
+        self.requests: list[Any] = []
+        self.problems: list[str] = []
+        self.context.on("request", lambda request: self.requests.append(request))
+        self.url = url
+        self.open()
+
+    def open(self) -> None:
+        self.page = self.context.new_page()
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.goto(self.url)
+        self.page.locator("#form:not([hidden]), #report:not([hidden]), #problem:not([hidden])").first.wait_for()
+
+    def fill(self) -> None:
+        """Answer every question; choices and questions are named by the protocol in every language."""
+        self.page.get_by_role("textbox", name="age").fill("41.62")
+        self.page.get_by_label("private").check()
+        self.page.get_by_role("checkbox").check()
+        self.page.get_by_label("town").select_option("town 7")
+        self.page.get_by_label("yes").check()
+
+    def randomise(self) -> None:
+        self.page.locator("button[type=submit]").click()
+
+    def send(self) -> None:
+        with self.page.expect_response("**/reports"):
+            self.page.locator("#send").click()
+        self.page.get_by_text(self.words["sent"]).wait_for()
+
+    def posts(self) -> list[Any]:
+        return [request for request in self.requests if request.method != "GET"]
+
+    def kept(self) -> dict[str, str]:
+        return self.page.evaluate("() => ({...localStorage})")
+
+    def close(self) -> None:
+        self.context.close()
