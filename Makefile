@@ -96,6 +96,7 @@ lint: $(READY)
 
 # the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked
 docs: $(DOCS_READY)
+	rm -rf site
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d $(VENV)/.doctrees docs site
 	$(BIN)/python docs/check_site.py site
 

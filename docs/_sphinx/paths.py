@@ -85,6 +85,7 @@ def list_folder(app: Sphinx, docname: str, source: list[str]) -> None:
     folder = app.config.paths_folders.get(docname)
     if folder is None:
         return
+    app.env.note_reread()  # pages of the folder come and go
     here = {path.stem for path in (Path(app.srcdir) / folder).glob("*.md")} - {Path(docname).name, "index"}
     linked = [page for page in dict.fromkeys(re.findall(r"\]\((\w+)\.md[#)]", source[0])) if page in here]
     for option, pages in (("hidden:", linked), ("maxdepth: 1", sorted(here - set(linked)))):
