@@ -126,7 +126,7 @@ def _public(service: _Service, allow_origins: Sequence[str], static: Path | None
     requests: list[Route | Mount] = [
         Route("/openapi.json", _describe),
         _route("/protocol", "GET", service.get_protocol),
-        _route("/reports", "POST", service.post_reports),
+        _route(_REPORTS, "POST", service.post_reports),
         _route("/invitations", "GET", service.get_invitations),
         _route("/health", "GET", service.get_health),
         _route("/ready", "GET", service.get_ready),
