@@ -15,13 +15,15 @@ endif
 
 # what runs with other versions of the dependencies, each in an environment of its own
 SMOKE := tests/smoke tests/unit/test_compiling.py
-EXTRAS := .[vertical,secure,ledger,collector,sign]
+EXTRAS := .[tables,vertical,secure,ledger,collector,sign]
 TOOLS := pytest pytest-xdist hypothesis httpx
 PIP := python -m pip install --quiet --disable-pip-version-check
+# which installation `make sbom` describes; SBOM_EXTRAS=tables,collector for one with extras
+SBOM_EXTRAS ?=
 # the oldest versions have no wheels for the newest Python
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
-.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest lint bench clean
+.PHONY: demo demo-vertical quick test test-slow test-vertical recipes oldest newest matrix sbom lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -61,15 +63,23 @@ oldest:
 	$(PYTHON_OLDEST) -m venv .venv-oldest
 	.venv-oldest/bin/python .ci/lowest.py pyproject.toml > .venv-oldest/constraints.txt
 	.venv-oldest/bin/$(PIP) -c .venv-oldest/constraints.txt -e '$(EXTRAS)' \
-	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock))
+	  $(foreach tool,$(TOOLS),$$(grep -E '^$(tool)==' requirements-dev.lock)) pandas
 	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
 
 # the newest versions that pyproject.toml allows, whatever the lock says
 newest:
 	rm -rf .venv-newest
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/$(PIP) -e '$(EXTRAS)' $(TOOLS)
+	.venv-newest/bin/$(PIP) -e '$(EXTRAS)' $(TOOLS) pandas
 	.venv-newest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
+
+# sdist and wheel in empty environments, on every Python that is here; archives and table end in dist/
+matrix:
+	$(PYTHON) .ci/matrix.py
+
+# what an installation is made of, as CycloneDX: of the wheel with all that it needs, and of nothing else
+sbom:
+	PYTHON='$(PYTHON)' .ci/sbom.sh '$(SBOM_EXTRAS)'
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -90,4 +100,4 @@ $(READY): requirements-dev.lock pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest demo demo-vertical src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) .venv-recipes .venv-oldest .venv-newest dist demo demo-vertical src/sottovoce/__pycache__/sottovoce-*

@@ -5,8 +5,11 @@ import sys
 import tomllib
 from pathlib import Path
 
-project = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]
-extras = project["optional-dependencies"].values()
+content = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+project = content["project"]
+# data frames: no dependency, and tried all the same
+frames = [line for line in content["dependency-groups"]["dev"] if isinstance(line, str) and line.startswith("pandas>")]
+extras = [*project["optional-dependencies"].values(), frames]
 for requirement in sorted({*project["dependencies"], *(line for lines in extras for line in lines)}):
     found = re.fullmatch(r"([\w-]+)(\[\w+\])?[>=]=([\w.]+)(,<[\w.]+)?(;.*)?", requirement.replace(" ;", ";"))
     if found is None:

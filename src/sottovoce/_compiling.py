@@ -8,6 +8,9 @@ The folder lies where numba would put it: in ``NUMBA_CACHE_DIR``, beside the pac
 of these can be written, it lies in a temporary folder that belongs to the user alone, since loading machine code runs
 it. Where that cannot be had either, kernels are compiled in each process again. All of it is decided once, before the
 first kernel is made.
+
+Whoever installs the package can compile (``sottovoce compile``) for those who cannot write beside it: what lies there
+is copied to the place that they can write, since numba reads from no other. It is trusted like the package itself.
 """
 
 import hashlib
@@ -24,7 +27,7 @@ from typing import Any, Final
 
 import numba
 
-__all__ = ["FOLDER", "JIT", "njit"]
+__all__ = ["FOLDER", "JIT", "njit", "plain_times"]
 
 _SETTINGS: Final[Any] = numba.config
 _PACKAGE: Final = Path(__file__).parent
@@ -74,7 +77,10 @@ def cache_folder(package: Path = _PACKAGE) -> Path | None:
         content.update(f"{path.relative_to(package)} {len(text)}\n{text}".encode())
     name = f"sottovoce-{content.hexdigest()[:16]}"
     for root, shared in _roots(package):
-        if (not shared or _belongs_to_us_alone(root)) and _writable(root / name):
+        if shared and not _belongs_to_us_alone(root):
+            continue
+        _copy_of_installed(package / "__pycache__" / name, root)
+        if _writable(root / name):
             _remove_unused(root)
             return root / name
     return None
@@ -87,7 +93,7 @@ def _roots(package: Path) -> Iterator[tuple[Path, bool]]:
     yield package / "__pycache__", False
     with suppress(RuntimeError):  # a user without a home
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba", False
-    with suppress(FileNotFoundError):  # a machine on which no temporary file can be written
+    with suppress(FileNotFoundError, AttributeError):  # no temporary file can be written; a system without user numbers
         yield Path(tempfile.gettempdir()) / f"sottovoce-kernels-{os.getuid()}", True
 
 
@@ -99,6 +105,29 @@ def _writable(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _copy_of_installed(made: Path, root: Path) -> None:
+    """Copy the machine code beside the package to ``root``, whole or not at all."""
+    if (root / made.name).exists() or not made.is_dir():
+        return
+    with suppress(OSError):
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root) as place:
+            copy = Path(place) / made.name
+            for file in made.rglob("*.nb[ci]"):
+                to = copy / file.relative_to(made)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, to)
+            copy.rename(root / made.name)
+
+
+def plain_times(package: Path = _PACKAGE) -> None:
+    """Round the times of the sources to seconds: numba compares them, and layers of images keep no fractions."""
+    for path in kernel_sources(package):
+        found = path.stat()
+        with suppress(OSError):
+            os.utime(path, (found.st_atime, int(found.st_mtime)))
 
 
 def _belongs_to_us_alone(folder: Path) -> bool:

@@ -27,18 +27,39 @@ def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
     DataError
         If they cannot be compared, or hide under a mask.
     """
-    import pandas as pd
-
     shape = getattr(groups, "shape", (len(groups),) if hasattr(groups, "__len__") else ())
     if tuple(shape) != (n_samples,):
         raise ParameterError(f"groups must hold one person for each of {n_samples} rows; got the shape {tuple(shape)}.")
     refuse_masked("groups", groups)
     try:
         # a list of strings and a NaN is no array of strings: that NaN would be somebody's name
-        codes, _ = pd.factorize(np.array(groups, object) if isinstance(groups, (list, tuple)) else groups)
+        return _codes(np.array(groups, object) if isinstance(groups, (list, tuple)) else np.asarray(groups))
     except TypeError as error:
         raise DataError(f"groups must hold numbers or strings, one for each row: {error}.") from error
-    return np.asarray(codes, np.int64)
+
+
+def _codes(groups: NDArray[Any]) -> NDArray[np.int64]:
+    """Return numbers in the order of first appearance."""
+    codes = np.full(len(groups), -1, np.int64)
+    if groups.dtype.kind == "O":
+        numbers: dict[Any, int] = {}
+        for row, person in enumerate(groups.tolist()):
+            if not _is_missing(person):
+                codes[row] = numbers.setdefault(person, len(numbers))
+        return codes
+    there = np.flatnonzero(~(np.isnat(groups) if groups.dtype.kind in "mM" else groups != groups))
+    _, first, found = np.unique(groups[there], return_index=True, return_inverse=True)
+    places = np.empty(len(first), np.int64)
+    places[np.argsort(first)] = np.arange(len(first))
+    codes[there] = places[found]
+    return codes
+
+
+def _is_missing(person: Any) -> bool:
+    try:
+        return person is None or bool(person != person)  # NaN and NaT
+    except TypeError:  # pandas.NA, which has no truth
+        return True
 
 
 def kept_rows(codes: NDArray[np.int64], at_most: int, chance: np.random.Generator) -> NDArray[np.bool_]:

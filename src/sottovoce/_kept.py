@@ -108,6 +108,8 @@ class PrivateFolder:
 
 def sync_folder(path: Path) -> None:
     """Bring the names of the files in a folder to the disk."""
+    if os.name != "posix":  # a folder cannot be opened there
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -38,11 +38,12 @@ def package(tmp_path, monkeypatch):
     return folder
 
 
-def result_of_kernel(package):
-    """Run the kernel in a new process, from the package alone."""
+def result_of_kernel(package, *bound, **places):
+    """Run the kernel in a new process, from the package alone: what it returns, and whether it came from the disk."""
     program = "from sottovoce.kernel import kernel; print(kernel(), sum(kernel.stats.cache_hits.values()))"
     environment = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")}
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package.parent)!r}); {program}"]
+    environment |= places
+    command = [*bound, sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package.parent)!r}); {program}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     return [int(word) for word in done.stdout.split()]
 
@@ -238,3 +239,26 @@ def test_first_fit_in_a_read_only_package_and_home(read_only):
     assert Path(folder).parent.parent == temporary
     assert list(Path(folder).rglob("*.nbc"))
     assert not list(place.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("place", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"])
+def test_what_the_installer_compiled_is_copied_by_those_who_cannot_write_there(package, tmp_path, place):
+    _compiling.plain_times(package)
+    assert all(path.stat().st_mtime.is_integer() for path in kernel_sources(package))
+    assert result_of_kernel(package) == [1, 0]
+    made = cache_folder(package)
+    folders = [package, *(path for path in package.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        if not permissions_bind(package):
+            pytest.skip("no permission binds this user, and there is no setpriv")
+        (tmp_path / "own").mkdir()
+        places = {name: str(package / "no") for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+        places |= {"TMPDIR": str(tmp_path), place: str(tmp_path / "own")}
+        assert result_of_kernel(package, *BOUND, **places) == [1, 1]
+        (found,) = (tmp_path / "own").rglob(made.name)
+        assert {file.name for file in found.rglob("*")} == {file.name for file in made.rglob("*")}
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)

@@ -34,6 +34,7 @@ class _Commands(LazyGroup):
             "audit",
             "vertical",
             "local",
+            "compile",
         )
     }
 

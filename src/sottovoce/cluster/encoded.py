@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sottovoce._optional import pa
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.scratch_table import ScratchTable
 from sottovoce.cluster.dask_pool import DaskPool

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sottovoce.cluster.dask_pool import check_client
@@ -16,10 +15,13 @@ from sottovoce.cluster.partitions import Prepare
 from sottovoce.cluster.sources import LoadedRows, Source
 from sottovoce.exceptions import DataError, ParameterError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["FrameSource", "frame_sources"]
 
 _LOOK: Final = 1.0  # seconds between two looks at which workers are there
-_READY: Final[dict[str, pd.DataFrame]] = {}  # computed partitions, in the worker that is about to hold them
+_READY: "Final[dict[str, pd.DataFrame]]" = {}  # computed partitions, in the worker that is about to hold them
 
 
 class FrameSource(Source):
@@ -99,6 +101,8 @@ def frame_sources(
             )
     if target in chosen:
         raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
+    import pandas as pd  # no package of ours brings it: whoever has a data frame has it
+
     no_numbers = [name for name in chosen if not pd.api.types.is_numeric_dtype(frame.dtypes[name])]
     if no_numbers:
         raise ParameterError(
@@ -124,7 +128,7 @@ def frame_sources(
     return list(sources), chosen, prepare
 
 
-def _lay_ready(frame: pd.DataFrame, token: str) -> None:
+def _lay_ready(frame: "pd.DataFrame", token: str) -> None:
     _READY[token] = frame
 
 

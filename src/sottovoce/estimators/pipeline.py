@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, Final, Self
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from sottovoce._groups import person_codes
 from sottovoce._numerics import Vector
+from sottovoce._optional import loaded
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
 from sottovoce._validation import number, privacy_budget
@@ -418,7 +418,7 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return X as the first step takes it; its columns are kept, or compared."""
-        if isinstance(X, pd.DataFrame):
+        if _is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
@@ -552,10 +552,15 @@ def _with_loose_bound(model: DPRidge, n_samples: int, width: int) -> DPRidge:
     return bounded if getattr(bounded.plan_for(n_samples, width, 1), "shortens_rows", False) else model
 
 
+def _is_frame(X: Any) -> bool:
+    pandas = loaded("pandas")
+    return pandas is not None and isinstance(X, pandas.DataFrame)
+
+
 def _example_of(X: Any) -> Any:
     """Return a row of ones with the container and the column names of X: public facts."""
-    if isinstance(X, pd.DataFrame):
-        return pd.DataFrame(np.ones((1, X.shape[1])), columns=X.columns)
+    if _is_frame(X):
+        return X.__class__(np.ones((1, X.shape[1])), columns=X.columns)
     if sp.issparse(X):
         return sp.csr_array(np.ones((1, public_size(X)[1])))
     return None

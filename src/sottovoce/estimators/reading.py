@@ -6,7 +6,6 @@ from mmap import mmap
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
@@ -19,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from sottovoce._numerics import PIECE, Vector
+from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
 from sottovoce.central.outside import OutsideTable
 from sottovoce.central.remote import RemoteTable
@@ -165,7 +165,8 @@ def _columns_without_numbers(X: Any) -> list[str]:
 def _is_number(kind: Any) -> bool:
     if hasattr(kind, "is_numeric"):  # polars
         return bool(kind.is_numeric()) or str(kind) == "Boolean"
-    return bool(pd.api.types.is_numeric_dtype(kind))
+    pandas = loaded("pandas")
+    return pandas is None or bool(pandas.api.types.is_numeric_dtype(kind))
 
 
 def refuse_copy_of_map(X: Any, *, row_by_row: bool) -> None:
@@ -202,8 +203,10 @@ def _is_mapped(X: Any) -> bool:
 
 def check_columns(estimator: Any, X: OutsideTable, *, reset: bool) -> None:
     """Remember (``reset``) or check number and names of the columns, with scikit-learn's own messages."""
-    header = pd.DataFrame(np.empty((0, X.shape[1])), columns=list(X.feature_names) or None)
-    validate_data(estimator, header, reset=reset, ensure_min_samples=0)
+    header: Any = np.empty((0, X.shape[1]))
+    if X.feature_names:  # an empty table with these columns, of a kind that scikit-learn takes names from
+        header = pa.table({name: pa.array([], pa.float64()) for name in X.feature_names})
+    validate_data(estimator, header, reset=reset, skip_check_array=True)
 
 
 def labels_of(X: Any, y: Any) -> Any:

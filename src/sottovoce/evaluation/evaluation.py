@@ -333,8 +333,13 @@ class Evaluation:
         ModelFormatError
             If the data are not an evaluation that this version can read.
         """
-        if not isinstance(data, Mapping) or data.get("format") != _FORMAT or data.get("version") != _VERSION:
-            raise ModelFormatError(f"not an evaluation: 'format' must be {_FORMAT!r}, and 'version' {_VERSION}.")
+        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
+            raise ModelFormatError(f"not an evaluation: 'format' must be {_FORMAT!r}.")
+        if data.get("version") != _VERSION or isinstance(data["version"], bool):
+            raise ModelFormatError(
+                f"the evaluation has version {data.get('version')!r}, this version of sottovoce reads {_VERSION}: "
+                "update sottovoce."
+            )
         try:
             plan = EvaluationPlan.from_facts(dict(data["plan"]))
             tables = {name: _table(plan, name, entry) for name, entry in data["tables"].items()}

@@ -4,11 +4,10 @@ The models of this library score a row by their own row kernels, so that other r
 """
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final, cast
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
@@ -130,17 +129,33 @@ def labels_of(plan: EvaluationPlan, classes: Any, y: Any) -> Vector:
     """Return labels as numbers within their bounds, or as places in the list of classes; NaN for all others."""
     if plan.task == "regression":
         assert plan.label_bounds is not None
-        values = np.asarray(pd.to_numeric(pd.Series(y), errors="coerce"), dtype=np.float64)
+        values = _numbers(y)
         return np.where(np.isfinite(values), np.clip(values, *plan.label_bounds), np.nan)
     return _places(classes, y)
 
 
 def _places(classes: Any, y: Any) -> Vector:
+    places = {label: float(place) for place, label in enumerate(_entries(classes))}
     try:
-        found = pd.Index(classes).get_indexer(pd.Index(y))
+        return np.array([places.get(label, np.nan) for label in _entries(y)])
     except TypeError as error:  # what is no label at all, such as lists
         raise DataError(f"y must hold one label for each row: {error}.") from error
-    return np.where(found < 0, np.nan, found.astype(np.float64))
+
+
+def _numbers(y: Any) -> Vector:
+    given = np.asarray(y)
+    if given.dtype.kind in "biuf":
+        return given.astype(np.float64)
+    values = np.full(len(given), np.nan)
+    for k, entry in enumerate(_entries(y)):
+        with suppress(TypeError, ValueError, OverflowError):  # what is no number has no error either, like NaN
+            values[k] = float(entry)
+    return values
+
+
+def _entries(y: Any) -> list[Any]:
+    """Return the labels as objects of Python, whatever holds them: no array, which makes texts of a list of both."""
+    return list(y) if isinstance(y, (list, tuple)) else np.asarray(y).tolist()
 
 
 def _without(labels: Vector, scores: Vector, unreadable: NDArray[np.bool_]) -> ScoredRows:

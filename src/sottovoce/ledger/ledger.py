@@ -577,6 +577,6 @@ def _plain(value: object) -> Any:
 def _user() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid {os.getuid()}"
+    except (KeyError, OSError, ImportError):  # the last where a system has no list of users
+        user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
     return f"{user}@{socket.gethostname()}"

@@ -64,7 +64,10 @@ class Sealed:
                 raise ValueError("its header is too long")
             header = json.loads(bytes(content[start : start + length]))
             if header["version"] != _VERSION:
-                raise ValueError(f"it has version {header['version']!r}, this sottovoce reads {_VERSION}")
+                raise ValueError(
+                    f"it has version {header['version']!r}, this version of sottovoce reads {_VERSION}: "
+                    "update sottovoce"
+                )
             yield header, content[start + length :]
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise MessageError(f"the {self.what} cannot be read: {str(error).rstrip('.')}.") from None

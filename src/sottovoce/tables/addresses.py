@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
-import pyarrow as pa
-from pyarrow import fs
-
+from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
 
 __all__ = ["DataFile", "Stamp", "found_files", "is_address"]
@@ -58,22 +56,22 @@ class _Store:
     @property
     def is_wrapped(self) -> bool:
         """Whether fsspec reads the files."""
-        return isinstance(self.filesystem, fs.PyFileSystem)
+        return isinstance(self.filesystem, pa.fs.PyFileSystem)
 
     def _connected(self) -> Any:
         scheme, options = _SAME.get(self.scheme, self.scheme), self.options
         if self.is_local:
-            return fs.LocalFileSystem()
+            return pa.fs.LocalFileSystem()
         if scheme not in (*_NATIVE, "abfs"):
             return self._of_fsspec()
         with _wrapped(repr(self), self):
             if not options:
                 query = f"?{self.query}" if self.query else ""
-                return fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
+                return pa.fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
             if scheme == "abfs":
-                return fs.AzureFileSystem(**options)
+                return pa.fs.AzureFileSystem(**options)
             try:
-                kind = getattr(fs, _NATIVE[scheme])
+                kind = getattr(pa.fs, _NATIVE[scheme])
                 if _NATIVE[scheme] == "HadoopFileSystem":
                     host, _, port = self.place.rpartition("@")[2].partition(":")
                     return kind(host=host or "default", **({"port": int(port)} if port else {}), **options)
@@ -94,7 +92,7 @@ class _Store:
             found = fsspec.core.url_to_fs(f"{self.scheme}://{self.place}", **self.options)[0]
         except (ImportError, ValueError, TypeError) as error:
             raise ParameterError(f"{self!r}: {self.hidden(str(error)).rstrip('.')}.") from None
-        return fs.PyFileSystem(fs.FSSpecHandler(found))
+        return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(found))
 
     def hidden(self, text: str) -> str:
         """Return a text of somebody else's without what opens the store."""
@@ -172,7 +170,7 @@ class DataFile:
                 wrapped_system.invalidate_cache()
                 return (wrapped_system.info(self.path).get("size"), wrapped_system.ukey(self.path))
             info = self.filesystem.get_file_info(self.path)
-            if info.type != fs.FileType.File:
+            if info.type != pa.fs.FileType.File:
                 raise FileNotFoundError
             with self.filesystem.open_input_file(self.path) as file:
                 tags = file.metadata() or {}
@@ -277,20 +275,20 @@ def _remote(
         wild = _WILD.search(path)
         if wild and not _is_file(store, path):
             top = path[: wild.start()].rpartition("/")[0]
-            inside_top = store.filesystem.get_file_info(fs.FileSelector(top, recursive=True))
+            inside_top = store.filesystem.get_file_info(pa.fs.FileSelector(top, recursive=True))
             fitting = sorted(
-                info.path for info in inside_top if info.type == fs.FileType.File and _fits(info.path, path)
+                info.path for info in inside_top if info.type == pa.fs.FileType.File and _fits(info.path, path)
             )
             if not fitting:
                 raise TableError(f"{shown}: no file fits this pattern.")
             return files(fitting)
         info = store.filesystem.get_file_info(path)
-        if info.type == fs.FileType.NotFound:
+        if info.type == pa.fs.FileType.NotFound:
             raise FileNotFoundError
-        if info.type != fs.FileType.Directory:
+        if info.type != pa.fs.FileType.Directory:
             return files([path])
-        listed = store.filesystem.get_file_info(fs.FileSelector(path, recursive=False))
-        named = sorted(info.path for info in listed if info.type == fs.FileType.File and info.path.endswith(ending))
+        listed = store.filesystem.get_file_info(pa.fs.FileSelector(path, recursive=False))
+        named = sorted(info.path for info in listed if info.type == pa.fs.FileType.File and info.path.endswith(ending))
         if not named:
             raise TableError(
                 f"{shown}: the folder holds no file with the ending {ending}. Folders inside it are not looked into: "
@@ -319,7 +317,7 @@ def _path(store: _Store, host: str, inside: str) -> tuple[str, str]:
 
 
 def _is_file(store: _Store, path: str) -> bool:
-    return bool(store.filesystem.get_file_info(path).type == fs.FileType.File)
+    return bool(store.filesystem.get_file_info(path).type == pa.fs.FileType.File)
 
 
 def _fits(path: str, pattern: str) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
-import pyarrow as pa
-
+from sottovoce._optional import pa
 from sottovoce.tables.table import Cells, Table
 
 __all__ = ["KEPT_BYTES", "MOST_ROWS", "BatchedTable"]

@@ -8,10 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
@@ -192,7 +189,7 @@ class CsvText:
     def _refuse_line_breaks(self, data: Any, line: _Line) -> None:
         """Refuse a cell that runs over several lines: mostly a quote that is never closed, which would swallow rows."""
         broken = [
-            (pc.index(pc.match_substring_regex(column, "[\r\n]"), True).as_py(), place)
+            (pa.compute.index(pa.compute.match_substring_regex(column, "[\r\n]"), True).as_py(), place)
             for place, column in enumerate(data.columns)
         ]
         rows = [found for found in broken if found[0] >= 0]
@@ -237,16 +234,14 @@ def _parse(raw: bytes, names: Sequence[str], delimiter: str, ragged: list[Any], 
         ragged.append(row)
         return then
 
-    return pyarrow.csv.read_csv(
+    return pa.csv.read_csv(
         pa.BufferReader(raw),
         # one thread and one block: only then does a ragged row know its number, and a row may be of any length
-        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(raw) + 1, column_names=list(names)),
-        parse_options=pyarrow.csv.ParseOptions(
+        read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(raw) + 1, column_names=list(names)),
+        parse_options=pa.csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=b'"' in raw, invalid_row_handler=handle
         ),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), include_columns=only
-        ),
+        convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=only),
     )
 
 

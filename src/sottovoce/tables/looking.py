@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from sottovoce._optional import pa
 from sottovoce.tables.table import Cells, is_text
 
 __all__ = ["Look", "Numbers"]
@@ -120,7 +119,7 @@ class Look:
         """Look at the rows of a column that has too many values to count them."""
         values = values.drop_null()
         if not is_text(values.type):
-            numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy())
+            numbers = np.asarray(pa.compute.cast(values, pa.float64(), safe=False).to_numpy())
             markers = np.isnan(numbers) if "nan" in self._markers else np.zeros(len(numbers), np.bool_)
             if markers.any():
                 self.markers["nan"] = self.markers.get("nan", 0) + int(markers.sum())
@@ -128,20 +127,20 @@ class Look:
             if self._numbers is not None:
                 self._numbers.add(numbers[~markers])
             return
-        values = pc.utf8_trim_whitespace(values)
-        marked = pc.is_in(values, value_set=pa.array(sorted(self._markers), pa.string()))
-        if pc.any(marked).as_py():
-            for found in pc.value_counts(values.filter(marked)).to_pylist():
+        values = pa.compute.utf8_trim_whitespace(values)
+        marked = pa.compute.is_in(values, value_set=pa.array(sorted(self._markers), pa.string()))
+        if pa.compute.any(marked).as_py():
+            for found in pa.compute.value_counts(values.filter(marked)).to_pylist():
                 self.markers[found["values"]] = self.markers.get(found["values"], 0) + found["counts"]
-            values = values.filter(pc.invert(marked))
+            values = values.filter(pa.compute.invert(marked))
         self.n_present += len(values)
         if not self.repeats:
-            self._repeats = bool(pc.any(pc.is_in(values, value_set=self._held)).as_py())
+            self._repeats = bool(pa.compute.any(pa.compute.is_in(values, value_set=self._held)).as_py())
         if self._numbers is not None:
             try:
-                self._numbers.add(np.asarray(pc.cast(values, pa.float64()).to_numpy()))
+                self._numbers.add(np.asarray(pa.compute.cast(values, pa.float64()).to_numpy()))
             except pa.ArrowInvalid:  # texts, or numbers as Python alone writes them
-                counted = pc.value_counts(values)
+                counted = pa.compute.value_counts(values)
                 self._add_numbers(
                     dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
                 )

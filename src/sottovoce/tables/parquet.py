@@ -10,10 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sottovoce._files import check_writable, whole_file
+from sottovoce._optional import pa
 from sottovoce._validation import choice
 from sottovoce.central.row_memory import OnDisk, RowMemory
 from sottovoce.central.scratch import check_room
@@ -236,7 +235,7 @@ class ParquetTable(StreamedTable):
 
     def _as_labels(self, column: Any, start: int, missing: int) -> npt.NDArray[Any]:
         if column.null_count:
-            row = self.first_row + start + pc.index(pc.is_null(column), True).as_py()
+            row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
             raise TableError(
                 f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows before."
             )
@@ -354,15 +353,15 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
 def _numbers(column: Any) -> npt.NDArray[Any]:
     """Return an Arrow array as numpy's, missing values as NaN."""
     if pa.types.is_boolean(column.type):
-        column = pc.cast(column, pa.uint8())
+        column = pa.compute.cast(column, pa.uint8())
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _plain(column: Any) -> Any:
     """Return labels without a dictionary, all kinds of text as one."""
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    return pc.cast(column, pa.string()) if is_text(column.type) else column
+        column = pa.compute.cast(column, column.type.value_type)
+    return pa.compute.cast(column, pa.string()) if is_text(column.type) else column
 
 
 def _texts(column: Any) -> npt.NDArray[Any]:

@@ -6,9 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
-
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
@@ -106,7 +104,7 @@ def _width(kind: Any) -> float:
 
 def opened_parquet(file: Any, filesystem: Any = None, *, here: bool = True) -> Any:
     """Open a Parquet file, or its path: here so that large row groups are decoded a page at a time, elsewhere ahead."""
-    return pyarrow.parquet.ParquetFile(
+    return pa.parquet.ParquetFile(
         file, filesystem=filesystem, buffer_size=_BUFFER_BYTES if here else 0, pre_buffer=not here
     )
 

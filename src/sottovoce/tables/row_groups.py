@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import DataFile, Stamp
 from sottovoce.tables.parquet_rows import opened_parquet
@@ -110,9 +109,7 @@ def cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:
     return [_joined(some) for some in by_part.values()]
 
 
-def batches(
-    piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_threads: bool = True
-) -> Iterator[pa.RecordBatch]:
+def batches(piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_threads: bool = True) -> Iterator[Any]:
     """Read some columns of some row groups, in order; refuse a file that changed, before and after."""
     refuse_changed(piece)
     with opened(piece.file) as file:

@@ -219,7 +219,7 @@ class Schema:
         if version != VERSION or isinstance(version, bool):
             raise SchemaError(
                 f"the schema has version {version!r}; this release of sottovoce reads version {VERSION}. "
-                "Write version = 1, or use the release that wrote the file."
+                f"Update sottovoce, or write the schema anew with version = {VERSION}."
             )
         columns = entries.get("columns")
         if not isinstance(columns, Mapping) or not columns:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables._entries import nearest
 from sottovoce.tables.layout import Layout
@@ -85,21 +83,24 @@ class Cells:
         """
         values = self.plain()
         if pa.types.is_string(values.type):
-            values = pc.utf8_trim_whitespace(values)
-            absent = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(list(missing), type=pa.string())))
-            values = pc.if_else(absent, pa.scalar("0"), values)
+            values = pa.compute.utf8_trim_whitespace(values)
+            absent = pa.compute.or_(
+                pa.compute.is_null(values),
+                pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string())),
+            )
+            values = pa.compute.if_else(absent, pa.scalar("0"), values)
             try:
-                values = pc.cast(values, pa.float64())
+                values = pa.compute.cast(values, pa.float64())
             except pa.ArrowInvalid:
                 raise self._first_bad_number(values) from None
         else:
-            absent = pc.is_null(values)
+            absent = pa.compute.is_null(values)
             if pa.types.is_boolean(values.type):
-                values = pc.cast(values, pa.int8())
-            values = pc.cast(values, pa.float64(), safe=False)
+                values = pa.compute.cast(values, pa.int8())
+            values = pa.compute.cast(values, pa.float64(), safe=False)
             if any(marker.lower() == "nan" for marker in missing):
-                absent = pc.or_(absent, pc.fill_null(pc.is_nan(values), False))
-            values = pc.if_else(absent, pa.scalar(0.0), values)
+                absent = pa.compute.or_(absent, pa.compute.fill_null(pa.compute.is_nan(values), False))
+            values = pa.compute.if_else(absent, pa.scalar(0.0), values)
         numbers = np.array(values.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
@@ -121,9 +122,9 @@ class Cells:
         values = self.plain()
         if not pa.types.is_string(values.type):
             return values
-        values = pc.utf8_trim_whitespace(values)
-        absent = pc.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
-        return pc.if_else(absent, pa.scalar(None, pa.string()), values)
+        values = pa.compute.utf8_trim_whitespace(values)
+        absent = pa.compute.is_in(values, value_set=pa.array(list(missing), type=pa.string()))
+        return pa.compute.if_else(absent, pa.scalar(None, pa.string()), values)
 
     def named(self, missing: Collection[str]) -> npt.NDArray[np.object_]:
         """Return the cells as names of whom a row is about, exactly as they were read; None where missing.
@@ -139,7 +140,7 @@ class Cells:
         encoded = self.identifiers(missing).dictionary_encode().unify_dictionaries()
         chunks = encoded.chunks
         names = np.array([*(chunks[0].dictionary.to_pylist() if chunks else ()), None], dtype=object)
-        codes = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        codes = [pa.compute.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
         named: npt.NDArray[np.object_] = names[np.concatenate(codes) if codes else np.zeros(0, np.int64)]
         return named
 
@@ -169,9 +170,9 @@ class Cells:
         values = self.values
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
-            values = pc.cast(values, kind)
+            values = pa.compute.cast(values, kind)
         if is_text(kind):
-            return pc.cast(values, pa.string())
+            return pa.compute.cast(values, pa.string())
         if (
             pa.types.is_boolean(kind)
             or pa.types.is_integer(kind)
@@ -180,7 +181,7 @@ class Cells:
         ):
             return values
         if pa.types.is_null(kind):
-            return pc.cast(values, pa.string())
+            return pa.compute.cast(values, pa.string())
         raise TableError(
             f"{self.source}, column {self.name!r}: values of type {kind} are neither numbers nor text. "
             'Convert the column before, or give it type = "ignore" in the schema.'
@@ -192,7 +193,7 @@ class Cells:
         while stop - start > 1:
             middle = (start + stop) // 2
             try:
-                pc.cast(texts.slice(start, middle - start), pa.float64())
+                pa.compute.cast(texts.slice(start, middle - start), pa.float64())
             except pa.ArrowInvalid:
                 stop = middle
             else:
@@ -244,6 +245,23 @@ class Table:
         refuse_repeated_names(data.column_names, source)
         return cls(data, source, "row {}".format)
 
+    @classmethod
+    def from_array(cls, array: npt.NDArray[Any], names: Sequence[str], *, source: str = "the array") -> Table:
+        """Take the columns of an array of numbers, texts or objects; NaN is missing.
+
+        Raises
+        ------
+        TableError
+            If the cells of a column are of kinds that do not go together.
+        """
+        columns = {}
+        for k, name in enumerate(names):
+            try:
+                columns[name] = pa.array(np.ascontiguousarray(array[:, k]), from_pandas=True)
+            except (TypeError, ValueError, pa.ArrowException) as error:
+                raise TableError(f"{source}: column {name!r} cannot be read: {error}.") from None
+        return cls(pa.table(columns), source, "row {}".format)
+
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of the columns, in the order of the file."""
@@ -288,11 +306,11 @@ class Table:
             If a column has a type that is neither text, number nor time.
         """
         buffer = pa.BufferOutputStream()
-        options = pyarrow.csv.WriteOptions(
+        options = pa.csv.WriteOptions(
             include_header=layout.header, delimiter=layout.delimiter or ",", quoting_style="needed"
         )
         try:
-            pyarrow.csv.write_csv(self.data.filter(pa.array(chosen)), buffer, options)
+            pa.csv.write_csv(self.data.filter(pa.array(chosen)), buffer, options)
         except pa.ArrowException as error:
             raise TableError(
                 f"{self.source}: rows cannot be written as CSV: {str(error).partition(chr(10))[0]}. Drop the column."

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
@@ -244,7 +243,7 @@ def _table(X: Any, schema: Schema) -> Table:
                 f"an array of shape {array.shape} has no names: it needs one column for each of the {len(names)} that "
                 f"the schema describes as features ({', '.join(names)}), in their order. Give a data frame with names."
             )
-        table = Table.from_frame(pd.DataFrame(array, columns=names).infer_objects())
+        table = Table.from_array(array, names)
     else:
         table = Table.from_frame(X)
     for name in names:

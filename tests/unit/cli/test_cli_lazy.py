@@ -24,6 +24,7 @@ def test_all_commands_are_listed_in_their_order():
         "audit",
         "vertical",
         "local",
+        "compile",
     ]
     local = group.get_command(None, "local")
     assert [local.get_command(None, name).name for name in local.list_commands(None)] == [

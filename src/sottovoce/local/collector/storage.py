@@ -197,7 +197,7 @@ class ReportStore:
             if version != SCHEMA_VERSION:
                 raise StorageError(
                     f"database {name}: its tables have version {version}, this sottovoce reads version "
-                    f"{SCHEMA_VERSION}. Use the sottovoce that made it."
+                    f"{SCHEMA_VERSION}. Use the version of sottovoce that made it."
                 )
             known = connection.execute(select(PROTOCOLS.c.id)).scalars()
             ids = [bytes(value).hex() for value in known]

@@ -174,7 +174,10 @@ class LocalModel:
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise ValueError(f"its 'format' is not {_FORMAT!r}")
             if content.get("version") != _VERSION:
-                raise ValueError(f"it has version {content.get('version')!r}, this sottovoce reads {_VERSION}")
+                raise ValueError(
+                    f"it has version {content.get('version')!r}, this version of sottovoce reads {_VERSION}: "
+                    "update sottovoce"
+                )
             return cls(
                 protocol=Protocol.from_json(content["protocol"]),
                 weights=np.array(content["weights"], dtype=np.float64),

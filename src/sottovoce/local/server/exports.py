@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._files import whole_file
+from sottovoce._optional import pa
 from sottovoce.exceptions import DataError, ParameterError, TableError
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import REPORT_BYTES, pack_many, parse_many
@@ -51,8 +52,6 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
             if writer is None:
                 file.write(piece)
             else:
-                import pyarrow as pa
-
                 writer.write_table(pa.table({"seed": seeds, "index": indices}, schema=writer.schema))
             count += len(seeds)
         if writer is not None:
@@ -107,22 +106,16 @@ def _raw(path: Path) -> Iterator[bytes]:
 
 
 def _parquet_writer(file: Any, protocol: Protocol) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pa.schema(
         [pa.field("seed", pa.uint64(), nullable=False), pa.field("index", pa.uint16(), nullable=False)],
         metadata={_KEY: protocol.to_json()},
     )
-    return pq.ParquetWriter(file, schema, compression="zstd")
+    return pa.parquet.ParquetWriter(file, schema, compression="zstd")
 
 
 def _parquet(path: Path, protocol: Protocol) -> Iterator[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        with pq.ParquetFile(path) as table:
+        with pa.parquet.ParquetFile(path) as table:
             if (table.schema_arrow.metadata or {}).get(_KEY) != protocol.to_json().encode():
                 raise TableError(f"{path}: these are not reports of protocol {protocol.id.hex()}. Give their protocol.")
             found = {name: table.schema_arrow.field(name).type for name in table.schema_arrow.names}

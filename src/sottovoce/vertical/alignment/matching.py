@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
+from sottovoce._optional import pa
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.alignment.asking import held_by_all
@@ -233,9 +233,9 @@ def _places(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
     """Return for each party where the common identifiers, sorted, stand in ``texts``."""
     common = held[0].texts
     for party in held[1:]:
-        common = common.filter(pc.is_in(common, value_set=party.texts))
-    common = common.take(pc.sort_indices(common))  # by bytes of UTF-8, which is by code points
-    return [pc.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
+        common = common.filter(pa.compute.is_in(common, value_set=party.texts))
+    common = common.take(pa.compute.sort_indices(common))  # by bytes of UTF-8, which is by code points
+    return [pa.compute.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
 
 
 class _Played:

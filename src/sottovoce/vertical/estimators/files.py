@@ -23,6 +23,7 @@ __all__ = ["COORDINATOR", "GUARANTEE", "HISTORY", "result_names", "result_texts"
 GUARANTEE: Final = "guarantee.json"
 COORDINATOR: Final = "coordinator.json"
 HISTORY: Final = "history.csv"
+_VERSION: Final = 1
 
 
 def result_names(parties: Sequence[str]) -> list[str]:
@@ -41,7 +42,7 @@ def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[s
         Names of the columns of each party whose part of the model is here.
     """
     holder = estimator.plan_.facts.label_holder
-    common = {"version": 1, "model": estimator.model_, "estimator": type(estimator).__name__}
+    common = {"version": _VERSION, "model": estimator.model_, "estimator": type(estimator).__name__}
     texts = {GUARANTEE: estimator.guarantee_.to_json()}
     for name, receipt in estimator.party_guarantees_.items():
         texts[f"{name}.receipt.json"] = receipt.to_json()
@@ -71,6 +72,11 @@ def scorer_from(content: Mapping[str, Any]) -> Scorer:
     ModelFormatError
         If the content is not one.
     """
+    if content.get("version") != _VERSION:
+        raise ModelFormatError(
+            f"the coordinator's share of the model has version {content.get('version')!r}, this version of sottovoce "
+            f"reads {_VERSION}: use the version that trained it."
+        )
     try:
         return _SCORERS[content["scorer"]](content)
     except (KeyError, TypeError, ValueError):

@@ -27,6 +27,13 @@ def require_engine() -> None:
     ParameterError
         It names the remedy.
     """
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        raise ParameterError(
+            "Parties at several organisations need Linux or another POSIX system: they lock files and watch processes "
+            "as such systems do. `sottovoce vertical simulate` and training in one process need neither."
+        ) from None
     remedy = "Install the extra: pip install 'sottovoce[vertical]'."
     try:
         found = version("nvflare")

@@ -133,7 +133,9 @@ class RunSpec:
             version = content.pop("version")
             parameters = decode(content.pop("parameters"))
             if version != 1:
-                raise ParameterError(f"{path}: it was written by another version. Begin a new run.")
+                raise ParameterError(
+                    f"{path}: it was written by another version of sottovoce. Use that one, or begin a new run."
+                )
             return cls(**content, parameters=parameters)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             if isinstance(error, ParameterError):

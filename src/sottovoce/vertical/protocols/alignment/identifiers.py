@@ -24,17 +24,14 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import types
 
+from sottovoce._optional import loaded, pa
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = ["UsableIdentifiers", "canonical_identifiers", "usable_identifiers"]
 
-_TEXT: Final = pa.large_string()
-_ARROW_READS_WHOLE: Final = {"string", "bytes", "integer"}  # object arrays of one kind, as pandas names them
+_TEXT: Final = "large_string"
+_ARROW_READS_WHOLE: Final = (str, bytes, (int, np.integer))  # of objects of one kind
 _AS_TEXT: Final = "Give text or whole numbers."
 _UNICODE: Final = "is not a valid Unicode text. Decode it before, or give it in hexadecimal digits."
 
@@ -63,7 +60,7 @@ def canonical_identifiers(name: str, identifiers: object) -> Any:
         If an entry cannot be an identifier; the message holds its position and its type, never the entry.
     """
     texts = _texts(name, _column(name, identifiers))
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, _TEXT), texts)
+    return pa.compute.if_else(pa.compute.equal(texts, ""), pa.scalar(None, _TEXT), texts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -92,7 +89,7 @@ class UsableIdentifiers:
 
     def rows_of(self, people: Sequence[str]) -> npt.NDArray[np.int64] | None:
         """Return the row of each of these people, None if one of them is not there."""
-        places = pc.index_in(pa.array(people, _TEXT), value_set=self.texts)
+        places = pa.compute.index_in(pa.array(people, _TEXT), value_set=self.texts)
         return None if places.null_count else self.rows[places.to_numpy(zero_copy_only=False)]
 
     def remarks(self) -> list[str]:
@@ -129,11 +126,12 @@ def _column(name: str, given: Any) -> Any:
         return given
     if isinstance(given, pa.ChunkedArray):
         return given.combine_chunks()
-    if isinstance(given, (pd.Series, pd.Index)):
-        given = given.array if pd.api.types.is_extension_array_dtype(given.dtype) else given.to_numpy()
+    pandas = loaded("pandas")
+    if pandas and isinstance(given, (pandas.Series, pandas.Index)):
+        given = given.array if pandas.api.types.is_extension_array_dtype(given.dtype) else given.to_numpy()
     if isinstance(given, np.ndarray):
         return _from_numpy(name, given)
-    if isinstance(given, pd.api.extensions.ExtensionArray):
+    if pandas and isinstance(given, pandas.api.extensions.ExtensionArray):
         with suppress(TypeError, ValueError, pa.ArrowException):
             return pa.array(given, from_pandas=True)
         return _from_objects(name, given)  # one that Arrow does not know
@@ -161,11 +159,29 @@ def _from_objects(name: str, values: Any) -> Any:
     """Return the column of a list or of an array of objects: of one kind at once, else one after the other."""
     # neither numpy.array nor astype: they make one type of [1, "a"] or [True, 2], and numbers of dates
     objects = np.fromiter(values, dtype=object, count=len(values))
-    if pd.api.types.infer_dtype(objects, skipna=True) in _ARROW_READS_WHOLE:
+    if _is_of_one_kind(objects):
         # the slow way tells the row, or knows the number
         with suppress(UnicodeError, OverflowError, pa.ArrowException):
             return pa.array(objects, from_pandas=True)
     return _one_by_one(name, objects)
+
+
+def _is_of_one_kind(objects: npt.NDArray[np.object_]) -> bool:
+    kinds = {type(value) for value in objects if not _is_missing(value)}
+    if not kinds or bool in kinds:
+        return False
+    return any(all(issubclass(kind, one) for kind in kinds) for one in _ARROW_READS_WHOLE)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    pandas = loaded("pandas")
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def _one_by_one(name: str, values: Iterable[object]) -> Any:
@@ -174,7 +190,7 @@ def _one_by_one(name: str, values: Iterable[object]) -> Any:
 
 def _text(name: str, row: int, value: Any) -> str | None:
     """Return the canonical form of one object, None for a missing one."""
-    if value is None or value is pd.NA or value is pd.NaT or value is np.ma.masked:
+    if _is_missing(value):
         return None
     if isinstance(value, (str, bytes)):
         try:
@@ -188,32 +204,28 @@ def _text(name: str, row: int, value: Any) -> str | None:
             raise DataError(f"{name}[{row}] is a number of more than 1024 bits. {_AS_TEXT}")
         return str(int(value))
     if isinstance(value, (float, np.floating)):
-        if np.isnan(value):
-            return None
         bits = np.finfo(type(value)).nmant + 1
         if not (np.abs(value) < 2.0**bits and value == np.floor(value)):
             raise _not_whole(name, row, bits)
         return str(int(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value):
-        return None
     raise DataError(f"{name}[{row}] is of type {type(value).__name__}, which identifies nobody. {_AS_TEXT}")
 
 
 def _texts(name: str, column: Any) -> Any:
     """Return an Arrow array as text, null where missing."""
     kind = column.type
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         words = column.dictionary
         return _texts(name, (_texts(name, words) if _is_text(words.type) else words).take(column.indices))
-    if types.is_floating(kind):
+    if pa.types.is_floating(kind):
         return _texts_of_floats(name, column, {16: 11, 32: 24, 64: 53}[kind.bit_width])
-    if types.is_integer(kind) or types.is_null(kind):
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
         return column.cast(_TEXT)
     if _is_text(kind) or _is_binary(kind):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return (column.cast(pa.large_binary()) if _is_binary(kind) else column).cast(_TEXT)
         return _one_by_one(name, column.to_pylist())  # tells the row that is not UTF-8; views, in older Arrow
-    row = pc.index(column.is_valid(), True).as_py()
+    row = pa.compute.index(column.is_valid(), True).as_py()
     if row >= 0:
         raise DataError(f"{name}[{row}] is of type {kind}, which identifies nobody. {_AS_TEXT}")
     return pa.nulls(len(column), _TEXT)
@@ -238,9 +250,9 @@ def _not_whole(name: str, row: int, bits: int) -> DataError:
 
 
 def _is_text(kind: Any) -> bool:
-    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
 def _is_binary(kind: Any) -> bool:
-    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
     return any(test(kind) for test in tests)

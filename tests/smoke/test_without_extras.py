@@ -1,0 +1,150 @@
+"""What `pip install sottovoce` alone gives: everything on arrays; what needs an extra names it, in one line."""
+
+import subprocess
+import sys
+
+import pytest
+
+# as if the libraries that extras bring, and data frames, were not installed
+ALONE = """\
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "sqlalchemy", "cryptography", "dask", "starlette"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+ON_ARRAYS = """\
+import warnings
+import numpy as np
+import scipy.sparse as sp
+import sottovoce as sv
+from sottovoce import vertical
+from sottovoce.local import Protocol, Randomizer
+from sottovoce.vertical.protocols.alignment import identifiers
+warnings.simplefilter("ignore", sv.exceptions.PrivacyWarning)
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
+y = (X[:, 0] > 0).astype(int)
+budget = {"epsilon": 1.0, "delta": 1e-4}
+model = sv.DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1])
+for rows in (X, X.astype(np.float32), sp.csr_array(X), X.tolist()):
+    assert len(model.fit(rows, y).predict(rows)) == 300
+people = np.array([None, *["abc"[k % 3] + str(k) for k in range(299)]], object)
+sv.DPRidge(**budget, data_norm=1.0, label_bounds=(-1, 1), max_rows_per_group=1).fit(X, X[:, 1], groups=people)
+last = sv.DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+sv.DPPipeline([("scale", sv.DPScaler()), ("model", last)], **budget).fit(X, y)
+found = sv.evaluate(model, X, y, epsilon=1.0, delta=1e-4)
+sv.save_model(model, "model.json")
+assert np.array_equal(sv.load_model("model.json")[0].predict(X), model.predict(X))
+parties = vertical.split_columns(X, [2, 1], data_norm={"party1": 0.8, "party2": 0.5})
+vertical.VerticalLogisticRegression(**budget, classes=[0, 1]).fit(parties, y)
+assert len(Randomizer(Protocol(n_features=3, epsilon=2.0)).report(X[0], 1)) >= 22
+try:
+    sv.SchemaEncoder({"a": (0, 1)}).transform(X[:, :1])
+except sv.exceptions.ParameterError as error:
+    print(error)
+assert not {"pandas", "pyarrow"} & set(sys.modules)
+"""
+
+
+def alone(program, folder):
+    command = [sys.executable, "-W", "ignore", "-c", ALONE + program]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def command_line(folder, *arguments):
+    return alone(f"sys.argv = {['sottovoce', *arguments]!r}\nfrom sottovoce.cli import main\nmain()\n", folder)
+
+
+def test_everything_on_arrays(tmp_path):
+    done = alone(ON_ARRAYS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'pyarrow, which is not installed: pip install "sottovoce[tables]"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["schema", "people.csv"], "tables"),
+        (["schema", "people.parquet"], "tables"),
+        (
+            [
+                "fit",
+                "people.csv",
+                "--schema",
+                "s.toml",
+                "--model",
+                "logistic",
+                "--epsilon",
+                "1",
+                "--delta",
+                "0.1",
+                "--out",
+                "m",
+            ],
+            "tables",
+        ),
+        (["ledger", "show", "--ledger", "sqlite:///budget.db"], "ledger"),
+        (["receipt", "key", "--out", "officer.key"], "sign"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
+)
+def test_a_command_names_the_extra_it_needs(tmp_path, arguments, extra):
+    (tmp_path / "people.csv").write_text("age,ill\n17,no\n80,yes\n")
+    (tmp_path / "people.parquet").write_bytes(b"PAR1")
+    (tmp_path / "s.toml").write_text(
+        'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "ill"\n'
+        '[columns.age]\ntype = "numeric"\nbounds = [0, 100]\n[columns.ill]\ntype = "categorical"\n'
+        'categories = ["no", "yes"]\n'
+    )
+    done = command_line(tmp_path, *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert f"sottovoce[{extra}]" in line
+
+
+def test_the_help_of_every_command_needs_no_extra(tmp_path):
+    done = command_line(tmp_path, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "schema" in done.stdout
+    for command in ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "audit", "compile"):
+        assert command_line(tmp_path, command, "--help").returncode == 0, command
+
+
+# what systems that are not POSIX lack
+NOT_POSIX = """\
+import os
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name in {"fcntl", "resource", "pwd", "grp"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+import multiprocessing, ssl, subprocess, tempfile  # these have ways of their own
+for name in ("fcntl", "resource", "pwd", "grp"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Lacking())
+del os.getuid, os.register_at_fork, os.sched_getaffinity, os.posix_fallocate, os.fdatasync
+"""
+
+
+def test_whoever_needs_no_posix_imports_none(tmp_path):
+    program = """
+from importlib import import_module
+rooms = "estimators", "evaluation", "forecasting", "ledger", "local", "vertical.party.party", "tables", "report", "cli"
+for room in rooms:
+    import_module("sottovoce." + room)
+from sottovoce.vertical.flare.engine import require_engine
+try:
+    require_engine()
+except ValueError as error:
+    print(error)
+import sottovoce as sv
+model = sv.DPRidge(epsilon=1.0, delta=1e-4, data_norm=2.0, label_bounds=(-1, 1))
+print(model.fit([[0.1, 0.2], [0.3, -0.4]] * 50, [0.1, -0.3] * 50).coef_.shape)
+"""
+    done = alone(NOT_POSIX + program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    refusal, shape = done.stdout.splitlines()
+    assert "need Linux or another POSIX system" in refusal
+    assert shape == "(2,)"
