@@ -43,7 +43,7 @@ _MAX_OCTETS: Final = 1_024  # a report has 22; what is a little longer is told t
 _MAX_DISCARDED: Final = 1_048_576
 _PING_SECONDS: Final = 5.0
 _REPORTS: Final = "/reports"
-_PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/openapi.json")
+_PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/invitations", "/openapi.json")
 
 
 def make_app(
@@ -126,7 +126,7 @@ def _public(service: _Service, allow_origins: Sequence[str], static: Path | None
     requests: list[Route | Mount] = [
         Route("/openapi.json", _describe),
         _route("/protocol", "GET", service.get_protocol),
-        _route(_REPORTS, "POST", service.post_reports),
+        _route("/reports", "POST", service.post_reports),
         _route("/health", "GET", service.get_health),
         _route("/ready", "GET", service.get_ready),
         _route("/stats", "GET", service.get_stats),
