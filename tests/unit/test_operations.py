@@ -61,9 +61,6 @@ def words(stage, word):
 def command(image, arguments):
     """The command line of `sottovoce` that a container of the image runs."""
     whole = [*words(image, "ENTRYPOINT"), *arguments]
-    if whole[0] == "start":  # the script hands on what it is given
-        assert "exec sottovoce " in (ROOT / "containers/start").read_text()
-        whole[0] = "sottovoce"
     assert whole[0] == "sottovoce"
     return whole[1:]
 
@@ -109,11 +106,9 @@ def test_images_hold_pinned_versions(image):
 def test_what_the_images_are_built_from_is_let_in():
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     needed = {"pyproject.toml", "src", PROJECT["readme"] if isinstance(PROJECT.get("readme"), str) else "README.md"}
-    needed |= {*PROJECT["license-files"], "requirements-dev.lock", "containers/start", "containers/warm_up.py"}
+    needed |= {*PROJECT["license-files"], "requirements-dev.lock"}
     assert needed <= allowed
     assert all((ROOT / path).exists() for path in allowed)
-    copied = re.findall(r"(?:COPY|python) .*?(containers/\S+)", DOCKERFILE)
-    assert set(copied) == {"containers/start", "containers/warm_up.py"}
 
 
 def test_the_collector_imports_no_more_than_its_image_has(tmp_path):
