@@ -130,6 +130,7 @@ def test_commands_of_the_local_guide_exist():
 def test_links_and_paths_of_the_documentation_exist(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (page.parent / target).exists(), target
+        made = page.parent.name == "api" and target.startswith("commands/")  # with the site, which checks its own links
+        assert made or (page.parent / target).exists(), target
     for path in re.findall(r"`((?:src|tests|docs|examples|benchmarks)/[\w./{}-]+?)`", text):
         assert (ROOT / path).exists(), path
