@@ -25,7 +25,7 @@ SBOM_EXTRAS ?=
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
 .PHONY: demo demo-vertical
-.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench
+.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench bench-full
 .PHONY: dist sbom clean
 
 demo: $(READY)
@@ -100,9 +100,12 @@ docs: $(DOCS_READY)
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d $(VENV)/.doctrees docs site
 	$(BIN)/python docs/check_site.py site
 
-# every benchmark in its short form
+# benchmarks in their short form, as many as fit into ten minutes on two cores; all of them in full take many hours
 bench: $(READY)
-	$(BIN)/python -m benchmarks --quick
+	$(BIN)/python -m benchmarks --quick --within 9.5
+
+bench-full: $(READY)
+	$(BIN)/python -m benchmarks
 
 # what a registry gets: source and wheel in dist/, checked. The address of the project must be a real one, or ADDRESS=anyway
 .PHONY: dist

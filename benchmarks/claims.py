@@ -50,6 +50,12 @@ def claims() -> tuple[str, list[Claim]]:
     ]
 
 
+def short_seconds() -> dict[str, float]:
+    """Return how long the short form of each script took, where that is known and at most some minutes."""
+    held = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    return {name: given["seconds"] for name, given in held.items() if name != "machine" and "seconds" in given}
+
+
 def page() -> str:
     """Return the text of the page."""
     machine, all_claims = claims()
