@@ -71,6 +71,8 @@ def changed(token: str) -> str:
         (f"#token={TokenKey(bytes(32), PROTOCOL.id).issue()}", "damaged-invitation"),
         (f"#token={TokenKey(bytes(range(32)), bytes(8)).issue()}", "damaged-invitation"),
     ],
+    # tokens are random, and names of tests must not be
+    ids=["none", "empty", "made up", "cut short", "changed", "of another key", "of another survey"],
 )  # fmt: skip
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_link_that_cannot_work_is_told_before_any_question(
