@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 
-import sottovoce as sv
 from sottovoce._compiling import FOLDER, plain_times
+from sottovoce.estimators import DPLasso, DPLinearSVC, DPLogisticRegression, DPRidge, DPSparseLogisticRegression
 from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.exceptions import PrivacyWarning, StorageError
 
@@ -57,14 +57,14 @@ def _trainings() -> Iterator[tuple[Any, Any, Any]]:
         halves, thirds = (raw[:, 0] > 0).astype(int), np.digitize(raw[:, 1], (-0.2, 0.2))
         for form in _FORMS.values():
             X = form(raw)
-            two = sv.DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1])
+            two = DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1])
             models = [
                 (two, halves),
-                (sv.DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1, 2]), thirds),
-                (sv.DPLinearSVC(**budget, data_norm=1.0, classes=[0, 1]), halves),
-                (sv.DPRidge(**budget, data_norm=1.0, label_bounds=(-0.5, 0.5)), raw[:, 2]),
-                (sv.DPLasso(**budget, **ball, label_bounds=(-0.5, 0.5)), raw[:, 2]),
-                (sv.DPSparseLogisticRegression(**budget, **ball, classes=[0, 1]), halves),
+                (DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1, 2]), thirds),
+                (DPLinearSVC(**budget, data_norm=1.0, classes=[0, 1]), halves),
+                (DPRidge(**budget, data_norm=1.0, label_bounds=(-0.5, 0.5)), raw[:, 2]),
+                (DPLasso(**budget, **ball, label_bounds=(-0.5, 0.5)), raw[:, 2]),
+                (DPSparseLogisticRegression(**budget, **ball, classes=[0, 1]), halves),
             ]
             for model, y in models:
                 yield model.fit, X, y
