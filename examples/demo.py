@@ -125,14 +125,8 @@ def health_insurance() -> None:
 
 
 def private_model(epsilon: float, encoder: sv.SchemaEncoder) -> sv.DPLogisticRegression:
-    """Return a model to fit.
-
-    With the solver of the paper: the signal of this table is weak, and steps of the default go too far then
-    (docs/known_limits.md).
-    """
-    return sv.DPLogisticRegression(
-        epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm, solver="scd"
-    )
+    """Return a model to fit."""
+    return sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm)
 
 
 def draw(scores: dict[float, list[float]], plain: float, majority: float) -> None:
