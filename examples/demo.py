@@ -190,7 +190,7 @@ What to look at:
 1. demo/accuracy.png   what privacy costs here: left more private, right more accurate, dashed what no privacy gives
 2. demo/receipt.html   the receipt of one model (epsilon = 1): open it in a browser; it is made to be read and signed
 3. sottovoce show demo/model.json                 the same in the terminal, with the coefficients
-4. sottovoce receipt verify demo/receipt.html     accounts it again; `sottovoce proof dp_scd` prints the proof
+4. sottovoce receipt verify demo/receipt.html     accounts it again; `sottovoce proof newton` prints the proof
 5. The promise is for one row, a year of a person, and one model: years of one person add up, and so do fits.
 (`sottovoce` is .venv/bin/sottovoce here.)"""
 

@@ -1,10 +1,10 @@
 """Newton steps with secret dual variables: rules that follow from public facts, and points from what passes release.
 
-Steps are as long as c is small, the guess of l''. Releases show of it how v fell along the last step. While clips let no
-dual variable arrive, v does not answer to the point at all, and l'' would seem to be 0; the steps that follow are too
-long, and later, narrower clips cannot take them back. So c is kept above what l'' is at margins as large as the point's,
-whose root mean square the noisy matrix tells. Where columns say little about the label, margins are small, and c stays
-near the bound on l''.
+Steps are the longer the smaller c is, the guess of l''. What releases show of it is how v fell along the last step.
+While clips let no dual variable arrive, v does not answer to the point, and l'' would seem to be 0: steps would be too
+long, and later, narrower clips could not take them back. So c is kept above what l'' is about at margins as large as
+the point's, whose root mean square the noisy matrix tells. Where columns say little about the label, margins are small,
+and c stays near the bound on l''.
 
 Who holds the rows is not known here: one table (`sottovoce.central.solvers.newton`), or columns at several parties
 (`sottovoce.vertical.protocols.secure`).
@@ -38,7 +38,7 @@ _FEW: Final = 250.0  # mu n below which it is higher
 _STEP: Final = 0.75  # c over the bound on l'', at most
 _LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
 _SMALLEST_STEP: Final = 0.08
-_FALL: Final = 1.5  # power of 1/cosh; 2 is the logistic loss at one margin
+_FALL: Final = 1.5  # power of 1/cosh; 2 is the logistic loss at one margin. Chosen on made-up tables too
 _FAR: Final = 100.0  # a margin at which l'' is 0
 _FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
 _PENALTY: Final = 0.1  # times 1 / mu
