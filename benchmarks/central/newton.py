@@ -4,8 +4,8 @@
 
 Real sets of two classes from the half that rules may be chosen on (``benchmarks/sets.py``; delta = 1e-5), a made-up
 table of 400,000 x 90 (delta = 1e-6), and a made-up one whose columns say little about the label (delta = 1e-5). Both
-solvers get the same splits and seeds; the differences are paired. Nothing is tuned; the clips, the number of passes, the
-least eigenvalue, the longest step and the penalty of `newton` were chosen on these sets and such tables.
+solvers get the same splits and seeds; the differences are paired. Nothing is tuned; the clips, the number of passes,
+the least eigenvalue, the longest step and the penalty of `newton` were chosen on these sets and such tables.
 """
 
 import time

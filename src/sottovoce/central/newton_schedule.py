@@ -119,7 +119,7 @@ class NewtonSchedule:
         spread falls more slowly. Another loss is taken to fall on its own scale, |l'(0)| over the bound.
         """
         margin = length / math.sqrt(self.n_units * self.rows)
-        falls = math.cosh(min(margin * self.smoothness / self.slope, _FAR)) ** -_FALL
+        falls = math.pow(math.cosh(min(margin * self.smoothness / self.slope, _FAR)), -_FALL)
         return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information), falls))
 
     @property
