@@ -125,14 +125,8 @@ def health_insurance() -> None:
 
 
 def private_model(epsilon: float, encoder: sv.SchemaEncoder) -> sv.DPLogisticRegression:
-    """Return a model to fit.
-
-    With the solver of the paper: the signal of this table is weak, and steps of the default go too far then
-    (docs/known_limits.md).
-    """
-    return sv.DPLogisticRegression(
-        epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm, solver="scd"
-    )
+    """Return a model to fit."""
+    return sv.DPLogisticRegression(epsilon=epsilon, delta=DELTA, classes=["no", "yes"], data_norm=encoder.data_norm)
 
 
 def draw(scores: dict[float, list[float]], plain: float, majority: float) -> None:
@@ -196,7 +190,7 @@ What to look at:
 1. demo/accuracy.png   what privacy costs here: left more private, right more accurate, dashed what no privacy gives
 2. demo/receipt.html   the receipt of one model (epsilon = 1): open it in a browser; it is made to be read and signed
 3. sottovoce show demo/model.json                 the same in the terminal, with the coefficients
-4. sottovoce receipt verify demo/receipt.html     accounts it again; `sottovoce proof dp_scd` prints the proof
+4. sottovoce receipt verify demo/receipt.html     accounts it again; `sottovoce proof newton` prints the proof
 5. The promise is for one row, a year of a person, and one model: years of one person add up, and so do fits.
 (`sottovoce` is .venv/bin/sottovoce here.)"""
 

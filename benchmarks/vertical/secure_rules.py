@@ -141,7 +141,9 @@ def by_duals(
             step, gained = w - last[0], last[1] - gradient
             length, size = np.linalg.norm(step), values @ (vectors.T @ step) ** 2
             seen = (step @ gained - penalty * length**2 + noise * length) / size if size > 0.0 else math.inf
-            curvature = min(max(seen, least), 0.75 * smooth)
+            margin = math.sqrt(values @ (vectors.T @ w) ** 2 / n)
+            falls = smooth * math.cosh(min(margin * smooth / slope, 100.0)) ** -1.5
+            curvature = min(max(seen, least, falls), 0.75 * smooth)
         last = w, gradient
         w = w + vectors @ ((vectors.T @ gradient) / (curvature * values + penalty))
     return w

@@ -102,7 +102,8 @@ def _likelihood(plan, released):
         gradient = v - plan.penalty * w
         if last is not None:
             seen = curvature.along(w - last[0], last[1] - gradient, std)
-            factor = min(max(seen, 0.25 * plan.schedule.least_step), 0.1875)
+            least = plan.schedule.least_step(curvature.length(w))
+            factor = min(max(seen, 0.25 * least), 0.1875)
         last = w, gradient
         w = w + curvature.solve(gradient, factor)
     return score, w / bound

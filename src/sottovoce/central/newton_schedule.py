@@ -1,5 +1,11 @@
 """Newton steps with secret dual variables: rules that follow from public facts, and points from what passes release.
 
+Steps are the longer the smaller c is, the guess of l''. What releases show of it is how v fell along the last step.
+While clips let no dual variable arrive, v does not answer to the point, and l'' would seem to be 0: steps would be too
+long, and later, narrower clips could not take them back. So c is kept above what l'' is about at margins as large as
+the point's, whose root mean square the noisy matrix tells. Where columns say little about the label, margins are small,
+and c stays near the bound on l''.
+
 Who holds the rows is not known here: one table (`sottovoce.central.solvers.newton`), or columns at several parties
 (`sottovoce.vertical.protocols.secure`).
 """
@@ -32,6 +38,8 @@ _FEW: Final = 250.0  # mu n below which it is higher
 _STEP: Final = 0.75  # c over the bound on l'', at most
 _LEAST_STEP: Final = 0.2  # and at least, where mu n / d is _SOME; it falls with the square root of mu n / d
 _SMALLEST_STEP: Final = 0.08
+_FALL: Final = 1.5  # power of 1/cosh; 2 is the logistic loss at one margin. Chosen on made-up tables too
+_FAR: Final = 100.0  # a margin at which l'' is 0
 _FIRST_STEP: Final = 0.55  # c_0 over it: the margins of the first point are not near 0 any more
 _PENALTY: Final = 0.1  # times 1 / mu
 
@@ -103,10 +111,16 @@ class NewtonSchedule:
         edge = math.sqrt(2.0 * self.n_weights) * noise_std
         return _EDGE * math.sqrt(1.0 + _FEW / (self.mu * self.n_units)) * edge
 
-    @property
-    def least_step(self) -> float:
-        """The least c over the bound on l'': with little to learn from, what is seen along a step is noise."""
-        return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information)))
+    def least_step(self, length: float) -> float:
+        """Return the least c over the bound on l'', where the root of the sum of squared margins is ``length``.
+
+        With little to learn from, what is seen along a step is noise. And l'' is not far below its bound where margins
+        are small: at a margin z that of the logistic loss is 1/cosh(z/2)^2 of it, and its mean over margins that are
+        spread falls more slowly. Another loss is taken to fall on its own scale, |l'(0)| over the bound.
+        """
+        margin = length / math.sqrt(self.n_units * self.rows)
+        falls = math.pow(math.cosh(min(margin * self.smoothness / self.slope, _FAR)), -_FALL)
+        return min(_STEP, max(self.smallest_step, _LEAST_STEP * math.sqrt(_SOME / self.information), falls))
 
     @property
     def most_step(self) -> float:
@@ -148,6 +162,10 @@ class Curvature:
         """Return (factor D + penalty I)^-1 times the vector."""
         scaled: Vector = (self._vectors.T @ vector) / (factor * self._values + self._penalty)
         return np.asarray(self._vectors @ scaled)
+
+    def length(self, weights: Vector) -> float:
+        """Return sqrt(w'Dw): the root of the sum of the squared margins, as far as the matrix tells."""
+        return float(np.linalg.norm(np.sqrt(self._values) * (self._vectors.T @ weights)))
 
     def along(self, step: Vector, gained: Vector, noise_std: float) -> float:
         """Return the factor that explains how the gradient fell along a step, and one standard deviation of its noise.
@@ -223,7 +241,7 @@ class NewtonSteps:
         gradient = self._v - self._curvature.pull(self.point)
         if self._last is not None:
             seen = self._curvature.along(self.point - self._last[0], self._last[1] - gradient, noise_std)
-            least, most = (factor * smoothness for factor in (self._schedule.least_step, self._schedule.most_step))
-            self._factor = min(max(seen, least), most)
+            least = self._schedule.least_step(self._curvature.length(self.point))
+            self._factor = min(max(seen, least * smoothness), self._schedule.most_step * smoothness)
         self._last = self.point, gradient
         self.point = self.point + self._curvature.solve(gradient, self._factor)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import log_loss, roc_auc_score
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError
@@ -57,6 +58,23 @@ def test_it_is_as_good_as_the_default_in_a_tenth_of_the_passes():
     fits = {solver: newton(solver=solver).fit(X, y) for solver in ("scd", "newton")}
     assert fits["newton"].score(X, y) > fits["scd"].score(X, y) - 0.002
     assert fits["newton"].n_iter_ * 8 < fits["scd"].n_iter_
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 100.0])
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_columns_that_say_little_are_heard(epsilon, share):
+    """All dual variables go the same way for some passes; long steps then never came back."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 10))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    signal = 1.5 * X[:, 0] - X[:, 1]
+    y = np.where(rng.random(len(X)) < 1.0 / (1.0 + np.exp(math.log(1.0 / share - 1.0) - signal)), 1, -1)
+    fits = {solver: newton(solver=solver, epsilon=epsilon, data_norm=1.0).fit(X, y) for solver in ("scd", "newton")}
+    aucs = {solver: roc_auc_score(y, model.decision_function(X)) for solver, model in fits.items()}
+    assert aucs["scd"] > 0.57
+    assert aucs["newton"] > aucs["scd"] - 0.005
+    losses = {solver: log_loss(y, model.predict_proba(X)[:, 1]) for solver, model in fits.items()}
+    assert losses["newton"] < losses["scd"] + 0.005
 
 
 def test_storage_changes_nothing(tmp_path):

@@ -51,6 +51,22 @@ def test_ridge_is_as_careful_where_the_noise_is_large():
     np.testing.assert_allclose(one, many, rtol=1e-10)
 
 
+def test_steps_are_short_where_margins_are_small():
+    small, middle, large = (SCHEDULE.least_step(margin * math.sqrt(1000)) for margin in (0.1, 2.0, 1e200))
+    assert small == SCHEDULE.most_step
+    assert middle == pytest.approx(1.0 / math.cosh(1.0) ** 1.5)
+    assert large < 0.1
+    persons = NewtonSchedule(slope=0.5, smoothness=0.25, mu=1.0, n_units=250, n_weights=5, rows=4)
+    assert persons.least_step(2.0 * math.sqrt(1000)) == middle
+
+
+def test_the_length_of_a_point_is_that_of_its_margins():
+    rows = np.random.default_rng(0).normal(size=(50, 5))
+    weights = np.arange(5.0)
+    curvature = Curvature(rows.T @ rows, 1e-9, 0.0)
+    assert curvature.length(weights) == pytest.approx(np.linalg.norm(rows @ weights))
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e100])
 def test_steps_stay_finite_whatever_is_released(size):
     steps = NewtonSteps(SCHEDULE, CurvatureByWeight(np.zeros((5, 5)), 1.0, np.zeros(5)))

@@ -14,7 +14,7 @@ D has the eigenvectors of the noisy matrix, with eigenvalues kept above a multip
 directions in which the matrix is nothing but noise get short steps. c_t stands for l''. It starts at 3/4 of the bound
 on it, with which steps are stable whatever the margins are; from then on it is the curvature along the last step, as
 the released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric
-of D).
+of D), and not less than what l'' is about where margins are as large as those of the point.
 
 The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
 sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.6 for logistic regression: less
