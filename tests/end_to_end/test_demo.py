@@ -52,4 +52,4 @@ def test_every_file_it_names_is_there_and_holds(demo):
     assert folder.joinpath("accuracy.png").read_bytes().startswith(b"\x89PNG")
     model, schema = sv.load_model(folder / "model.json")
     assert schema.target == "twice_at_the_doctor"
-    assert model.guarantee_.proof == "docs/privacy/dp_scd.md"
+    assert model.guarantee_.proof == "docs/privacy/newton.md"
