@@ -18,7 +18,7 @@ __all__ = ["follow"]
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
-_SECRET = re.compile(r"[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, reports
+_SECRET = re.compile(r"(?![\d]+\b)[0-9A-Za-z+/_-]{16,}=*")  # digests, tokens, reports; not the digits of a number
 _NOT_RUN = ("pip install ",)
 _GOES_ON = ("sottovoce local collect ",)
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="certificates need the extra [secure]")
 
+from sottovoce._version import __version__
 from sottovoce.vertical.engines import available, seat
 from sottovoce.vertical.engines.cards import SessionCard, on_this_machine
 from sottovoce.vertical.engines.engine import EngineError
@@ -202,7 +203,7 @@ def test_versions_must_be_the_same(take, monkeypatch):
     _refused(mine, [mine.card, other.card, third.card], "another version of the engine, 'spu 2' for 'spu 1'.*both")
     monkeypatch.undo()
     monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1"})
-    monkeypatch.setattr(seat, "version", lambda name: "0.0.1")
+    monkeypatch.setattr(seat, "__version__", "0.0.1")
     other = take("bank")
     _refused(mine, [mine.card, other.card, third.card], "another version of sottovoce, '0.0.1'")
 
@@ -401,7 +402,7 @@ def test_the_loopback_is_known(host, local):
 def test_installed_engines_have_versions(monkeypatch):
     monkeypatch.setattr(available, "find_spec", lambda name: None if name == "jax" else object())
     monkeypatch.setattr(available, "version", lambda name: "1.2")
-    assert available.available_engines() == {"mpyc": "mpyc 1.2", "in-process": "sottovoce 1.2"}
+    assert available.available_engines() == {"mpyc": "mpyc 1.2", "in-process": f"sottovoce {__version__}"}
 
 
 def test_asking_for_engines_imports_none():
