@@ -15,6 +15,8 @@ from sottovoce.report import difference_page, receipt_page
 from support.accessible import axe_violations, moving, overflow
 from support.browser import browser
 
+pytestmark = pytest.mark.slow  # a browser, every page
+
 
 def receipt(epsilon: float, *, seeded: bool = False) -> Guarantee:
     return Guarantee(

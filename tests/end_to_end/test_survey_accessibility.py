@@ -14,6 +14,8 @@ from support.survey import PROTOCOL, Visit, survey_collector
 
 pytest.importorskip("starlette")
 
+pytestmark = pytest.mark.slow  # a browser, three languages, every state
+
 KEY = TokenKey(bytes(range(32)), PROTOCOL.id)
 LOOKS = [
     (language, width, scheme) for language in LANGUAGES for width, scheme in ((390, "light"), (1280, "light"))

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow  # processes of their own; `make oldest` and `make matrix` run them too
+
 # as if the libraries that extras bring, and data frames, were not installed
 ALONE = """\
 import sys
