@@ -7,18 +7,11 @@ import httpx
 import pytest
 
 pytest.importorskip("starlette")
-from support.browser import browser
 from support.collector import entry, new_token, running_collector
 
 
 def operator_address(collector):
     return re.search(r"http://\S+", collector.process.stdout.readline())[0]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Every page that the product writes, for everybody: axe in a real browser, narrow and wide, in light and in dark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import difference_page, receipt_page
 from support.accessible import axe_violations, moving, overflow
-from support.browser import browser
 
 pytestmark = pytest.mark.slow  # a browser, every page
 
@@ -60,12 +58,6 @@ PAGES = {
     "an evaluation, numbers": lambda: evaluated("ridge"),
     "a forecast": forecast_document,
 }
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as running:
-        yield running
 
 
 @pytest.mark.parametrize("name", PAGES)

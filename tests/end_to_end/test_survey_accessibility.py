@@ -5,18 +5,14 @@ from typing import Any
 
 import pytest
 
-from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.survey import write_survey
-from sottovoce.local.device.wording import LANGUAGES, wording_of
+from sottovoce.local.device.wording import LANGUAGES
 from support.accessible import axe_violations, moving, overflow
-from support.browser import browser
-from support.survey import PROTOCOL, Visit, survey_collector
+from support.survey import KEY, invited_survey, visits
 
 pytest.importorskip("starlette")
 
 pytestmark = pytest.mark.slow  # a browser, three languages, every state
 
-KEY = TokenKey(bytes(range(32)), PROTOCOL.id)
 LOOKS = [
     (language, width, scheme) for language in LANGUAGES for width, scheme in ((390, "light"), (1280, "light"))
 ] + [("en", 1280, "dark")]  # fmt: skip
@@ -25,32 +21,16 @@ LOOKS = [
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("accessibility")
-    (folder / "protocol.json").write_text(PROTOCOL.to_json())
-    (folder / "tokens.key").write_text(bytes(range(32)).hex())
-    write_survey(PROTOCOL, folder / "site", wording=wording_of(PROTOCOL, LANGUAGES))
-    arguments = (folder / "protocol.json", folder / "reports.db", folder / "site", "--token-key", folder / "tokens.key")
-    with survey_collector(*arguments) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as running:
+    with invited_survey(folder) as running:
         yield running
 
 
 @pytest.fixture
 def visit(chromium: Any, address: str) -> Iterator[Any]:
-    visits: list[Visit] = []
-
-    def start(fragment: str | None = None, **options: Any) -> Visit:
-        fragment = f"#token={KEY.issue()}" if fragment is None else fragment
-        visits.append(Visit(chromium, f"{address}/{fragment}", bypass_csp=True, **options))
-        return visits[-1]
-
-    yield start
-    for each in visits:
-        each.close()
+    with visits(chromium, address, bypass_csp=True) as start:
+        yield lambda fragment=None, **options: start(
+            f"#token={KEY.issue()}" if fragment is None else fragment, **options
+        )
 
 
 def through_all_states(visit: Any, look: Callable[[str, Any], None], **options: Any) -> None:

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from sottovoce.local.collector.tokens import TokenKey
-from sottovoce.local.device.survey import write_survey
-from sottovoce.local.device.wording import LANGUAGES, catalogue, wording_of
-from support.browser import browser
-from support.survey import PROTOCOL, Visit, survey_collector
+from sottovoce.local.device.wording import LANGUAGES, catalogue
+from support.survey import KEY, PROTOCOL, Visit, invited_survey, visits
 
 pytest.importorskip("starlette")
 from sottovoce.local.collector.storage import ReportStore
 
-KEY = TokenKey(bytes(range(32)), PROTOCOL.id)
 WORDS = catalogue("en")
 
 
@@ -29,31 +26,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """A collector that takes issued tokens only, and a page that was not told so."""
-    (folder / "protocol.json").write_text(PROTOCOL.to_json())
-    (folder / "tokens.key").write_text(bytes(range(32)).hex())
-    write_survey(PROTOCOL, folder / "site", wording=wording_of(PROTOCOL, LANGUAGES))
-    arguments = (folder / "protocol.json", folder / "reports.db", folder / "site", "--token-key", folder / "tokens.key")
-    with survey_collector(*arguments) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as running:
+    with invited_survey(folder) as running:
         yield running
 
 
 @pytest.fixture
 def visit(chromium: Any, address: str) -> Iterator[Any]:
-    visits: list[Visit] = []
-
-    def start(fragment: str = "", **options: Any) -> Visit:
-        visits.append(Visit(chromium, f"{address}/{fragment}", **options))
-        return visits[-1]
-
-    yield start
-    for each in visits:
-        each.close()
+    with visits(chromium, address) as start:
+        yield start
 
 
 def changed(token: str) -> str:

@@ -12,8 +12,7 @@ import pytest
 from sottovoce.local import Aggregator
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
-from support.browser import browser
-from support.survey import PROTOCOL, Visit, survey_collector
+from support.survey import PROTOCOL, survey_collector, visits
 
 pytest.importorskip("starlette")
 from sottovoce.local.collector.storage import ReportStore
@@ -48,23 +47,10 @@ def address(database: Path) -> Iterator[str]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as running:
-        yield running
-
-
 @pytest.fixture
 def visit(chromium: Any, address: str) -> Iterator[Any]:
-    visits: list[Visit] = []
-
-    def start(fragment: str = "", **options: Any) -> Visit:
-        visits.append(Visit(chromium, f"{address}/{fragment}", **options))
-        return visits[-1]
-
-    yield start
-    for each in visits:
-        each.close()
+    with visits(chromium, address) as start:
+        yield start
 
 
 def test_only_the_report_leaves_the_page(visit: Any, address: str, database: Path) -> None:

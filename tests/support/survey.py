@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
-from sottovoce.local.device.wording import catalogue
+from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.device.survey import write_survey
+from sottovoce.local.device.wording import LANGUAGES, catalogue, wording_of
 
 PROTOCOL = Protocol(
     features=[
@@ -20,6 +22,9 @@ PROTOCOL = Protocol(
     ],
     classes=["no", "yes"], epsilon=2.0, K=128, m=18, b=1.0,
 )  # fmt: skip
+
+_SECRET = bytes(range(32))
+KEY = TokenKey(_SECRET, PROTOCOL.id)
 
 
 @contextmanager
@@ -39,6 +44,17 @@ def survey_collector(protocol: Path, database: Path, static: Path, *options: obj
             yield first.split()[-1]
         finally:
             process.terminate()
+
+
+@contextmanager
+def invited_survey(folder: Path) -> Iterator[str]:
+    """Run a collector that takes tokens of ``KEY`` only, and a page in all languages that was not told so."""
+    (folder / "protocol.json").write_text(PROTOCOL.to_json())
+    (folder / "tokens.key").write_text(_SECRET.hex())
+    write_survey(PROTOCOL, folder / "site", wording=wording_of(PROTOCOL, LANGUAGES))
+    arguments = (folder / "protocol.json", folder / "reports.db", folder / "site", "--token-key", folder / "tokens.key")
+    with survey_collector(*arguments) as running:
+        yield running
 
 
 class Visit:
@@ -84,3 +100,17 @@ class Visit:
 
     def close(self) -> None:
         self.context.close()
+
+
+@contextmanager
+def visits(chromium: Any, address: str, **always: Any) -> Iterator[Callable[..., Visit]]:
+    """Yield what opens the page, at a fragment of its address; all are closed at the end."""
+    opened: list[Visit] = []
+
+    def visit(fragment: str = "", **options: Any) -> Visit:
+        opened.append(Visit(chromium, f"{address}/{fragment}", **always, **options))
+        return opened[-1]
+
+    yield visit
+    for each in opened:
+        each.close()
