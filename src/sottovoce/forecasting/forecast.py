@@ -236,7 +236,7 @@ def forecast(
     --------
     >>> from sottovoce import DPLogisticRegression, forecast
     >>> model = DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[0, 1])
-    >>> expected = forecast(model, 10_000, 20, accuracy_without_noise=0.86).expected
+    >>> expected = forecast(model, 2_000, 20, accuracy_without_noise=0.86).expected
     >>> 0.8 < expected.low < expected.score < 0.86
     True
     """
