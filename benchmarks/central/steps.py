@@ -21,7 +21,7 @@ def measure(load, epsilon, seeds, alpha):
     scores, losses, passes = [], [], 0
     for seed in range(seeds):
         X, y, X_test, y_test, public = load(seed)
-        model = sv.DPLogisticRegression(epsilon=epsilon, delta=1e-3, alpha=alpha, **public).fit(X, y)
+        model = sv.DPLogisticRegression(epsilon=epsilon, delta=1e-3, alpha=alpha, solver="scd", **public).fit(X, y)
         scores.append(model.score(X_test, y_test))
         losses.append(log_loss(y_test, model.predict_proba(X_test)))
         passes = model.n_iter_
@@ -41,7 +41,7 @@ def main() -> None:
             damped = measure(load, epsilon, seeds, 5e-5)
             with (
                 mock.patch.object(accelerated.AcceleratedPlan, "damping", lambda plan, eigenvalue: 0.0),
-                mock.patch.object(accelerated, "_rule", lambda loss: (1.0, 25.0)),
+                mock.patch.object(accelerated.AcceleratedPlan, "_rule", (1.0, 25.0)),
             ):
                 exact = measure(load, epsilon, seeds, 1e-5)
             results[f"{name} {epsilon:g}"] = {"damped": damped, "exact": exact}

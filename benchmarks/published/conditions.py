@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import DOCS, data_folder, keep, make_parser, show, write_tables
 from benchmarks.vertical.data import a9a_parties
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
@@ -42,7 +43,10 @@ def rounds_to(parties: InProcessParties, loss: Any, y: Array, l2: float, **optio
     problem = ScoreProblem(loss, y)
     best = min(lbfgs(parties, problem, l2=l2, tol=1e-12).objective)
     parties.exchange(prepare, Done)
-    objective = np.array(admm(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
+    try:
+        objective = np.array(admm(parties, ScoreProblem(loss, y), **{"tol": 1e-8} | options).objective)
+    except ParameterError:  # it says by itself that it diverges
+        return math.inf, math.inf
     there = np.flatnonzero(objective <= best * (1.0 + ACCURACY))
     return float(there[0] + 1) if len(there) else math.inf, float(objective[-1] / best)
 
@@ -135,12 +139,13 @@ def same_column(n_parties: int, rho: float) -> dict[str, Any]:
     parties = joined([column] * n_parties)
     report = theorem_1_conditions(parties, Squared(), penalty=Penalty(), rho=rho)
     parties.exchange(Prepare(0.0, 0.0, -math.inf, math.inf, 0), Done)
-    history = admm(parties, ScoreProblem(Squared(), y), rho=rho, form="printed", max_iter=200, tol=1e-6)
+    found = {"parties": n_parties, "rho": rho, "holds": report.holds}
+    try:
+        history = admm(parties, ScoreProblem(Squared(), y), rho=rho, form="printed", max_iter=200, tol=1e-6)
+    except ParameterError:  # it says by itself that it diverges
+        return found | {"converged": False, "rounds": math.inf, "excess": math.inf}
     best = 0.5 * float(y @ y - (column[:, 0] @ y) ** 2)
-    return {
-        "parties": n_parties,
-        "rho": rho,
-        "holds": report.holds,
+    return found | {
         "converged": history.converged,
         "rounds": history.n_rounds,
         "excess": history.objective[-1] / best - 1.0,
