@@ -13,7 +13,7 @@ import sottovoce as sv
 from sottovoce.audit import epsilon_lower_bound
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 
-EPSILON, DELTA, STEPS, RUNS = 1.0, 0.05, 12, 4000
+EPSILON, DELTA, STEPS, RUNS = 1.0, 0.05, 12, 6000
 
 
 @pytest.mark.slow
