@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,15 +50,15 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     Path(probe).unlink()
 
 
-def write_whole(path: str | Path, text: str | Iterable[str]) -> None:
+def write_whole(path: str | Path, text: str | Iterable[str], *, private: bool = False) -> None:
     """Write ``text``, or parts of one, to ``path`` as UTF-8, whole or not at all; see `whole_file`."""
-    with whole_file(path) as file:
+    with whole_file(path, private=private) as file:
         for part in (text,) if isinstance(text, str) else text:
             file.write(part.encode())
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file for writing, so that the path holds the old file or the new one and never a part.
 
     What is written goes to a new file in the same folder, at the end to the disk, and then in the place of the old one;
@@ -66,6 +67,10 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     path : str or Path
+    private : bool, default False
+        Rows, scores of people or secrets are written: the file is for its owner alone, whatever an existing one was and
+        wherever the rows came from. Where the system can, it has no name before it is whole, so that a process which is
+        killed while it writes leaves nothing.
 
     Yields
     ------
@@ -79,7 +84,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     """
     target = Path(path).resolve()
     try:
-        with _whole_file(target) as file:
+        with _whole_file(target, private) as file:
             yield file
     except OSError as error:
         another = error.filename is not None and Path(error.filename).parent != target.parent
@@ -89,19 +94,30 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _whole_file(target: Path) -> Iterator[IO[bytes]]:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+def _whole_file(target: Path, private: bool) -> Iterator[IO[bytes]]:
+    handle, name = _new_file(target, private)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(_mode(target))
+            os.fsync(handle)
+            if name is None:
+                name = str(target.parent / f".{target.name}.{secrets.token_hex(4)}")
+                os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=handle, follow_symlinks=True)  # linkat, not link
+        Path(name).chmod(0o600 if private else _mode(target))
         Path(name).replace(target)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            Path(name or "").unlink()
         raise
+
+
+def _new_file(target: Path, private: bool) -> tuple[int, str | None]:
+    """Open a file for its owner alone; a private one has no name where that can be."""
+    if private and hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
+        with suppress(OSError):  # not on this file system
+            return os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, 0o600), None
+    return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
 
 
 def _mode(target: Path) -> int:

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._validation import refuse_masked
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce._entries import entries
+from sottovoce._warnings import warn_of_privacy
+from sottovoce.exceptions import ParameterError
 
 __all__ = ["kept_rows", "person_codes", "rows_by_person"]
 
@@ -17,25 +18,29 @@ def person_codes(groups: Any, n_samples: int) -> NDArray[np.int64]:
     Parameters
     ----------
     groups : array-like of shape (n_samples,)
-        Private. Numbers or strings; None, NaN and NaT are missing.
+        Private. Numbers, strings, whatever can be a key; None, NaN, NaT and what a mask hides are missing. So is, each
+        by itself, what cannot be a name: what is no key, such as a list, and a floating-point number that may have been
+        rounded to another person's (2^53 and more in double precision). A refusal would answer a question about it.
     n_samples : int
 
     Raises
     ------
     ParameterError
-        If there is not one for each row: that follows from shapes alone.
-    DataError
-        If they cannot be compared, or hide under a mask.
+        If there is not one for each row, or an array is of a type that names nobody: that follows from public facts.
     """
-    shape = getattr(groups, "shape", (len(groups),) if hasattr(groups, "__len__") else ())
-    if tuple(shape) != (n_samples,):
-        raise ParameterError(f"groups must hold one person for each of {n_samples} rows; got the shape {tuple(shape)}.")
-    refuse_masked("groups", groups)
-    try:
-        # a list of strings and a NaN is no array of strings: that NaN would be somebody's name
-        return _codes(np.array(groups, object) if isinstance(groups, (list, tuple)) else np.asarray(groups))
-    except TypeError as error:
-        raise DataError(f"groups must hold numbers or strings, one for each row: {error}.") from error
+    shape = getattr(groups, "shape", (0,))
+    names = entries(groups) if len(shape) == 1 else np.empty(shape)
+    if names.shape != (n_samples,):
+        raise ParameterError(f"groups must hold one person for each of {n_samples} rows; got the shape {names.shape}.")
+    if names.dtype.kind == "f":
+        warn_of_privacy(
+            f"groups is an array of {names.dtype.name}: a number of {_first_rounded(names.dtype):g} or more may have "
+            "been rounded and is nobody's name, so that its row is not used. If there can be such names, read them as "
+            'text or as whole numbers (pandas: dtype="Int64").'
+        )
+    if names.dtype.kind in "cV":
+        raise ParameterError(f"groups must hold numbers or strings, one for each row; got an array of {names.dtype}.")
+    return _codes(names)
 
 
 def _codes(groups: NDArray[Any]) -> NDArray[np.int64]:
@@ -44,10 +49,13 @@ def _codes(groups: NDArray[Any]) -> NDArray[np.int64]:
     if groups.dtype.kind == "O":
         numbers: dict[Any, int] = {}
         for row, person in enumerate(groups.tolist()):
-            if not _is_missing(person):
+            if _is_name(person):
                 codes[row] = numbers.setdefault(person, len(numbers))
         return codes
-    there = np.flatnonzero(~(np.isnat(groups) if groups.dtype.kind in "mM" else groups != groups))
+    if groups.dtype.kind == "f":
+        there = np.flatnonzero(np.abs(groups) < _first_rounded(groups.dtype))
+    else:
+        there = np.flatnonzero(groups == groups)  # not NaT
     _, first, found = np.unique(groups[there], return_index=True, return_inverse=True)
     places = np.empty(len(first), np.int64)
     places[np.argsort(first)] = np.arange(len(first))
@@ -55,11 +63,17 @@ def _codes(groups: NDArray[Any]) -> NDArray[np.int64]:
     return codes
 
 
-def _is_missing(person: Any) -> bool:
+def _is_name(person: Any) -> bool:
+    if isinstance(person, (float, np.floating)):
+        return bool(np.abs(person) < _first_rounded(type(person)))
     try:
-        return person is None or bool(person != person)  # NaN and NaT
-    except TypeError:  # pandas.NA, which has no truth
-        return True
+        return person is not None and hash(person) is not None and bool(person == person)  # not NaT
+    except Exception:  # pandas.NA, which has no truth, and whatever is no key: nobody, as a refusal would tell of it
+        return False
+
+
+def _first_rounded(kind: Any) -> float:
+    return float(2.0 ** (np.finfo(kind).nmant + 1))
 
 
 def kept_rows(codes: NDArray[np.int64], at_most: int, chance: np.random.Generator) -> NDArray[np.bool_]:

@@ -198,7 +198,6 @@ class RecordFile:
         self._file.close()
 
     def remove(self) -> None:
-        """Close it, and remove it."""
         self.close()
         self.path.unlink(missing_ok=True)
 

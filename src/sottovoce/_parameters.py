@@ -135,7 +135,7 @@ class Budgeted:
         "None, int or numpy generator",
         default=None,
         text="""None is the private choice. A seed makes the run repeatable, and not private against whoever knows
-        it.""",
+        it, nor if it is used twice.""",
     )
     ledger: Any = parameter(
         "None, str or Ledger",

@@ -20,6 +20,8 @@ def encode(value: Any) -> Any:
     """
     if hasattr(value, "tolist"):  # numpy and pandas
         value = value.tolist()
+    if hasattr(value, "plain_data"):  # a solver object
+        value = value.plain_data()
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, Real):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["proof", "proof_names", "proof_path"]
 
 # beside privacy/, below docs/; pyproject.toml puts the same files into the wheel
-_FURTHER: Final = ("known_limits.md", "papers/dp_scd_utility.md")
+_FURTHER: Final = ("known_limits.md",)
 _GROUND_RULES: Final = "ground_rules"  # the page README.md
 
 

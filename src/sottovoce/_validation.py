@@ -4,8 +4,9 @@ Every comparison is written so that it is true for a good value (``not (value > 
 let it through).
 """
 
+import difflib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 
 from sottovoce.exceptions import DataError, ParameterError
@@ -20,6 +21,7 @@ __all__ = [
     "choice",
     "filled_text",
     "magnitude",
+    "nearest",
     "number",
     "privacy_budget",
     "refuse_masked",
@@ -104,12 +106,19 @@ def whole_number(
     return out
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` for the known name nearest to ``name``, or an empty text."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f" Did you mean {by_folded[found[0]]!r}?" if found else ""
+
+
 def choice(name: str, value: object, allowed: Collection[str], *, remedy: str = "") -> str:
     """Return ``value`` if it is one of the strings ``allowed``, or refuse it."""
     if isinstance(value, str) and value in allowed:
         return value
     listed = ", ".join(repr(item) for item in allowed)
-    tail = f" {remedy}" if remedy else ""
+    tail = (nearest(value, allowed) if isinstance(value, str) else "") + (f" {remedy}" if remedy else "")
     raise ParameterError(f"{name} must be one of {listed}; got {value!r}.{tail}")
 
 

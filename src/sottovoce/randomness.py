@@ -9,6 +9,9 @@ A run that must survive the end of its process has a `StoredKey` in the place of
 on disk, from which the key of each stream is derived, with what the stream is for. It is as private as whoever can read
 the disk.
 
+Two runs with one seed draw the same noise: their difference shows what differs between their tables to everybody, who
+needs no seed for that. The second one in a process warns. Other processes are not known here: a ledger refuses seeds.
+
 A `Streams` object is made inside one fit and never outlives it. A process that forks in the middle of one still shares
 no stream with its child: there every stream gets a new key at once, and a copy of one is refused. Seeded streams go on
 as they are, in both.
@@ -19,18 +22,36 @@ import hmac
 import os
 import secrets
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Final, NoReturn
 
 import numpy as np
 from randomgen import AESCounter
 
+from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
-__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams", "is_repeatable"]
+__all__ = ["Purpose", "StoredKey", "Streams", "TurningStreams", "is_repeatable", "uncounted_fits", "UNCOUNTED"]
 
 _MAX_SEED: Final = 2**63
 _KEY_BITS: Final = 128
+
+
+UNCOUNTED: Final[ContextVar[bool]] = ContextVar("uncounted_fits", default=False)
+_SEEDS_OF_NOISE: Final[set[int]] = set()
+
+
+@contextmanager
+def uncounted_fits() -> Iterator[None]:
+    """Count neither tables nor seeds: a search accounts for its trials together, audits and forecasts fit nobody."""
+    token = UNCOUNTED.set(True)
+    try:
+        yield
+    finally:
+        UNCOUNTED.reset(token)
 
 
 class Purpose(Enum):
@@ -138,6 +159,8 @@ class Streams:
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """Return the stream for ``purpose``; the same object at each call."""
         if purpose not in self._streams:
+            if purpose is Purpose.NOISE and self._seed is not None and not UNCOUNTED.get():
+                _warn_of_second_use(self._seed)
             self._streams[purpose] = np.random.Generator(self._bits(purpose))
         return self._streams[purpose]
 
@@ -194,6 +217,16 @@ class _Turning(Streams):
     def _bits(self, purpose: Purpose) -> AESCounter:
         self._live[self._place, purpose] = bits = super()._bits(purpose)
         return bits
+
+
+def _warn_of_second_use(seed: int) -> None:
+    if seed in _SEEDS_OF_NOISE:
+        warn_of_privacy(
+            "noise was drawn from this random_state before in this process, and is drawn again now: the difference of "
+            "both results has no noise, for everybody, so neither receipt holds. Leave random_state out, or give each "
+            "run a seed of its own (clone and cross-validation copy it)."
+        )
+    _SEEDS_OF_NOISE.add(seed)
 
 
 def _numbered(key: StoredKey, place: int) -> StoredKey:

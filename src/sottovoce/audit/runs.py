@@ -17,6 +17,7 @@ from sottovoce._validation import whole_number
 from sottovoce.audit import worker
 from sottovoce.audit.pairs import Pair
 from sottovoce.exceptions import AuditError
+from sottovoce.randomness import uncounted_fits
 
 __all__ = ["ForeignRuns", "OwnRuns", "Runs"]
 
@@ -50,9 +51,9 @@ class OwnRuns(Runs):
         self.release = worker.released_numbers if release is None else release
 
     def run(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
-        """Return what was released, of shape (2, n_runs, n_outputs)."""
         try:
-            outputs: Array = worker.fit_many(self.make, _tables(pair), n_runs, first_seed, self.release)
+            with uncounted_fits():
+                outputs: Array = worker.fit_many(self.make, _tables(pair), n_runs, first_seed, self.release)
         except Exception as error:
             raise AuditError(
                 f"the estimator under audit failed on the pair {pair.name!r}: {type(error).__name__}: {error}"
@@ -89,7 +90,6 @@ class ForeignRuns(Runs):
         self.n_jobs = whole_number("n_jobs", n_jobs, at_least=1)
 
     def run(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
-        """Return what was released, of shape (2, n_runs, n_outputs)."""
         shares = [len(part) for part in np.array_split(np.arange(n_runs), min(self.n_jobs, n_runs))]
         starts = [first_seed + 2 * sum(shares[:place]) for place in range(len(shares))]
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(shares)) as pool:

@@ -37,8 +37,7 @@ from scipy.special import expit
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import RowSum, Ticks
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.row_unit import RowUnit
 from sottovoce.central.facts import TrainingFacts
@@ -186,13 +185,12 @@ class BinnedMargins(RowSum):
     w: NDArray[Any]
 
     reads = (TARGET,)
+    counted = _PARTS
 
-    def shape(self, part: Part) -> tuple[int, ...]:
-        """Return labels times nodes."""
+    def shape(self, columns: Columns) -> tuple[int, ...]:
         return (2, len(_NODES))
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Count a range of rows."""
         binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
 
 

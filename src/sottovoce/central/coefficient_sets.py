@@ -63,15 +63,12 @@ class L1Ball(CoefficientSet):
     candidates = "the signed columns"
 
     def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
-        """Return both signs of every column."""
         return np.concatenate([-sums, sums])
 
     def corner(self, place: int) -> tuple[int, int]:
-        """Return the column and the sign."""
         return place % self.n_weights, 1 if place < self.n_weights else -1
 
     def project(self, w: Vector) -> Vector:
-        """Return the nearest point."""
         return project_on_ball(w, self.radius)
 
 
@@ -87,7 +84,6 @@ class NonnegativeBall(CoefficientSet):
         return np.concatenate([-sums, sums[-1:] if self.has_intercept else sums[:0], np.zeros(1, sums.dtype)])
 
     def corner(self, place: int) -> tuple[int, int]:
-        """Return the column and the sign."""
         if place < self.n_weights:
             return place, 1
         return (self.n_weights - 1, -1) if self.has_intercept and place == self.n_weights else (0, 0)
@@ -108,15 +104,12 @@ class Simplex(CoefficientSet):
     candidates = "the columns"
 
     def scores(self, sums: NDArray[Any]) -> NDArray[Any]:
-        """Return every column upward."""
         return -sums
 
     def corner(self, place: int) -> tuple[int, int]:
-        """Return the column."""
         return place, 1
 
     def project(self, w: Vector) -> Vector:
-        """Return the nearest point."""
         return _project_on_simplex(w, self.radius)
 
 

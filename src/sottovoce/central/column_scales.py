@@ -67,6 +67,8 @@ class ColumnScalesPlan:
     n_features : int
     centred : bool
         Whether locations are released too.
+    cut : float
+        Where scaled entries are cut; infinite where they are not.
     bounds : tuple of two tuples, or None
         Public lower and upper bounds of the columns; None is +-2^40.
     max_rows : int or None
@@ -80,6 +82,7 @@ class ColumnScalesPlan:
     n_samples: int
     n_features: int
     centred: bool = True
+    cut: float = math.inf
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     max_rows: int | None = None
 
@@ -138,6 +141,7 @@ class ColumnScalesPlan:
             "share of mu^2 for the scaler": self.share,
             "rounds of histograms": len(self.rounds),
             "locations are released": self.centred and bool(self.rounds),
+            "scaled entries are cut at": self.cut if self.rounds else math.inf,
         }
 
     def summary(self) -> dict[str, object]:

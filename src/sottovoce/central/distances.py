@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import RowSum, Ticks
+from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, TARGET
 from sottovoce.central.data.targets import CountBelow, Targets
@@ -188,9 +188,9 @@ class CountDistances(RowSum):
     widest: float
 
     reads = (TARGET,)
+    counted = 1
 
-    def shape(self, part: Part) -> tuple[int, ...]:
-        """Return the number of bins."""
+    def shape(self, columns: Columns) -> tuple[int, ...]:
         return (2 * _BINS,)
 
     def on(self, part: Part) -> Ticks:
@@ -203,7 +203,6 @@ class CountDistances(RowSum):
         return total
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Count a range of rows."""
         assert self.w is not None
         margins = np.empty(len(views[0]))
         for first in range(lo, hi, PIECE):
@@ -212,7 +211,6 @@ class CountDistances(RowSum):
             total += self.counts((views[0][here] - margins[here]) * rows.divisor[here])
 
     def counts(self, distances: Vector) -> Ticks:
-        """Return the counts of some distances."""
         size = np.minimum(np.nan_to_num(np.abs(distances), nan=self.widest, posinf=self.widest), self.widest)
         place = np.searchsorted(clip_grid(self.widest)[1::2], size) + _BINS * (distances > 0.0)
         return np.bincount(place, minlength=2 * _BINS)

@@ -106,7 +106,6 @@ class TrainingFacts:
 
     @property
     def n_weights(self) -> int:
-        """Weights of one model."""
         return self.n_features + (self.constant > 0.0)
 
     @cached_property
@@ -129,7 +128,6 @@ class TrainingFacts:
 
     @property
     def norm_releases(self) -> tuple[str, ...]:
-        """What it releases, in words."""
         return () if self.norm_release is None else (_MOST_KEEP,)
 
     def release_norm(self, holder: "Holder", noise: Callable[[], np.random.Generator]) -> ReleasedNorm:

@@ -83,7 +83,6 @@ class PerturbedObjective:
         return float(np.sum(self.loss.value(self.y, margins)) + 0.5 * self.penalty * (w @ w) + self.linear @ w)
 
     def gradient(self, w: Vector, margins: Vector) -> Vector:
-        """Return the gradient of J."""
         return self._combined(self.loss.derivative(self.y, margins)) + self.penalty * w + self.linear
 
     def error(self, w: Vector) -> float:

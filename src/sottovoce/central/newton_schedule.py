@@ -151,7 +151,6 @@ class Curvature:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue."""
         return float(self._values[-1])
 
     def pull(self, weights: Vector) -> Vector:
@@ -199,7 +198,6 @@ class CurvatureByWeight(Curvature):
         self._matrix = (self._vectors * self._values) @ self._vectors.T
 
     def pull(self, weights: Vector) -> Vector:
-        """Return the gradient of the penalty."""
         return self._penalties * weights
 
     def solve(self, vector: Vector, factor: float) -> Vector:

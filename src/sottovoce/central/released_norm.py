@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
-from sottovoce.central.data.operation import Count, Operation, Ticks
+from sottovoce.central.data.operation import Columns, Count, Operation, Ticks
 from sottovoce.central.data.row_memory import LENGTH
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism, to_ticks
@@ -96,7 +96,7 @@ class NormRelease:
     @cached_property
     def mechanism(self) -> GridGaussian:
         """The mechanism that releases all counts at once."""
-        size = sum(_BINS // width for width in _WIDTHS)
+        size = CountLengths.size
         return counts_mechanism(size, math.sqrt(len(_WIDTHS)) * self.neighbours.square_factor, self.mu_norm)
 
     @property
@@ -145,9 +145,9 @@ class CountLengths(Count):
     """The counts of all bins."""
 
     reads = (LENGTH,)
+    size, times = sum(_BINS // width for width in _WIDTHS), len(_WIDTHS)
 
     def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
-        """Return those of some rows."""
         return _counts(views[0])
 
 
@@ -160,8 +160,10 @@ class LargestLength(Operation[float]):
         return max(float(np.max(length, initial=0.0)) for _, (length,) in part.columns([LENGTH]))
 
     def merged(self, answers: Sequence[float]) -> float:
-        """Return the largest one."""
         return max(answers)
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return isinstance(answer, float) and answer >= 0.0
 
 
 def largest_norm(holder: "Holder") -> ReleasedNorm:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
+from sottovoce.central import sampling
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.plan import Fit
-from sottovoce.central.sampling import poisson_sample, refuse_rare_samples, sampled_noise, sampled_steps
+from sottovoce.central.sampling import refuse_rare_samples, sampled_noise, sampled_steps
 from sottovoce.central.scaled_plan import Scales
 from sottovoce.central.stepped_plan import SteppedPlan
 from sottovoce.central.sums.clipped_sums import ClippedSum, Ticks, clipped_sum
@@ -72,7 +73,6 @@ class SampledPlan(SteppedPlan):
 
     @property
     def event(self) -> Event:
-        """The scales and the steps."""
         return sampled_steps(self.scale_events, self.sampling_rate, self.n_steps * self.n_models, self.noise_multiplier)
 
     def steps_for(self, scales: Scales) -> int:
@@ -112,9 +112,8 @@ class SampledPlan(SteppedPlan):
             yield point
 
     def _sum(self, fit: Fit, kernel: AddTerms, point: Vector, sums: ClippedSum) -> Ticks:
-        """Return the sum of the clipped terms of a fresh sample, in ticks."""
         rows, rate = fit.rows, self.sampling_rate
-        batch = poisson_sample(rows.n_samples, rate, fit.streams.generator(Purpose.SAMPLING))
+        batch = sampling.poisson_sample(rows.n_samples, rate, fit.streams.generator(Purpose.SAMPLING))
         w, clip, ticks_per_unit = rows.weights(point / self.unit), sums.clip, sums.ticks_per_unit
         return fit.team.total(
             lambda lo, hi, total: kernel(w, clip, ticks_per_unit, batch, lo, hi, total),

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.accounting import MOST_SAMPLED_STEPS, PLDAccountant, RenyiAccountant
+from sottovoce.privacy.accounting import MOST_SAMPLED_STEPS, PLDAccountant
 from sottovoce.privacy.calibration import least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, RepeatedEvent, compose
 
-__all__ = ["moments_noise", "poisson_sample", "refuse_rare_samples", "sampled_noise", "sampled_steps"]
+__all__ = ["poisson_sample", "refuse_rare_samples", "sampled_noise", "sampled_steps"]
 
 _LEAST_RATE: Final = 1e-6
 
@@ -69,10 +69,3 @@ def sampled_noise(
     start = 1.0 / math.sqrt(math.log1p(mu_steps**2 / (rate**2 * steps)))
     accountant = PLDAccountant()
     return least_noise(lambda noise: sampled_steps(before, rate, steps, noise), accountant, epsilon, delta, start=start)
-
-
-@lru_cache(maxsize=1024)
-def moments_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
-    """Return the noise multiplier that the moments accountant asks for, as papers of its time do."""
-    accountant = RenyiAccountant(conversion="moments")
-    return least_noise(lambda noise: sampled_steps((), rate, steps, noise), accountant, epsilon, delta)

@@ -166,7 +166,6 @@ class ScaledPlan(Plan):
 
     @property
     def scale_releases(self) -> tuple[str, ...]:
-        """What is released of the scales, in words."""
         norm = self.facts.norm_releases
         if self.shortens_rows:
             norm = ("a bound that most rows keep, noisy; longer rows were shortened to it",)
@@ -180,7 +179,6 @@ class ScaledPlan(Plan):
         return compose(*self.scale_events, GaussianEvent(1.0 / self.mu_steps), *self.calibration_events)
 
     def scales_of(self, released: Mapping[str, object]) -> Scales:
-        """Return the scales from what a receipt says of them."""
         norm, eigenvalue, location, label = 1.0, 1.0, 0.0, 1.0
         if self.shortens_rows:
             norm = number(_NORM, released.get(_NORM), above=0.0, at_most=1.0)
@@ -239,7 +237,6 @@ class ScaledPlan(Plan):
 
     @property
     def calibration_releases(self) -> tuple[str, ...]:
-        """What is released of the calibration, in words."""
         counts = "noisy sums over rows that depend on prediction and label: slope and shift of each model follow"
         return (counts,) if self.share_of_calibration > 0.0 else ()
 

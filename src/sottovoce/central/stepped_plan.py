@@ -32,7 +32,6 @@ class SteppedPlan(ScaledPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         steps = "the weights after every step (the model is an average of them)"
         return (*self.scale_releases, steps, *self.calibration_releases)
 

@@ -11,7 +11,7 @@ smoothed hinge) the clip C = d Lambda never binds: d = alpha / (alpha + L lambda
 Lipschitz constant. The potential functions of the two methods then give recursions for the expected excess risk, which
 `excess_risk_bound` follows pass by pass.
 
-Statements and proofs: ``docs/papers/dp_scd_utility.md``. They are about real arithmetic: the grid of the noise is
+Statements and proofs: ``docs/privacy/dp_scd_utility.md``. They are about real arithmetic: the grid of the noise is
 left out.
 """
 

@@ -1,37 +1,47 @@
 """What the calling frames of scikit-learn did to the table: steps fitted before the model, and rows drawn twice.
 
 A `Pipeline` tells its last step nothing of the others, so the calling frames are asked: the `Pipeline` whose ``fit``
-runs is among them. A step *has learned* if its fit set an attribute that ends in an underscore, beyond those that count
-or name columns; of a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts are asked. So
-`Normalizer` or a `FunctionTransformer` without state have not, and `StandardScaler`, `SimpleImputer` and `SelectKBest`
-have. A step that only stored what it was given (an imputer with a constant) is named all the same. A step with a
-receipt (`DPScaler`) has paid for what it learned: it is named with its promise, which adds up with the model's.
+runs is among them. A step learns nothing if its class itself, not one that is derived from it, is in a closed list; of
+a `ColumnTransformer`, a `FeatureUnion` and a pipeline in a pipeline the parts are asked. All others are named: also one
+that only stored what it was given (an imputer with a constant). A step with a receipt (`DPScaler`) has paid for what it
+learned: it is named with its promise, which adds up with the model's.
 
-What may stand in a `DPPipeline` is told before any fit: steps that say that they need none, and a few that only count.
+By the same list a `DPPipeline` refuses steps, before any fit.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, Final
 
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
-from sklearn.utils import get_tags
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
 
+from sottovoce._optional import loaded
+from sottovoce._shown import QUOTED, quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.exceptions import ParameterError
 
 __all__ = [
+    "checked_steps",
+    "described_step",
     "fitted_before",
     "fitted_steps",
-    "learns_nothing",
     "given_seed",
+    "is_class_name",
+    "learns_nothing",
     "refuse_copies",
     "remedy_for",
+    "row_by_row",
     "warn_of_fitted_steps",
 ]
 
@@ -46,13 +56,20 @@ _REMEDIES: Final = {
     ),
 }
 
-_COUNTS: Final = frozenset(
-    {"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_", "output_indices_"}
+_LEARN_NOTHING: Final = (
+    AdditiveChi2Sampler, Binarizer, FeatureHasher, FunctionTransformer, HashingVectorizer, Normalizer,
+    PolynomialFeatures,
+)  # fmt: skip
+# what would let a step look at all of its rows: how many entries are 0, and whether a function can be undone on them
+_ROW_BY_ROW: Final = {"sparse_threshold": 0, "check_inverse": False}
+_STEP: Final = re.compile(
+    rf"(?P<name>{QUOTED}) \((?P<kind>\w+)"
+    rf"(?:, {_PAID}: epsilon=(?:[0-9.e+-]+|inf), delta=[0-9.e+-]+, which add up with this one)?\)"
 )
 
 
 def fitted_steps() -> tuple[str, ...]:
-    """Return the fitted steps before the one that is being fitted now, as "name (class)", the first one first."""
+    """Return the fitted steps before the one that is being fitted now, as `described_step` does, in their order."""
     found: list[str] = []
     inner = False  # whether a step before the last one is fitted: then those after it do not count
     for frame in _frames("sklearn.pipeline"):
@@ -69,6 +86,33 @@ def fitted_steps() -> tuple[str, ...]:
     return tuple(found)
 
 
+def described_step(name: str, step: Any, more: str = "") -> str:
+    """Return a step as a receipt names it; `checked_steps` knows the form again."""
+    return f"{quoted(name)} ({type(step).__name__}{more})"
+
+
+def checked_steps(steps: Any) -> list[str]:
+    """Return steps of a receipt, which are no words of anybody's own.
+
+    Raises
+    ------
+    ParameterError
+        If one is not of the form of `described_step`.
+    """
+    if not isinstance(steps, list):
+        raise ParameterError(f"the steps of a pipeline must be a list; got {steps!r}.")
+    for step in steps:
+        found = _STEP.fullmatch(step) if isinstance(step, str) else None
+        if found is None or quoted(json.loads(found["name"])) != found["name"] or not is_class_name(found["kind"]):
+            raise ParameterError(f"{step!r} does not name a step of a pipeline.")
+    return list(steps)
+
+
+def is_class_name(name: Any) -> bool:
+    """Tell whether a text can be the name of a class, and not much else."""
+    return isinstance(name, str) and name.isidentifier() and len(name) <= 60
+
+
 def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
     """Return what a receipt says of fitted steps before the model."""
     if not steps:
@@ -77,23 +121,33 @@ def fitted_before(steps: Sequence[str]) -> tuple[str, ...]:
 
 
 def learns_nothing(step: Any) -> bool:
-    """Tell, before any fit, whether a step treats each row by itself and its fit learns nothing from the data."""
+    """Tell, before or after its fit, whether a step treats each row by itself and its fit learns nothing."""
     if step is None or isinstance(step, str):  # "passthrough", "drop"
         return True
-    if isinstance(step, ColumnTransformer):
-        return all(learns_nothing(part) for _, part, _ in step.transformers) and learns_nothing(step.remainder)
-    if isinstance(step, FeatureUnion):
-        return all(learns_nothing(part) for _, part in step.transformer_list)
-    if isinstance(step, Pipeline):
-        return all(learns_nothing(part) for _, part in step.steps)
-    if isinstance(step, (PolynomialFeatures, FunctionTransformer)):
-        return True
-    return hasattr(step, "transform") and not get_tags(step).requires_fit
+    kind = type(step)  # a class that is derived from one of these may learn
+    if kind is ColumnTransformer:
+        chosen = any(callable(columns) for *_, columns in step.transformers)  # by a function of the table: it learns
+        return not chosen and all(
+            learns_nothing(part) for part in (step.remainder, *(one[1] for one in step.transformers))
+        )
+    if kind in (FeatureUnion, Pipeline):
+        return all(learns_nothing(part) for _, part in (step.steps if kind is Pipeline else step.transformer_list))
+    own = loaded("sottovoce.tables.transformer")
+    return kind in _LEARN_NOTHING or (own is not None and kind is own.SchemaEncoder)
+
+
+def row_by_row(step: Any) -> Any:
+    """Return a copy of a step that learns nothing, whose output has one form whatever the rows are."""
+    copy = clone(step)
+    set_here = {name: _ROW_BY_ROW.get(name.rpartition("__")[2]) for name in copy.get_params()}
+    return copy.set_params(**{name: value for name, value in set_here.items() if value is not None})
 
 
 def remedy_for(step: Any) -> str:
     """Return what to use in place of a step that learns without noise."""
-    return _REMEDIES.get(type(step).__name__, "a step that treats each row by itself, by rules that are public")
+    return _REMEDIES.get(
+        type(step).__name__, "a step that treats each row by itself, by rules that are public (FunctionTransformer)"
+    )
 
 
 def warn_of_fitted_steps(steps: Sequence[str]) -> None:
@@ -142,7 +196,7 @@ def _frames(module: str) -> Iterator[FrameType]:
 
 
 def _learned(steps: Sequence[tuple[str, Any]]) -> list[str]:
-    return [f"{name} ({type(step).__name__}{_promise(step)})" for name, step in steps if _has_learned(step)]
+    return [described_step(name, step, _promise(step)) for name, step in steps if not learns_nothing(step)]
 
 
 def _promise(step: Any) -> str:
@@ -150,15 +204,3 @@ def _promise(step: Any) -> str:
     if receipt is None:
         return ""
     return f", {_PAID}: epsilon={receipt.epsilon:g}, delta={receipt.delta:g}, which add up with this one"
-
-
-def _has_learned(step: Any) -> bool:
-    if isinstance(step, ColumnTransformer):
-        return any(_has_learned(part) for _, part, _ in getattr(step, "transformers_", step.transformers))
-    if isinstance(step, FeatureUnion):
-        return any(_has_learned(part) for _, part in step.transformer_list)
-    if isinstance(step, Pipeline):
-        return any(_has_learned(part) for _, part in step.steps)
-    if step is None or isinstance(step, str):  # "passthrough", "drop"
-        return False
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(step).keys() - _COUNTS)

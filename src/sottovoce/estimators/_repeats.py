@@ -14,7 +14,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final
@@ -22,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._warnings import warn_of_privacy
+from sottovoce.randomness import UNCOUNTED
 
-__all__ = ["fit_without_ledger", "uncounted_fits"]
+__all__ = ["fit_without_ledger"]
 
-_UNCOUNTED: Final[ContextVar[bool]] = ContextVar("uncounted_fits", default=False)
 _LOCK: Final = threading.Lock()
 
 
@@ -41,19 +40,9 @@ _TABLES: Final[dict[int, _Table]] = {}
 
 
 @contextmanager
-def uncounted_fits() -> Iterator[None]:
-    """Leave fits out of the count: trials of a search are accounted together, and audits fit again and again."""
-    token = _UNCOUNTED.set(True)
-    try:
-        yield
-    finally:
-        _UNCOUNTED.reset(token)
-
-
-@contextmanager
 def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[None]:
     """Warn if X was fitted before, and remember that it is now if noise may have been drawn."""
-    if _UNCOUNTED.get():
+    if UNCOUNTED.get():
         yield
         return
     table = _outermost_table(X)

@@ -1,4 +1,4 @@
-"""From a solver's name and public facts to a plan; the closed list of central solvers."""
+"""From a solver, by name or as an object, and public facts to a plan; the closed list of names."""
 
 import dataclasses
 import math
@@ -8,8 +8,9 @@ from typing import Any, Final
 from sottovoce._validation import choice
 from sottovoce.central.facts import TrainingFacts
 from sottovoce.central.plan import Plan
+from sottovoce.central.solver import OBJECT, Solver
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
-from sottovoce.central.solvers.minibatch import MinibatchPlan
+from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.objective_perturbation import ObjectivePlan
@@ -22,20 +23,18 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Multinomial
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.published.scd.paper import PaperPlan
-from sottovoce.published.scd.primal import PrimalPlan
-from sottovoce.published.scd.sequential import SequentialPlan
 
 __all__ = ["SOLVERS", "accelerated_solver", "automatic_alpha", "make_plan"]
 
 _PLANS: Final[tuple[type[Plan], ...]] = (
-    AcceleratedPlan, MinibatchPlan, PaperPlan, ObjectivePlan, SGDPlan, SequentialPlan, PrimalPlan,
-    SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan,
-    SufficientStatisticsPlan, NewtonPlan,
+    AcceleratedPlan, ObjectivePlan, SGDPlan, SufficientStatisticsPlan, MultinomialPlan, NewtonPlan, RefinementPlan,
+    ConstantPlan,
 )  # fmt: skip
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
+_HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
+_HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n, below which the hinge is left to objective perturbation
 _ENOUGH: Final = 500.0  # mu n, and
@@ -46,17 +45,23 @@ _NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
 def make_plan(
-    solver: str, facts: TrainingFacts, options: Mapping[str, object] | None = None, *, tol: float, max_iter: int
+    solver: str | Solver,
+    facts: TrainingFacts,
+    options: Mapping[str, object] | None = None,
+    *,
+    tol: float,
+    max_iter: int,
 ) -> Plan:
     """Return the frozen plan of a run; ``epsilon=inf`` gives the one without noise: SGD for ``"sgd"``, else SDCA.
 
     Parameters
     ----------
-    solver : str
-        One of `SOLVERS`; ``"auto"`` chooses from public facts, and the plan says why.
+    solver : str or Solver
+        One of `SOLVERS`, or an object; ``"auto"`` chooses from public facts, and the plan says why.
     facts : TrainingFacts
     options : mapping or None
-        Public parameters of the solver itself, by the names of its plan's own fields.
+        Public parameters of the solver itself, by the names of its plan's own fields. None for an object, which has
+        them.
     tol : float
         Stopping tolerance of a run without noise.
     max_iter : int
@@ -67,27 +72,18 @@ def make_plan(
     ParameterError
         If the solver is unknown, does not offer the adjacency or has no such option.
     """
-    choice("solver", solver, SOLVERS)
-    if facts.weight_bound is not None and not (solver == "auto" or _KINDS[solver].takes_weights):
-        raise ParameterError(
-            f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
-            "then is), or leave both None."
-        )
-    if facts.max_rows_per_group is not None and not (solver == "auto" or _KINDS[solver].takes_persons):
-        able = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_persons)
-        raise ParameterError(
-            f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
-            "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
-        )
-    _refuse_released_norm(solver, facts)
-    taken, why = (accelerated_solver(facts.loss, facts.n_models) if solver == "auto" else solver), ""
-    if solver == "auto" and facts.weight_bound is not None:
-        taken, why = AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
-    elif solver == "auto" and facts.is_private:
-        taken, why = _choose(facts, options)
-    if taken == MultinomialPlan.solver and isinstance(facts.loss, Logistic):
-        taken = accelerated_solver(facts.loss, facts.n_models)  # with two classes it is the one binary model
-    kind = _KINDS[taken]
+    asked: type[Plan] | None
+    if isinstance(solver, Solver):
+        if options is not None:
+            raise ParameterError(f"solver_options must be None: solver={solver!r} has its options; got {options!r}.")
+        asked, options = solver.plan, solver.options()
+        facts = dataclasses.replace(facts, loss=solver.loss_for(facts.loss))
+    else:
+        asked = _named(solver)
+    _refuse_facts(solver, asked, facts)
+    kind, why = (asked, "") if asked is not None else _automatic(facts, options)
+    if kind is MultinomialPlan and isinstance(facts.loss, Logistic):
+        kind = _KINDS[accelerated_solver(facts.loss, facts.n_models)]  # with two classes it is the one binary model
     if kind.joint and isinstance(facts.loss, Logistic):
         facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)
@@ -113,12 +109,29 @@ def accelerated_solver(loss: Loss, n_models: int) -> str:
     return MultinomialPlan.solver if isinstance(loss, Logistic) and n_models > 1 else AcceleratedPlan.solver
 
 
+def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[type[Plan], str]:
+    """Return the plan that ``"auto"`` takes, and why."""
+    if facts.weight_bound is not None:
+        return AcceleratedPlan, _WEIGHTED if facts.is_private else ""
+    if not facts.is_private:
+        return _KINDS[accelerated_solver(facts.loss, facts.n_models)], ""
+    name, why = _choose(facts, options)
+    return _KINDS[name], why
+
+
 def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
     if options is not None and (not isinstance(options, Mapping) or options):
         return accelerated_solver(
             facts.loss, facts.n_models
         ), "solver_options were given, and without a solver's name they are those of 'scd'"
+    known = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units
+    hidden = max(_HIDDEN, _HIDDEN_EACH * math.sqrt(facts.n_weights))
+    if facts.loss.name == "squared" and facts.constant > 0.0 and known < hidden:
+        return ConstantPlan.solver, (
+            f"squared loss, {facts.n_weights} weights and mu n = {known:.3g}, below {hidden:.3g}: noise would hide the "
+            "slopes, and a noisy mean of the labels is more accurate"
+        )
     if facts.neighbours.rows > 1:
         return accelerated_solver(facts.loss, facts.n_models), _TOGETHER
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
@@ -148,16 +161,41 @@ def _choose(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple
     return "scd", "the most accurate for this loss, number of rows and budget"
 
 
-def _refuse_released_norm(solver: str, facts: TrainingFacts) -> None:
-    if facts.norm_release is not None and solver != "auto" and not _KINDS[solver].takes_released_norm:
-        others = ", ".join(repr(name) for name, kind in _KINDS.items() if kind.takes_released_norm)
+def _named(solver: object) -> type[Plan] | None:
+    """Return the plan that a name stands for; None for ``"auto"``."""
+    if isinstance(solver, Mapping) and OBJECT in solver:
+        raise ParameterError(
+            f"solver was the object {solver[OBJECT]!r} when this was written. What is read again has its description "
+            "alone: give the object itself."
+        )
+    name = choice("solver", solver, SOLVERS, remedy="Or give a solver object, as those of sottovoce.papers.dp_scd.")
+    return _KINDS.get(name)
+
+
+def _refuse_facts(solver: object, kind: type[Plan] | None, facts: TrainingFacts) -> None:
+    """Refuse facts that the solver has no proof for; ``"auto"`` takes one that has."""
+    if kind is None:
+        return
+    if facts.weight_bound is not None and not kind.takes_weights:
+        raise ParameterError(
+            f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
+            "then is), or leave both None."
+        )
+    if facts.max_rows_per_group is not None and not kind.takes_persons:
+        able = ", ".join(repr(name) for name, each in _KINDS.items() if each.takes_persons)
+        raise ParameterError(
+            f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
+            "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
+        )
+    if facts.norm_release is not None and not kind.takes_released_norm:
+        others = ", ".join(repr(name) for name, each in _KINDS.items() if each.takes_released_norm)
         raise ParameterError(
             f"data_norm must be a number for solver={solver!r}, which reproduces an algorithm that releases no bound "
             f"on the rows; got 'auto'. Give a public bound, or use one of {others}, or solver='auto'."
         )
 
 
-def _options(solver: str, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:
+def _options(solver: object, kind: type[Plan], options: Mapping[str, object] | None) -> dict[str, Any]:
     """Return the options, checked against the fields that the plan adds to the common ones."""
     if options is None:
         return {}

@@ -12,16 +12,18 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._entries import listed
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._shown import quoted
 from sottovoce._warnings import warn_of_privacy
 from sottovoce.central.data.holder import Holder, LocalHolder
-from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
+from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels, found_classes
 from sottovoce.central.data.remote import RemoteTable
 from sottovoce.central.data.targets import JointClasses, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.plain import one_vs_rest, plain_classifier
+from sottovoce.estimators.plain import behind_its_cut, one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import accuracy, comparable, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
@@ -42,8 +44,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         default=None,
         text="""Public list of the classes. A label outside it is an error; a class that is absent from the data is
         fine. None reads the list from y, with a warning, and the receipt says so. Where the list has texts and y is
-        of an integer type, labels are places in the sorted list, as ensembles of scikit-learn write them; ``classes_``
-        and predictions are then places too.""",
+        an array of an integer type, labels are places in the sorted list, as ensembles of scikit-learn write them;
+        ``classes_`` and predictions are then places too.""",
     )
 
     coef_: Vector = attribute("ndarray of shape (1, n_features) or (n_classes, n_features)")
@@ -56,14 +58,14 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             return None
         try:
             given = list(self.classes) if not isinstance(self.classes, str) else [self.classes]
-            listed = np.unique(np.asarray(given))
+            known = np.unique(listed(given))
         except (TypeError, ValueError):
             raise ParameterError(f"classes must be a list of texts or of numbers; got {self.classes!r}.") from None
-        if len(listed) != len(given):
+        if len(known) != len(given):
             raise ParameterError(f"classes must not repeat a class; got {given!r}.")
-        if len(listed) < 2:
+        if len(known) < 2:
             raise ParameterError(f"classes must list at least two classes; got {given!r}.")
-        return listed
+        return known
 
     def known_models(self) -> int | None:
         """Return the number of models, one for two classes, or None where no list was given."""
@@ -76,14 +78,14 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 
     def read_labels(self, y: Any) -> NDArray[Any]:
         """Return the labels, each in the list of classes, which is kept; where none was given it is read from y."""
-        check_classification_targets(y)
+        _refuse_no_classes(y)
         known = self.public_classes()
         if known is not None:
             rule = ClassLabels(known)
             known = rule.known(y.dtype.kind)  # the type alone decides, no label does
             rule.all_of(y)
         else:
-            known = np.unique(y)
+            known = found_classes(y)
             self._take_classes(known)
         self.classes_ = known
         labels: NDArray[Any] = y
@@ -105,12 +107,12 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def _read_labels(self, holder: Holder) -> None:
         names = self.public_classes()
         if isinstance(holder, LocalHolder) and holder.part.labels is not None:
-            check_classification_targets(holder.part.labels)
+            _refuse_no_classes(holder.part.labels)
         if names is None:
             names = holder.ask(FindClasses())
             self._take_classes(names)
         if names.dtype.kind == "f" and np.any(names % 1.0):
-            check_classification_targets(names)  # says that they are no classes
+            _refuse_no_classes(names)
         rule = ClassLabels(names)
         labels = holder.ask(ReadLabels(rule))
         rule.refuse(labels)
@@ -124,7 +126,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"
         names = self.class_names()
         places = f" (labels came as places in it, 0 to {len(names) - 1})" if are_places(self.classes_, names) else ""
-        return (f"the list of classes, {origin}: {', '.join(str(name) for name in names)}{places}",)
+        return (f"the list of classes, {origin}: {', '.join(map(quoted, names))}{places}",)
 
     def class_names(self) -> NDArray[Any]:
         """Return the classes as the public list writes them, also where labels were places in it."""
@@ -201,6 +203,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         predicted = self.predict(X)
         return int(np.sum(predicted == comparable(y, predicted))), len(predicted)
 
+    @behind_its_cut
     def to_sklearn(self) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
 
@@ -227,6 +230,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 class LogisticClassifier(DPLinearClassifier):
     """Base of the classifiers with the logistic loss, whose scores are logarithms of odds."""
 
+    @behind_its_cut
     def to_sklearn(self) -> Any:
         """Return the trained model as a plain estimator of scikit-learn; see `DPLinearClassifier.to_sklearn`."""
         check_is_fitted(self)
@@ -278,6 +282,12 @@ class LogisticClassifier(DPLinearClassifier):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+
+def _refuse_no_classes(labels: NDArray[Any]) -> None:
+    """Have scikit-learn say that labels are no classes, where their type allows that they are none."""
+    if labels.dtype.kind not in "biuUO":
+        check_classification_targets(labels)
 
 
 def _n_models(classes: Any) -> int:

@@ -10,6 +10,7 @@ from sottovoce.central.data.remote import RemoteTable
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import Team
 from sottovoce.estimators.reading import check_columns, read_rows
+from sottovoce.estimators.ties import question_of
 
 __all__ = ["holding"]
 
@@ -22,7 +23,7 @@ def holding(estimator: Any, X: Any, y: Any, threads: Team) -> Iterator[Holder]:
     """
     if isinstance(X, RemoteTable):
         check_columns(estimator, X, reset=True)
-        with X.opened() as holder:
+        with X.opened(question_of(estimator)) as holder:
             yield holder
         return
     if isinstance(X, StreamedTable) and y is None:

@@ -73,6 +73,11 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     coef_: Vector = attribute("ndarray")
     intercept_: Any = attribute("float or ndarray")
     n_iter_: int = attribute("int")
+    column_bounds_: tuple[Vector, Vector] | None = attribute(
+        "two ndarrays of shape (n_features,), or None",
+        "Bounds to which columns are cut before they are multiplied, of a model that a `DPPipeline` was "
+        "folded into. None cuts nothing.",
+    )
 
     # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier` and their subclasses
 
@@ -248,6 +253,7 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
                 self._check_table(X, plan)
                 solution = self._train(holder, weighted, persons, plan, run)
         self._take(plan, solution)
+        self.column_bounds_ = None
         self.guarantee_ = replace(self.guarantee_, model=model_digest(self))  # the last thing: the model is finished
         return self
 
@@ -292,6 +298,20 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
     def _take(self, plan: Plan, solution: Solution) -> None:
         """Set what predictions are made of."""
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
+
+    def within_bounds(self, X: Any) -> Any:
+        """Return rows with their columns cut to ``column_bounds_``: each entry by itself.
+
+        Sparse rows become dense where zeros would be no zeros any more: such a model was trained on dense ones.
+        """
+        if self.column_bounds_ is None:
+            return X
+        low, high = self.column_bounds_
+        if isinstance(X, np.ndarray):
+            return np.clip(X, low, high)
+        if not ((low <= 0.0) & (high >= 0.0)).all():
+            return np.clip(X.toarray(), low, high)
+        return sp.csr_array((np.clip(X.data, low[X.indices], high[X.indices]), X.indices, X.indptr), shape=X.shape)
 
     def receipt(
         self, plan: Plan, solution: Solution, seeded: bool, *, steps: Sequence[str] = (), charge: Charge | None = None,
@@ -357,13 +377,14 @@ class DPLinearEstimator(DPTableEstimator[Plan]):
             check_columns(self, X, reset=False)
             scores = np.empty((X.shape[0], weights.shape[1]))
             with closing(X.finite_blocks()) as blocks:
-                for place, block in blocks:
+                for place, raw in blocks:
+                    block = self.within_bounds(raw)
                     if sp.issparse(block):
                         scores[place] = safe_sparse_dot(block, weights, dense_output=True)
                     else:
                         scores[place] = products(block, weights, X.first_row + place.start, X.whole_rows)
             return np.asarray(scores + self.intercept_)
         refuse_copy_of_map(X, row_by_row=False)
-        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self.within_bounds(numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
         scores = safe_sparse_dot(X, weights, dense_output=True) if sp.issparse(X) else products(X, weights)
         return np.asarray(scores + self.intercept_)

@@ -42,12 +42,11 @@ class DPLinearSVC(DPPenalisedClassifier):
     """
 
     alpha: float | str = parameter(default=1e-5)
-    solver: str = parameter(
+    solver: Any = parameter(
         default="auto",
         text=solver_text(
             """``"scd"``: accelerated full-batch DP-SCD; ``"objective"``: objective perturbation, one noisy minimiser of
-            the smoothed hinge (what ``"auto"`` takes where mu n < 500); ``"minibatch-scd"``: Poisson mini-batches with
-            secret dual variables."""
+            the smoothed hinge (what ``"auto"`` takes where mu n < 500)."""
         ),
     )
     solver_options: Any = parameter(

@@ -48,15 +48,14 @@ class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
     """
 
     alpha: float | str = parameter(default=1e-5)
-    solver: str = parameter(
+    solver: Any = parameter(
         default="auto",
         text=solver_text(
             """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes (what ``"auto"``
             takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
             (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: the same for one model of
             all classes, with 2 n_classes doubles of memory a row (what ``"auto"`` takes for more than two);
-            ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"objective"``: objective
-            perturbation, one noisy minimiser."""
+            ``"objective"``: objective perturbation, one noisy minimiser."""
         ),
     )
     solver_options: Any = parameter(
@@ -65,4 +64,4 @@ class DPLogisticRegression(DPPenalisedClassifier, LogisticClassifier):
     )
 
     def _make_loss(self) -> Loss:
-        return Logistic(one_newton_step=self.solver == "paper-scd")
+        return Logistic()

@@ -28,18 +28,16 @@ __all__ = ["DPPenalisedEstimator", "options_text", "solver_text"]
 
 def solver_text(own: str) -> str:
     """Return the text of the parameter ``solver``: what an estimator's own solvers are, then the others."""
-    return f"""{own} For comparison: ``"sgd"``: DP-SGD; ``"seq-scd"`` and ``"primal-scd"``: sequential and primal
-    DP-SCD; ``"paper-scd"``: the published Algorithm 1, whose receipt states an epsilon that is larger than the one
-    asked for. Where each wins: ``docs/guide/solvers.md``."""
+    return f"""{own} For comparison: ``"sgd"``: DP-SGD; or a solver object, such as those of
+    `sottovoce.papers.dp_scd`. Where each wins: ``docs/guide/solvers.md``."""
 
 
 def options_text(own: str) -> str:
     """Return the text of the parameter ``solver_options``, with those of an estimator's own solver."""
     return f"""Public parameters of the solver: ``n_passes`` and ``calibration_share`` for ``"scd"`` and ``"newton"``;
-    ``proved`` (True takes clip, momentum and passes of the utility theorem) for ``"scd"``; ``batch_size`` and
-    ``epochs`` for ``"minibatch-scd"``, these and ``clipping_norm`` for ``"paper-scd"`` and ``"seq-scd"``, these and
-    ``learning_rate`` for ``"sgd"``; ``block_size``, ``epochs`` and ``clipping_norm`` for ``"primal-scd"``; {own}.
-    None follows measured rules."""
+    ``proved`` (True takes clip, momentum and passes of the utility theorem) for ``"scd"``; ``batch_size``, ``epochs``,
+    ``clipping_norm`` and ``learning_rate`` for ``"sgd"``; {own}. None follows measured rules, and is what goes with a
+    solver object."""
 
 
 @estimator
@@ -77,7 +75,7 @@ class DPPenalisedEstimator(DPLinearEstimator):
         [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
         the largest weight: choose the bound no larger than weights are.""",
     )
-    solver: str = parameter("str", default="auto", text=solver_text(""))
+    solver: Any = parameter("str or solver object", default="auto", text=solver_text(""))
     solver_options: Any = parameter("dict or None", default=None, text=options_text(""))
 
     data_norm_: float = attribute("float", "The bound that rows were shortened to: the public one, or a released one.")

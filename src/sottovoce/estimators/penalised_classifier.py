@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce._parameters import estimator, parameter
+from sottovoce._shown import quoted
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.estimators.weights import checked_class_weights
@@ -38,5 +39,5 @@ class DPPenalisedClassifier(DPPenalisedEstimator, DPLinearClassifier):
         weights = checked_class_weights(self.class_weight, self.class_names())
         if weights is None:
             return super()._weight_assumptions()
-        listed = ", ".join(f"{name}: {weight!r}" for name, weight in weights.items())
+        listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
         return f"class_weight = {listed} (public, chosen without counting rows)", *super()._weight_assumptions()

@@ -214,6 +214,8 @@ def _set_fitted(estimator: DPLinearEstimator, fitted: Mapping[str, Any]) -> None
     if isinstance(estimator, DPPenalisedEstimator):
         found = fitted["data_norm_"] if estimator.data_norm == "auto" else encode(estimator.data_norm)
         estimator.data_norm_ = magnitude("data_norm_", decode(found))
+    bounds = _array(fitted, "column_bounds_", (2, n_features)) if "column_bounds_" in fitted else None
+    estimator.column_bounds_ = None if bounds is None else (bounds[0], bounds[1])
     estimator.n_features_in_ = n_features
     estimator.n_iter_ = int(fitted["n_iter_"])
     if "feature_names_in_" in fitted:

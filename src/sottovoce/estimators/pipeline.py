@@ -15,8 +15,9 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
@@ -26,24 +27,21 @@ from sottovoce._validation import number, privacy_budget
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import StreamedTable
-from sottovoce.estimators._pipelines import fitted_before, learns_nothing, remedy_for
-from sottovoce.estimators._repeats import uncounted_fits
+from sottovoce.estimators._pipelines import described_step, fitted_before, learns_nothing, remedy_for, row_by_row
 from sottovoce.estimators.base import PrivateEstimator, Run, not_covered
 from sottovoce.estimators.l1_ball import DPBallEstimator
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import public_size
-from sottovoce.estimators.ridge import DPRidge
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, DPScaler
 from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning
 from sottovoce.ledger.ledger import Charge
-from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
-from sottovoce.randomness import Purpose
+from sottovoce.randomness import Purpose, uncounted_fits
 
 __all__ = ["DPPipeline", "pipeline_receipt"]
 
@@ -57,9 +55,8 @@ _SET_HERE: Final = (
     "n_public",
     "max_rows_per_group",
 )
-# bound on a scaled row of a regression, over the root of the number of columns, and mu n for which it is 1
-_TIGHT, _LOOSE, _INFORMATION = 3.0, 30.0, 300.0
 _TYPICAL_ENTRY: Final = 3.0  # bound on a scaled entry
+_FAR: Final = 1e6  # a cut beyond it bounds no rows that there are
 
 
 def _model_has(name: str) -> Callable[["DPPipeline"], bool]:
@@ -80,8 +77,8 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
 
     Steps are given as to scikit-learn's `Pipeline`, and named in the same way: ``set_params(model__alpha=1e-3)``.
     Budget, ledger, random state, adjacency and ``n_public`` are the pipeline's; those of its steps stay at their
-    defaults. Directly behind a scaler, ``data_bound`` may be left out, and ``data_norm="auto"`` of a regression is a
-    bound by the number of columns, within which the solver finds a tighter one.
+    defaults. Directly behind a scaler, ``data_bound`` may be left out, and ``data_norm="auto"`` of a regression or of
+    two classes is the bound that all cut rows keep, within which the solver finds a tighter one.
 
     Notes
     -----
@@ -153,8 +150,8 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
                 continue
             if isinstance(step, PrivateEstimator) or not learns_nothing(step):
                 raise ParameterError(
-                    f"the step {name!r} ({type(step).__name__}) learns from the data without noise, so no receipt "
-                    f"could cover it. Use {remedy_for(step)}; see docs/guide/pipelines.md."
+                    f"the step {name!r} ({type(step).__name__}) learns from the data without noise, or is of a class "
+                    f"that may, so no receipt could cover it. Use {remedy_for(step)}; see docs/guide/pipelines.md."
                 )
         scalers = [step for _, step in before if isinstance(step, DPScaler)]
         if len(scalers) > 1:
@@ -219,14 +216,16 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
             if share is None:
                 share = scaler_share(epsilon, delta, whole.n_samples, scaled, whole.per_column)
             spent = replace(whole, share=number("scaler_share", share, above=0.0, below=1.0))
-        facts = (n_samples, width) if self._is_scaled(spent) else None
+        facts = (n_samples, width, n_models) if self._is_scaled(spent) else None
         plan_of = cache(lambda own: self._own(model, epsilon=own, facts=facts).plan_for(n_samples, width, n_models))
         left = epsilon if spent is None else model_epsilon(spent, epsilon, delta, lambda own: plan_of(own).event)
         return PipelinePlan(
             epsilon=epsilon, delta=delta, model=plan_of(left), scaler=spent, model_epsilon=left, n_features=n_features
         )
 
-    def _own(self, step: Any, *, epsilon: float, facts: tuple[int, int] | None = None, seed: int | None = None) -> Any:
+    def _own(
+        self, step: Any, *, epsilon: float, facts: tuple[int, int, int] | None = None, seed: int | None = None
+    ) -> Any:
         """Return a copy of a private step with the pipeline's parameters, and the bound that follows from a scaler."""
         accepted = None if self.accept_delta is None else self.delta
         own = clone(step).set_params(
@@ -235,9 +234,10 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
         )  # fmt: skip
         if facts is None:
             return own
+        cut = next(float(one.cut) for _, one in self.steps if isinstance(one, DPScaler))
         if isinstance(own, DPBallEstimator) and own.data_bound is None:
-            return own.set_params(data_bound=_TYPICAL_ENTRY)
-        return _with_loose_bound(own, *facts) if isinstance(own, DPRidge) and own.data_norm == "auto" else own
+            return own.set_params(data_bound=min(cut, _TYPICAL_ENTRY))
+        return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
         if isinstance(X, StreamedTable):
@@ -298,7 +298,7 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
         check_consistent_length(X, y)
         prototype: DPLinearEstimator = clone(self.steps[-1][1])
         if prototype.known_models() is None:
-            prototype.read_labels(column_or_1d(y, warn=True))
+            prototype.read_labels(entries(y))
         n_samples, n_features = public_size(X)
         plan = run.plan_for(n_samples, n_features, prototype.planned_models())
         learned = run.begin(plan)
@@ -312,15 +312,17 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
                 step.release(step.read(X), plan.scaler, run.streams, persons)
                 X = step.transform(X)
             elif not _is_nothing(step):
-                step = clone(step)
+                step = row_by_row(step)
                 X = step.fit_transform(X)
             fitted.append((name, step))
+        if plan.is_private:
+            run.streams.generator(Purpose.NOISE)  # warns of a seed that was used before; below nothing warns
         seed = int(run.streams.generator(Purpose.SAMPLING).integers(2**63)) if run.streams.seeded else None
         model = self._own(
             self.steps[-1][1],
             epsilon=plan.model_epsilon,
             seed=seed,
-            facts=(n_samples, plan.model.n_features) if self._is_scaled(plan.scaler) else None,
+            facts=(n_samples, plan.model.n_features, plan.model.n_models) if self._is_scaled(plan.scaler) else None,
         )
         with warnings.catch_warnings(), uncounted_fits():
             warnings.simplefilter("ignore", PrivacyWarning)  # the pipeline has given them
@@ -358,8 +360,8 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
     def folded(self) -> DPLinearEstimator:
         """Return one model that predicts from tables in raw units, with the receipt of the pipeline.
 
-        Its coefficients are those of the scaled columns, over their scales. It can be stored (`save_model`) and signed
-        like any other.
+        Its coefficients are those of the scaled columns, over their scales. Columns are first cut to its
+        ``column_bounds_``, as the scaler does. It can be stored (`save_model`) and signed like any other.
 
         Raises
         ------
@@ -376,6 +378,9 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
             if isinstance(step, DPScaler):
                 model.coef_ = model.coef_ / step.scale_
                 model.intercept_ = model.intercept_ - model.coef_ @ step.location_
+                if math.isfinite(step.cut_):
+                    reach = step.cut_ * step.scale_
+                    model.column_bounds_ = step.location_ - reach, step.location_ + reach
                 for name in ("least_squares_", "standard_errors_"):
                     if getattr(model, name, None) is not None:
                         setattr(model, name, None)  # of scaled columns
@@ -384,15 +389,14 @@ class DPPipeline(_BaseComposition, DPTableEstimator[PipelinePlan]):  # type: ign
             model.feature_names_in_ = self.feature_names_in_
         return model
 
-    @property
-    def coef_(self) -> Vector:
-        """Coefficients in the units of the table."""
-        return self.folded().coef_
+    def _no_coefficients(self) -> Any:
+        """Not there, and an error says where they are."""
+        raise AttributeError(
+            "a DPPipeline has no coefficients: its scaler cuts entries, which coefficients alone do not tell. folded() "
+            "has those in the units of the table, with the bounds to which it cuts columns."
+        )
 
-    @property
-    def intercept_(self) -> Any:
-        """Intercept in the units of the table."""
-        return self.folded().intercept_
+    coef_ = intercept_ = property(_no_coefficients)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -530,26 +534,20 @@ def _is_nothing(step: Any) -> bool:
 
 
 def _described(steps: Sequence[tuple[str, Any]]) -> list[str]:
-    return [
-        f"{name} ({type(step).__name__})"
-        for name, step in steps
-        if not (_is_nothing(step) or isinstance(step, DPScaler))
-    ]
+    return [described_step(name, step) for name, step in steps if not (_is_nothing(step) or isinstance(step, DPScaler))]
 
 
-def _with_loose_bound(model: DPRidge, n_samples: int, width: int) -> DPRidge:
-    """Return the model with a bound far beyond most scaled rows, if its solver finds one that 98 % of them keep.
+def _with_public_bound(
+    model: DPLinearEstimator, cut: float, n_samples: int, width: int, n_models: int
+) -> DPLinearEstimator:
+    """Return the model with the bound that all cut rows keep, if its solver looks for a shorter one within it.
 
-    The bound that ``data_norm="auto"`` releases is for 90 % of the rows. Long rows that were shortened in training are
-    not in predictions, and one of them can spoil a squared error; a class it hardly changes.
+    Of several classes it would find one that is too long: there ``data_norm="auto"`` is better.
     """
-    if not math.isfinite(model.epsilon or math.inf):
+    if n_models > 1 or cut > _FAR or not math.isfinite(model.epsilon or math.inf):
         return model
-    people = model.neighbours(n_samples, private=True)[1] / (model.max_rows_per_group or 1)
-    information = people * gaussian_mu(float(model.epsilon or 0.0), float(model.delta or 0.0))
-    loose = min(_LOOSE, max(_TIGHT, information / _INFORMATION)) * math.sqrt(width)
-    bounded: DPRidge = clone(model).set_params(data_norm=loose)
-    return bounded if getattr(bounded.plan_for(n_samples, width, 1), "shortens_rows", False) else model
+    bounded: DPLinearEstimator = clone(model).set_params(data_norm=cut * math.sqrt(width))
+    return bounded if getattr(bounded.plan_for(n_samples, width, n_models), "shortens_rows", False) else model
 
 
 def _is_frame(X: Any) -> bool:
@@ -572,7 +570,7 @@ def _row_after(name: str, step: Any, row: Any) -> Any:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return clone(step).fit_transform(row)
+            return row_by_row(step).fit_transform(row)
     except Exception as error:
         raise ParameterError(
             f"the step {name!r} ({type(step).__name__}) fails on a row of ones, by which the number of its columns is "

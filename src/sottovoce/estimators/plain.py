@@ -1,5 +1,8 @@
 """A trained model as a plain estimator of scikit-learn: the same function, made by post-processing."""
 
+import copy
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -7,9 +10,14 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import FunctionTransformer, LabelBinarizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, MinMaxScaler, StandardScaler
 
-__all__ = ["clipped_regression", "linear_regression", "one_vs_rest", "plain_classifier"]
+from sottovoce._numerics import Vector
+
+__all__ = [
+    "behind_its_cut", "clipped_regression", "cut_columns", "linear_regression", "one_vs_rest", "plain_classifier",
+]  # fmt: skip
 
 
 def plain_classifier(kind: type[Any], model: Any) -> Any:
@@ -43,6 +51,36 @@ def clipped_regression(model: Any, low: float, high: float) -> TransformedTarget
     ).fit([[low], [high]])
     whole = TransformedTargetRegressor(LinearRegression(), transformer=clone(clip), check_inverse=False)
     return _fitted(whole, model, regressor_=linear_regression(model), transformer_=clip, _training_dim=1)
+
+
+def cut_columns(source: Any, location: Vector, scale: Vector, cut: float) -> Pipeline:
+    """Return what moves columns to 0, divides them by a scale and cuts them to +-``cut``."""
+    moved = _fitted(
+        StandardScaler(with_mean=bool(location.any())),
+        source,
+        mean_=location.copy(),
+        scale_=scale.copy(),
+        var_=scale**2,
+    )
+    ends = np.full((2, len(scale)), cut) * [[-1.0], [1.0]]
+    return make_pipeline(moved, MinMaxScaler((-cut, cut), clip=True).fit(ends))
+
+
+def behind_its_cut(to_sklearn: Callable[..., Any]) -> Callable[..., Any]:
+    """Give what a method ``to_sklearn`` returns the bounds that a model cuts its columns to, if it has any."""
+
+    @wraps(to_sklearn)
+    def whole(model: Any, **options: Any) -> Any:
+        if getattr(model, "column_bounds_", None) is None:
+            return to_sklearn(model, **options)
+        low, high = model.column_bounds_
+        middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        inner = copy.copy(model)
+        inner.coef_, inner.intercept_ = model.coef_ * half, model.intercept_ + model.coef_ @ middle
+        vars(inner).pop("feature_names_in_", None)  # they are known to the first step
+        return make_pipeline(cut_columns(model, middle, half, 1.0), to_sklearn(inner, **options))
+
+    return whole
 
 
 def _fitted(plain: Any, model: Any, **attributes: Any) -> Any:

@@ -13,10 +13,10 @@ from sklearn.utils.validation import (
     _num_features,
     _num_samples,
     check_consistent_length,
-    column_or_1d,
     validate_data,
 )
 
+from sottovoce._entries import entries
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import loaded, pa
 from sottovoce._validation import refuse_masked
@@ -37,6 +37,7 @@ __all__ = [
     "read_rows",
     "refuse_copy_of_map",
     "refuse_shape",
+    "refuse_texts",
     "refuse_unsorted",
 ]
 
@@ -122,14 +123,13 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = X.read()
     if isinstance(X, StreamedTable):
         check_columns(estimator, X, reset=True)
-        y = column_or_1d(X.labels() if y is None else y, warn=True)
+        y = entries(X.labels() if y is None else y)
         check_consistent_length(X, y)
         return X, y
-    refuse_masked("y", y)
     if y is None:
         validate_data(estimator, X, y, **_CHECKS)  # says that y is missing
     X = read_features(estimator, X)
-    y = column_or_1d(y, warn=True)
+    y = entries(y)
     check_consistent_length(X, y)
     return X, y
 
@@ -147,13 +147,20 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     try:
         return validate_data(estimator, X, **checks)
     except (TypeError, ValueError) as error:
-        suspects = _columns_without_numbers(X)
-        if not suspects:
-            raise
+        refuse_texts(X, error)
+        raise
+
+
+def refuse_texts(X: Any, cause: Exception | None = None) -> None:
+    """Refuse a table with columns whose type is no number; their values are not looked at."""
+    suspects = (
+        [f"all ({X.dtype})"] if getattr(X, "dtype", np.dtype(float)).kind in "SUMm" else _columns_without_numbers(X)
+    )
+    if suspects:
         raise DataError(
             f"X has columns whose type is no number: {', '.join(suspects)}. Make numbers of them by public rules "
-            f"(given categories, not counted ones), or leave them out. ({error})"
-        ) from error
+            "(given categories, not counted ones), or leave them out." + (f" ({cause})" if cause else "")
+        ) from cause
 
 
 def _columns_without_numbers(X: Any) -> list[str]:

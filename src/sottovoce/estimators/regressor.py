@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._entries import numbers_of
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
@@ -16,7 +17,7 @@ from sottovoce.central.data.remote import RemoteTable
 from sottovoce.central.data.targets import Numbers, Targets
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.plain import clipped_regression, linear_regression
+from sottovoce.estimators.plain import behind_its_cut, clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
 from sottovoce.estimators.remote import r_squared, where_the_rows_are
 from sottovoce.exceptions import DataError
@@ -66,7 +67,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
         A refusal of labels outside would answer an exact question about them, for an analyst who chooses the bounds.
         """
-        return NumberLabels(type(self).__name__, *self.label_range()).all_of(np.asarray(y))
+        return NumberLabels(type(self).__name__, *self.label_range()).all_of(y)
 
     def _label_unit(self) -> float:
         """Return what a label of size 1 means in the unit of y."""
@@ -117,7 +118,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
     def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
         """Return what R^2 is made of: number of rows, mean of labels, squares around it, squares of what is missed."""
-        values = np.asarray(y, dtype=np.float64)
+        values = numbers_of(y)
         if not np.isfinite(values).all():
             raise DataError("labels contain NaN or infinity: there is no R^2 of such rows.")
         mean = float(values.mean())
@@ -128,6 +129,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
             float(np.square(values - self.predict(X)).sum()),
         )
 
+    @behind_its_cut
     def to_sklearn(self, *, clip_predictions: bool = True) -> Any:
         """Return the trained model as a plain estimator of scikit-learn, for tools that know no other.
 

@@ -67,13 +67,13 @@ class DPRidge(DPPenalisedEstimator, DPLinearRegressor):
         text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
         rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
     )
-    solver: str = parameter(
+    solver: Any = parameter(
         default="auto",
         text=solver_text(
             """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
-            is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD;
-            ``"minibatch-scd"``: Poisson mini-batches with secret dual variables; ``"adassp"``: noisy X'X and X'y with
-            an adaptive ridge [2]_, for `confidence_intervals`."""
+            is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD; but
+            ``"constant"``, a noisy mean of the labels, where mu n is below 60 or 20 sqrt(d) and slopes are noise;
+            ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
         ),
     )
     solver_options: Any = parameter(

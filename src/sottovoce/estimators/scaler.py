@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest, encode
-from sottovoce._validation import privacy_budget, truth, whole_number
+from sottovoce._validation import number, privacy_budget, truth, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan, release_column_scales
 from sottovoce.central.data.rows import make_rows
@@ -23,6 +23,7 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
 from sottovoce.estimators.base import not_covered
+from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import numbers, read_features, refuse_copy_of_map
 from sottovoce.estimators.table import DPTableEstimator
 from sottovoce.estimators.ties import arguments_of
@@ -36,7 +37,7 @@ from sottovoce.randomness import Purpose, Streams
 
 __all__ = ["MECHANISM", "PROOF", "RELEASES", "DPScaler"]
 
-_LARGEST: Final = 2.0**100  # scaled values are cut here: a double divided by a small scale might not be one
+_LARGEST: Final = 2.0**100  # entries are cut here at the latest: a double divided by a small scale might not be one
 MECHANISM: Final = "noisy histograms of all columns, in powers of two and then in equal cells around what was found"
 RELEASES: Final = ("location_ and scale_ of every column, and the noisy histograms that they were made of",)
 PROOF: Final = "docs/privacy/scaler.md"
@@ -48,7 +49,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
 
     For tables in raw units, whose bounds nobody knows: a few per cent of the budget find out where each column lies,
     to within its own width where the number of rows allows it. What noise hides gets a scale so large that the column
-    does no harm. Values are not clipped. In `DPPipeline` scaler and model share one budget and one receipt.
+    does no harm. Scaled entries are cut at a public number, so that a code or an outlier does no harm either. In
+    `DPPipeline` scaler and model share one budget and one receipt.
 
     Notes
     -----
@@ -77,9 +79,16 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
     with_centering: bool = parameter(
         "bool", default=True, text="Move columns to 0. A sparse matrix would not stay one, and needs False."
     )
+    cut: float = parameter(
+        "float, at least 0.001",
+        default=4.0,
+        text="""Scaled entries beyond this public number are cut to it, which is free. A column that is mostly one value
+        gets a very small scale, and uncut its other entries would be all that a model sees. ``inf`` does not cut.""",
+    )
 
     location_: Vector = attribute("ndarray of shape (n_features,)", "What is subtracted; 0 without centring.")
     scale_: Vector = attribute("ndarray of shape (n_features,)", "What columns are divided by; positive.")
+    cut_: float = attribute("float", "Where scaled entries are cut; ``inf`` where no scales were released.")
 
     def plan_for(self, n_samples: int, n_features: int, n_models: int = 1, *, share: float = 1.0) -> ColumnScalesPlan:
         """Return the frozen plan for public facts; every parameter is checked. ``share`` is that of a pipeline."""
@@ -98,6 +107,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
             n_samples=n_samples,
             n_features=n_features,
             centred=truth("with_centering", self.with_centering),
+            cut=number("cut", self.cut, at_least=1e-3, infinite=True),
             bounds=self._bounds(n_features),
             max_rows=None if self.max_rows_per_group is None else checked_max_rows(self.max_rows_per_group),
         )
@@ -184,6 +194,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
             assert plan.max_rows is not None
             X = X[kept_rows(persons, plan.max_rows, streams.generator(Purpose.PERSONS))]
         self.location_, self.scale_, _ = release_column_scales(X, plan, streams.generator(Purpose.NOISE))
+        self.cut_ = plan.cut if plan.rounds else np.inf
 
     def fitted(self) -> dict[str, Any]:
         """Return what `fit` left, as plain data."""
@@ -192,6 +203,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
             "n_features_in_": int(self.n_features_in_),
             "location_": encode(self.location_),
             "scale_": encode(self.scale_),
+            "cut_": encode(self.cut_),
             **({} if names is None else {"feature_names_in_": [str(name) for name in names]}),
         }
 
@@ -233,7 +245,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         return () if self.bounds is None else (f"bounds = {encode(self.bounds)} (values may lie outside)",)
 
     def transform(self, X: Any) -> Any:
-        """Return ``(X - location_) / scale_``, in the precision of X; numbers beyond 2^100 are cut there.
+        """Return ``(X - location_) / scale_``, cut to +-``cut_``, in the precision of X.
 
         Parameters
         ----------
@@ -244,15 +256,16 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         ndarray or CSR matrix
         """
         X = self._checked(X)
+        most = min(self.cut_, _LARGEST)
         with np.errstate(over="ignore"):
             if _is_sparse(X):
-                cut = np.clip(X.data / self.scale_[X.indices], -_LARGEST, _LARGEST).astype(X.dtype, copy=False)
+                cut = np.clip(X.data / self.scale_[X.indices], -most, most).astype(X.dtype, copy=False)
                 return sp.csr_array((cut, X.indices, X.indptr), shape=X.shape)
             scaled = (X - self.location_) / self.scale_
-        return np.clip(scaled, -_LARGEST, _LARGEST).astype(X.dtype, copy=False)
+        return np.clip(scaled, -most, most).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Undo `transform`.
+        """Undo `transform`, but for entries that were cut: those stay where they were cut.
 
         Parameters
         ----------
@@ -284,19 +297,13 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, DPTableEstimator[ColumnSc
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def to_sklearn(self) -> StandardScaler:
-        """Return a fitted `sklearn.preprocessing.StandardScaler` that does the same, without the cut at 2^100.
+    def to_sklearn(self) -> Pipeline:
+        """Return a fitted pipeline of scikit-learn's `StandardScaler` and `MinMaxScaler`, whose ``clip`` is the cut.
 
-        It carries no receipt: keep ``guarantee_`` with it.
+        It takes dense tables only. It carries no receipt: keep ``guarantee_`` with it.
         """
         check_is_fitted(self, "scale_")
-        made = StandardScaler(with_mean=bool(self.with_centering))
-        made.mean_, made.scale_, made.var_ = self.location_.copy(), self.scale_.copy(), self.scale_**2
-        made.n_features_in_ = self.n_features_in_
-        made.n_samples_seen_ = int(self.guarantee_.parameters["n_samples"])  # type: ignore[call-overload]
-        if hasattr(self, "feature_names_in_"):
-            made.feature_names_in_ = self.feature_names_in_
-        return made
+        return cut_columns(self, self.location_, self.scale_, min(self.cut_, _LARGEST))
 
 
 def _is_sparse(X: Any) -> bool:

@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 from sottovoce._plain_data import decode, digest, encode
 from sottovoce.exceptions import ModelFormatError, ParameterError
 
-__all__ = ["LEFT_OUT", "arguments_of", "decode_classes", "encode_classes", "fitted_values", "model_digest"]
+__all__ = [
+    "LEFT_OUT",
+    "arguments_of",
+    "decode_classes",
+    "encode_classes",
+    "fitted_values",
+    "model_digest",
+    "question_of",
+]
 
 # a seed would take the noise away; where the budget is kept is nobody's business who gets the model
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
+_ASKS_NOTHING: Final = ("verbose",)  # and what is left out: where noise comes from, and which budget pays
 # receipts without weights and persons stay what they were
 _LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight", "max_rows_per_group")
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
@@ -30,6 +39,13 @@ def arguments_of(estimator: Any) -> dict[str, Any]:
     }
 
 
+def question_of(estimator: Any) -> dict[str, Any]:
+    """Return the class, and the arguments that decide what a fit asks and what the answers mean, as plain data."""
+    kind = type(estimator)
+    asked = {name: value for name, value in arguments_of(estimator).items() if name not in _ASKS_NOTHING}
+    return {"estimator": f"{kind.__module__}.{kind.__qualname__}", **asked}
+
+
 def fitted_values(estimator: Any) -> dict[str, Any]:
     """Return what `fit` left in the model as plain data: all that predictions and intervals are made of."""
     fitted: dict[str, Any] = {
@@ -40,6 +56,8 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
     }
     if getattr(estimator, "data_norm", None) == "auto":  # else it is a parameter
         fitted["data_norm_"] = encode(estimator.data_norm_)
+    if getattr(estimator, "column_bounds_", None) is not None:
+        fitted["column_bounds_"] = encode(estimator.column_bounds_)
     if getattr(estimator, "standard_errors_", None) is not None:
         fitted["least_squares_"] = encode(estimator.least_squares_)
         fitted["standard_errors_"] = encode(estimator.standard_errors_)

@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._entries import entries, numbers_of
 from sottovoce._numerics import Vector
-from sottovoce._validation import number, refuse_masked
+from sottovoce._validation import number
 from sottovoce.exceptions import DataError, ParameterError
 
 __all__ = ["checked_class_weights", "checked_sample_weights", "largest_weight", "weight_of_one"]
@@ -70,21 +71,17 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
     Raises
     ------
     DataError
-        If they are no numbers, or NaN or infinite.
+        If one of them is no finite number.
     """
     most = _checked_bound(max_sample_weight)
     if given is None:
         return np.full(n_samples, weight_of_one(most))
-    refuse_masked("sample_weight", given)
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"sample_weight must hold numbers: {error}.") from error
+    values = numbers_of(entries(given) if len(getattr(given, "shape", (0,))) == 1 else np.asarray(given))
     if values.shape != (n_samples,):
         raise DataError(f"sample_weight must hold one number for each of {n_samples} rows; got {values.shape}.")
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        what = "NaN" if math.isnan(values[bad[0]]) else "infinity"
+        what = "NaN, or what is no number" if math.isnan(values[bad[0]]) else "infinity"
         raise DataError(
             f"Input sample_weight contains {what}: row {int(bad[0])} ({bad.size} row(s) in all). Replace missing "
             "weights by a public constant before fit."

@@ -74,12 +74,10 @@ class Population(ABC):
 
     @property
     def n_models(self) -> int:
-        """Models that a pass is made for."""
         return 1
 
     @property
     def guessing(self) -> float:
-        """Score of one who guesses."""
         return -math.inf
 
     @property

@@ -16,6 +16,7 @@ from sottovoce.estimators.penalised import DPPenalisedEstimator
 from sottovoce.forecasting.population import Population
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.randomness import uncounted_fits
 
 __all__ = ["Price", "Trials"]
 
@@ -64,7 +65,9 @@ class Trials:
         if rows < n:
             mu = min(_MOST_MU, gaussian_mu(epsilon, plan.delta) * n / rows)
             epsilon = min(MAX_EPSILON, gaussian_epsilon(mu, plan.delta))
-        noisy = self._scores(rows, epsilon=epsilon, solver=plan.solver, alpha=plan.alpha)
+        given = self._estimator.solver
+        solver = plan.solver if isinstance(given, str) else given  # what "auto" took for n rows, or the object
+        noisy = self._scores(rows, epsilon=epsilon, solver=solver, alpha=plan.alpha)
         if rows not in self._exact:
             self._exact[rows] = self._scores(rows, **_WITHOUT_NOISE)
         # no model is better for its noise: where it seems so, the fit without noise had too few rows
@@ -90,7 +93,7 @@ class Trials:
 
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncounted_fits():
             warnings.simplefilter("ignore")  # nobody's data are fitted
             for run in range(_RUNS):
                 X, y = self._population.table(rows, run)

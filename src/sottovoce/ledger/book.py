@@ -31,7 +31,7 @@ from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
-from sottovoce.privacy.unit import is_of_persons
+from sottovoce.privacy.unit import UNITS, is_of_persons
 
 __all__ = ["FORMAT", "VERSION", "Book", "ChargeRecord", "Dataset"]
 
@@ -240,13 +240,20 @@ class Book:
         """Refuse a charge for rows where the budget is for persons, and the other way round.
 
         An epsilon for one row is none for a person with several, and one for persons says less of rows than it could:
-        budgets of both kinds cannot be added up. A unit in somebody's own words takes charges for rows, as ever.
+        budgets of both kinds cannot be added up. Nobody knows of which kind a unit in somebody's own words is, which
+        earlier versions took: "persons" made a budget for rows. It can be read, and is charged no more.
 
         Raises
         ------
         LedgerError
         """
         known = self.account(dataset).dataset
+        if known.unit not in UNITS.values():
+            raise LedgerError(
+                f"dataset {dataset!r} has a budget for {known.unit!r}, words of its own, which could mean a row or a "
+                "person. Nothing was charged. Create a data set for what is meant, unit='row' or unit='person', with "
+                "what remains of this budget."
+            )
         if is_of_persons(unit) == is_of_persons(known.unit):
             return
         if is_of_persons(unit):
@@ -261,7 +268,7 @@ class Book:
             "which is 1 where each person has one row."
         )
 
-    def check_fits(self, dataset: str, event: Event, made_for: Adjacency, delta: float) -> None:
+    def check_fits(self, dataset: str, event: Event, made_for: Adjacency, delta: float, *, seeded: bool) -> None:
         """Refuse a charge that does not fit.
 
         Raises
@@ -274,14 +281,20 @@ class Book:
         account = self.account(dataset)
         known, spent = account.dataset, account.spent()
         budget = f"dataset {dataset!r} has a budget of epsilon={known.epsilon!r} at delta={known.delta!r}"
-        if _unprotected(event):
-            if known.allow_nonprivate:
-                return
+        unprotected = _unprotected(event)
+        if (seeded or unprotected) and not known.allow_nonprivate:
+            what, remedy = (
+                ("would release something without protection (epsilon = inf)", "Train with a finite epsilon")
+                if unprotected
+                else ("would draw its noise from a random_state, which can be drawn again", "Leave random_state out")
+            )
             raise BudgetError(
-                f"{budget}, and this run would release something without protection (epsilon = inf). Train with a "
-                "finite epsilon, or create the data set with allow_nonprivate=True if that is meant.",
+                f"{budget}, and this run {what}. {remedy}, or create the data set with allow_nonprivate=True if that "
+                "is meant. Nothing was charged.",
                 budget=(known.epsilon, known.delta), spent=spent, asked=float("inf"),
             )  # fmt: skip
+        if unprotected:
+            return
         asked = account.spent_with(_release(known.adjacency, event, made_for, delta))
         if known.filter.covers(asked):
             return

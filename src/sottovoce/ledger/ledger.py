@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text
-from sottovoce._validation import filled_text, number, truth
+from sottovoce._validation import choice, filled_text, number, truth
 from sottovoce._version import __version__
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
@@ -30,14 +30,17 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.privacy.unit import PERSON_UNIT, ROW_UNIT, is_of_persons
+from sottovoce.privacy.unit import ROW_UNIT, UNITS, is_of_persons
 
 __all__ = ["Charge", "Ledger"]
 
 _CODE: Final = f"sottovoce {__version__}"
 _LONGEST_NAME: Final = 200
 _Bodies = list[tuple[str, dict[str, Any]]]  # the kinds of entries and what they say
-_UNITS: Final = {"row": ROW_UNIT, "person": PERSON_UNIT}
+_WHICH: Final = (
+    "'person' is for fits with groups=... and max_rows_per_group=..., 'row' for all others, also where each person has "
+    "one row."
+)
 _TRIES: Final = 20  # of an append that another writer came before; with the writer's lock there is no second one
 
 
@@ -142,14 +145,15 @@ class Ledger:
         delta : float, in [0, 1)
         adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
             Fits must be made for the same; Gaussian ones for the first two are converted for the third.
-        unit : str
-            What one neighbouring change is about: ``"row"``, or ``"person"`` for fits with ``max_rows_per_group``,
-            whatever that is; or your own words for what a row is.
+        unit : {"row", "person"}, default "row"
+            What one neighbouring change is about: a row, or a person for fits with ``max_rows_per_group``, whatever
+            that is.
         composition : {"mixed", "gaussian", "renyi", "basic"}, default "mixed"
             How charges add up. ``"gaussian"`` is the tightest, for Gaussian releases alone (the default solver of
             ridge, logistic regression and SVM); ``"mixed"`` takes everything. See ``docs/guide/ledger.md``.
         allow_nonprivate : bool, default False
-            Record runs without any protection, outside the sum, rather than refuse them.
+            Take runs that are not private rather than refuse them: those without any protection are recorded outside
+            the sum, those with a ``random_state`` are charged.
 
         Returns
         -------
@@ -169,7 +173,7 @@ class Ledger:
             "epsilon": rule.epsilon,
             "delta": rule.delta,
             "adjacency": Adjacency.parse(adjacency).value,
-            "unit": _UNITS.get(unit, filled_text("unit", unit)),
+            "unit": UNITS[choice("unit", unit, UNITS, remedy=_WHICH)],
             "composition": rule.composition,
             "allow_nonprivate": truth("allow_nonprivate", allow_nonprivate),
         }
@@ -206,7 +210,7 @@ class Ledger:
         adjacency : str or Adjacency
             That the event was made for.
         seeded : bool, default False
-            The noise comes from a given seed: recorded, and marked as not private.
+            The noise comes from a given seed: refused, or with ``allow_nonprivate`` recorded as not private.
         plan : dict or None
             Public facts of the run, for the record; they must not depend on the data.
         unit : str
@@ -226,7 +230,7 @@ class Ledger:
             If the event was made for an adjacency that does not fit.
         LedgerError
             If the data set or the ledger is not there, or its budget is for rows and the event for persons, or the
-            other way round.
+            other way round, or the budget is for what earlier versions let people say in their own words.
         """
         if not isinstance(event, Event):
             raise ParameterError(f"event must be an Event; got {event!r}.")
@@ -238,7 +242,7 @@ class Ledger:
 
         def bodies(book: Book) -> _Bodies:
             book.check_unit(dataset, unit)
-            book.check_fits(dataset, event, made_for, delta)
+            book.check_fits(dataset, event, made_for, delta, seeded=seeded)
             return [("reserve", body)]
 
         with self._current() as book:  # accounting can take a second: once before the writer's lock is held
@@ -305,7 +309,7 @@ class Ledger:
                 book.check_not_charged(guarantee.charge["charge"])
             if not another_run:
                 book.check_new_receipt(dataset, body["receipt"])
-            book.check_fits(dataset, guarantee.event, made_for, guarantee.delta)
+            book.check_fits(dataset, guarantee.event, made_for, guarantee.delta, seeded=guarantee.seeded)
             return [("reserve", body), ("commit", ended)]
 
         return self._append(bodies)
@@ -418,6 +422,10 @@ class Ledger:
     def head(self) -> str:
         """Return the hash of the last entry: kept elsewhere, `verify` proves with it that nothing was cut off."""
         return self._now().head
+
+    def holds(self, entry: str) -> bool:
+        """Tell whether an entry of this hash is in the ledger, which then is no older and no other than it was then."""
+        return any(row[2] == entry for row in self._store.read())
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Read everything again and check the hashes, the order, every charge against its budget, and the triggers.

@@ -132,8 +132,9 @@ def _overspent(book: Book, entry: Entry) -> list[str]:
     charge = book.charge(entry.body["charge"])
     account = book.account(charge.dataset)
     known = account.dataset
-    if not charge.is_protected and not known.allow_nonprivate:
-        return [f"entry {entry.seq} charges a release without protection, which dataset {known.name!r} refuses"]
+    if not charge.is_private and not known.allow_nonprivate:
+        how = "with a seed" if charge.is_protected else "without protection"
+        return [f"entry {entry.seq} charges a release {how}, which dataset {known.name!r} refuses"]
     spent = account.spent()
     if known.filter.covers(spent):
         return []

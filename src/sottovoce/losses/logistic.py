@@ -13,20 +13,10 @@ from sottovoce.losses.base import Array, provides_dual_step, provides_slope
 __all__ = ["Logistic"]
 
 _MAX_NEWTON = 100  # twice what bisection alone would need; two or three are usual
-_BOX = 1e-4  # the paper keeps b inside [1e-4, 1 - 1e-4] for its one Newton step
 
 
 class Logistic(NamedTuple):
-    """log(1 + exp(-y m)); with b = a y the conjugate is l*(-a) = b log b + (1 - b) log(1 - b) on 0 <= b <= 1.
-
-    Parameters
-    ----------
-    one_newton_step : bool, default False
-        Take a single Newton step from the clipped dual variable in place of the exact coordinate step, as DP-SCD's
-        authors do. For reproduction only.
-    """
-
-    one_newton_step: bool = False
+    """log(1 + exp(-y m)); with b = a y the conjugate is l*(-a) = b log b + (1 - b) log(1 - b) on 0 <= b <= 1."""
 
     @property
     def name(self) -> str:
@@ -77,11 +67,6 @@ class Logistic(NamedTuple):
 def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
     b = a * y
     ym = y * m
-    if loss.one_newton_step:
-        b = min(max(b, _BOX), 1.0 - _BOX)
-        gradient = math.log(b / (1.0 - b)) + ym
-        curvature = 1.0 / (b * (1.0 - b)) + r
-        return y * (min(max(b - gradient / curvature, _BOX), 1.0 - _BOX) - b)
     # Find u = logit(p), p the new b: f(u) = u + ym + r (p - b) = 0. f is increasing with slope >= 1, and p in (0, 1)
     # brackets u. Newton from the present dual variable: it moves little from pass to pass, so two or three steps do.
     low = -ym - r * (1.0 - b)

@@ -713,10 +713,6 @@ def accountant_for(event: Event) -> Accountant:
     return PLDAccountant() if max(steps) <= MOST_SAMPLED_STEPS else RenyiAccountant()
 
 
-def _searches(event: Event) -> bool:
-    return bool(_only(flatten(event), RepeatAndSelectEvent))
-
-
 def _only(counts: "Counter[Basic]", kind: type[_Kind]) -> "Counter[_Kind]":
     return Counter({basic: times for basic, times in counts.items() if isinstance(basic, kind)})
 

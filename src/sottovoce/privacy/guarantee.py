@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from sottovoce._addresses import where_to_read
 from sottovoce._notebook import html_table
 from sottovoce._plain_data import digest, plain
+from sottovoce._shown import in_one_line
 from sottovoce._validation import number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import Accountant, accountant_for
@@ -69,7 +70,7 @@ class Guarantee:
     parameters : dict
         Public parameters of the run: the frozen plan and what its rules made of the noisy releases.
     seeded : bool
-        True when the noise came from a ``random_state``: not private against whoever knows it.
+        True when the noise came from a ``random_state``: not private against whoever knows it, nor if it is used twice.
     accountant : str
         Name of the accountant behind ``epsilon``.
     proof : str
@@ -246,13 +247,14 @@ class Guarantee:
         if not math.isfinite(self.epsilon):
             return f"NOT PRIVATE: at delta = {self.delta:.6g} the releases keep to no epsilon (epsilon = inf)."
         seeded = (
-            " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed."
+            " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed, "
+            "nor if the seed is used twice."
             if self.seeded
             else ""
         )
         return (
-            f"({_rounded_up(self.epsilon)}, {_rounded_up(self.delta)})-differential privacy for {self.unit}, "
-            f"adjacency {self.adjacency}.{seeded}"
+            f"({_rounded_up(self.epsilon)}, {_rounded_up(self.delta)})-differential privacy for "
+            f"{in_one_line(self.unit)}, adjacency {self.adjacency}.{seeded}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -328,22 +330,23 @@ class Guarantee:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table; lists have one item a line."""
-        return [
+        told: list[tuple[str, str | Iterable[str]]] = [
             ("statement", self.statement()),
             ("epsilon", _rounded_up(self.epsilon)),
             ("delta", _rounded_up(self.delta)),
             ("neighbours", Adjacency.parse(self.adjacency).statement(self.unit)),
             ("mechanism", self.mechanism),
-            ("released", "\n".join(self.releases)),
+            ("released", self.releases),
             ("accounted event", describe(self.event)),
             ("accountant", self.accountant),
-            ("taken as public or true", "\n".join(self.assumptions)),
-            ("not covered", "\n".join(self.not_covered)),
-            ("parameters", "\n".join(f"{key} = {_text(value)}" for key, value in self.parameters.items())),
-            ("proof", "\n".join(where_to_read(self.proof))),
+            ("taken as public or true", self.assumptions),
+            ("not covered", self.not_covered),
+            ("parameters", [f"{key} = {_text(value)}" for key, value in self.parameters.items()]),
+            ("proof", where_to_read(self.proof)),
             ("made by", f"sottovoce {self.version}" + (f" on {self.day} (UTC)" if self.day else "")),
             *self.ties(),
         ]
+        return [(heading, _lines([text] if isinstance(text, str) else text)) for heading, text in told]
 
     def ties(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs: to which model, schema and ledger the receipt belongs, and who signed it."""
@@ -412,6 +415,10 @@ def _scalar(value: object) -> object:
 
 def _number(value: object) -> float:
     return math.inf if value == "inf" else value  # type: ignore[return-value]  # Guarantee checks it
+
+
+def _lines(items: Iterable[str]) -> str:
+    return "\n".join(map(in_one_line, items))
 
 
 def _rounded_up(value: float) -> str:

@@ -24,13 +24,13 @@ class ChargeLike(Protocol):
     """An entry of a ledger, as `sottovoce.ledger.ledger.Charge` is one."""
 
     @property
-    def ledger(self) -> str: ...  # noqa: D102
+    def ledger(self) -> str: ...
     @property
-    def dataset(self) -> str: ...  # noqa: D102
+    def dataset(self) -> str: ...
     @property
-    def charge(self) -> str: ...  # noqa: D102
+    def charge(self) -> str: ...
     @property
-    def hash(self) -> str: ...  # noqa: D102
+    def hash(self) -> str: ...
 
 
 def make_receipt(

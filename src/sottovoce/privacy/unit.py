@@ -4,11 +4,12 @@ from typing import Final
 
 from sottovoce._validation import whole_number
 
-__all__ = ["PERSON_UNIT", "ROW_UNIT", "checked_max_rows", "is_of_persons", "unit_of"]
+__all__ = ["PERSON_UNIT", "ROW_UNIT", "UNITS", "checked_max_rows", "is_of_persons", "unit_of"]
 
 ROW_UNIT: Final = "one row of the table, label included"
 _PERSON: Final = "one person: all rows of one group"
 PERSON_UNIT: Final = f"{_PERSON}, labels included"  # whatever the number of rows is that a fit uses
+UNITS: Final = {"row": ROW_UNIT, "person": PERSON_UNIT}  # of budgets, by the names that users give
 _MOST_ROWS: Final = 2**20  # of one person; sums of terms stay exact, and nobody has as many
 
 

@@ -6,7 +6,7 @@ from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.drafting import draft_schema
 from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.libsvm import LibsvmTable, LibsvmText, read_libsvm
+from sottovoce.tables.libsvm import LibsvmTable, read_libsvm
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.reading import FORMATS, file_format, open_table, read_table
@@ -23,7 +23,6 @@ __all__ = [
     "IgnoredColumn",
     "Layout",
     "LibsvmTable",
-    "LibsvmText",
     "NumericColumn",
     "ParquetTable",
     "Schema",

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from sottovoce._validation import bounds, number
+from sottovoce._validation import bounds, nearest, number
 from sottovoce.exceptions import ParameterError, SchemaError
 
-__all__ = ["finite_number", "nearest", "number_pair", "plain_number", "refuse_unknown_keys"]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the known name nearest to ``name``, or an empty text."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return f" Did you mean {by_folded[found[0]]!r}?" if found else ""
+__all__ = ["finite_number", "number_pair", "plain_number", "refuse_unknown_keys"]
 
 
 def refuse_unknown_keys(where: str, entries: object, allowed: Collection[str]) -> None:

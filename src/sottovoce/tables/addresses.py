@@ -181,7 +181,6 @@ class DataFile:
         return stamp[:2] if self.is_local else stamp
 
     def same_file(self, path: Path) -> bool:
-        """Return whether a path of this machine is this file."""
         return self.is_local and Path(self.path).resolve() == path.resolve()
 
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sottovoce._validation import nearest
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import finite_number, nearest
+from sottovoce.tables._entries import finite_number
 from sottovoce.tables._missing import INDICATOR, indicated, indicated_place, refuse_missing_rule, with_indicator
 from sottovoce.tables.column import Block, Column
 from sottovoce.tables.table import SHOWN, Cells

@@ -13,12 +13,11 @@ import numpy.typing as npt
 
 from sottovoce._files import check_writable, whole_file
 from sottovoce._optional import pa
-from sottovoce._validation import choice
+from sottovoce._validation import choice, nearest
 from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables._entries import nearest
 from sottovoce.tables.addresses import DataFile, found_files
 from sottovoce.tables.row_groups import batches, cut, opened, refuse_changed, row_groups, written
 from sottovoce.tables.table import is_text, refuse_repeated_names
@@ -257,7 +256,7 @@ class ParquetTable(StreamedTable):
         Parameters
         ----------
         path : str or Path
-            Written whole or not at all; an existing file is replaced.
+            Written whole or not at all, for its owner alone; an existing file is replaced.
 
         Returns
         -------
@@ -275,7 +274,7 @@ class ParquetTable(StreamedTable):
         if any(piece.file.same_file(Path(path)) for piece in self._pieces):
             raise ParameterError(f"path {path}: this is a file to read from. Choose another path.")
         header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": self.shape}
-        with whole_file(path) as file, closing(self.finite_blocks()) as blocks:
+        with whole_file(path, private=True) as file, closing(self.finite_blocks()) as blocks:
             np.lib.format.write_array_header_1_0(file, header)
             for _, block in blocks:
                 file.write(block.data)
@@ -351,9 +350,9 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:
-    """Return an Arrow array as numpy's, missing values as NaN."""
-    if pa.types.is_boolean(column.type):
-        column = pa.compute.cast(column, pa.uint8())
+    """Return an Arrow array as numpy's, missing values as NaN; whole numbers as doubles, whether some miss or not."""
+    if not pa.types.is_floating(column.type):
+        column = pa.compute.cast(column, pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 

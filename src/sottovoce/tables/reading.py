@@ -1,4 +1,4 @@
-"""Read a table: CSV, Parquet or LIBSVM text, the text formats also as .gz and .bz2.
+"""Read a table: CSV, also as .gz and .bz2, or Parquet.
 
 Reading is strict: what cannot be a table is refused with the file, the line, the column and the remedy, and no row is
 ever dropped or repaired in silence. CSV cells are read as text; what a column means is the schema's business.
@@ -18,9 +18,9 @@ from sottovoce.tables.parquet_rows import ParquetRows
 from sottovoce.tables.table import Table
 from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Reported, Source, TextFile
 
-__all__ = ["FORMATS", "file_format", "open_table", "read_table"]
+__all__ = ["FORMATS", "file_format", "open_table", "read_table", "refuse_libsvm"]
 
-FORMATS = ("csv", "parquet", "libsvm")
+FORMATS = ("csv", "parquet")
 
 _FORMAT_OF_SUFFIX = {
     ".csv": "csv",
@@ -30,35 +30,54 @@ _FORMAT_OF_SUFFIX = {
     ".test": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
 }
+_LIBSVM = (".libsvm", ".svm", ".svmlight")
 
 
 def file_format(path: str | Path, *, chosen: str | None = None) -> str:
-    """Return ``"csv"``, ``"parquet"`` or ``"libsvm"``: the chosen format, or that of the file's name.
+    """Return ``"csv"`` or ``"parquet"``: the chosen format, or that of the file's name.
 
     Raises
     ------
     ParameterError
         If the chosen format is unknown.
     TableError
-        If the name does not tell the format.
+        If the name does not tell the format, or tells of LIBSVM text, which has no named columns.
     """
     if chosen is not None:
         if chosen not in FORMATS:
             raise ParameterError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {chosen!r}.")
         return chosen
     path = Path(path)
-    suffix = Path(path.stem).suffix if path.suffix.lower() in COMPRESSIONS else path.suffix
-    found = _FORMAT_OF_SUFFIX.get(suffix.lower())
+    refuse_libsvm(path)
+    found = _FORMAT_OF_SUFFIX.get(_suffix(path))
     if found is None:
         raise TableError(
-            f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, each text "
-            'format also with .gz or .bz2). Give format="csv", format="parquet" or format="libsvm".'
+            f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, text also "
+            'with .gz or .bz2). Give format="csv" or format="parquet".'
         )
     return found
+
+
+def refuse_libsvm(path: Path) -> None:
+    """Refuse a file whose name tells that it is LIBSVM text.
+
+    Raises
+    ------
+    TableError
+        With what to do instead.
+    """
+    if _suffix(path) in _LIBSVM:
+        raise TableError(
+            f"{path}: LIBSVM text has no named columns, which a table needs. Read it in Python, with "
+            "sklearn.datasets.load_svmlight_file or sottovoce.tables.read_libsvm, and fit an estimator there; or write "
+            "the rows as CSV or Parquet with named columns."
+        )
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending that tells the format, without that of the compression."""
+    return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSIONS else path.suffix).lower()
 
 
 def read_table(
@@ -140,8 +159,6 @@ def open_table(
     """
     path = Path(path)
     kind = file_format(path, chosen=format)
-    if kind == "libsvm":
-        raise TableError(f"{path}: LIBSVM text has no named columns; a table in CSV or Parquet is needed here.")
     if kind == "parquet":
         if skip_rows:
             raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")

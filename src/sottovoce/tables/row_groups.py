@@ -42,7 +42,6 @@ class RowGroups:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return sum(rows for _, rows in self.groups)
 
     @property

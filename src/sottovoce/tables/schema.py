@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.unit import checked_max_rows
-from sottovoce.tables._entries import nearest, refuse_unknown_keys
+from sottovoce.tables._entries import refuse_unknown_keys
 from sottovoce.tables._shorthand import section_of
 from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sottovoce._optional import pa
+from sottovoce._entries import entries, is_missing
+from sottovoce._optional import loaded, pa
+from sottovoce._validation import nearest
 from sottovoce.exceptions import TableError
-from sottovoce.tables._entries import nearest
 from sottovoce.tables.layout import Layout
 
 __all__ = ["Cells", "Table"]
@@ -21,6 +22,7 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SHOWN = 5
+_LONGEST = 8192  # bits of a number that Python writes in decimal digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +229,10 @@ class Table:
     first_row: int = 0
 
     @classmethod
-    def from_frame(cls, frame: object, *, source: str = "the frame") -> Table:
+    def from_frame(cls, frame: Any, *, source: str = "the frame") -> Table:
         """Take the columns of a pandas, polars or pyarrow frame; in messages rows are counted from 0.
+
+        Where each cell has a type of its own (objects of pandas), cells are read as from CSV: as texts.
 
         Raises
         ------
@@ -236,7 +240,14 @@ class Table:
             If ``frame`` is not a frame, or has two columns of one name.
         """
         try:
-            data = frame if isinstance(frame, pa.Table) else pa.table(frame)
+            pandas = loaded("pandas")
+            if pandas is not None and isinstance(frame, pandas.DataFrame):
+                if any(name is not None for name in frame.index.names):
+                    frame = frame.reset_index()
+                columns = [_column(frame.iloc[:, place]) for place in range(frame.shape[1])]
+                data = pa.table(columns, names=[str(name) for name in frame.columns])
+            else:
+                data = frame if isinstance(frame, pa.Table) else pa.table(frame)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise TableError(
                 f"{source} of type {type(frame).__name__} cannot be read as a table: {error}. "
@@ -247,19 +258,17 @@ class Table:
 
     @classmethod
     def from_array(cls, array: npt.NDArray[Any], names: Sequence[str], *, source: str = "the array") -> Table:
-        """Take the columns of an array of numbers, texts or objects; NaN is missing.
+        """Take the columns of an array of numbers, texts or objects; NaN is missing, and objects are read as from CSV.
 
         Raises
         ------
         TableError
-            If the cells of a column are of kinds that do not go together.
+            If the array is of a type that no column has.
         """
-        columns = {}
-        for k, name in enumerate(names):
-            try:
-                columns[name] = pa.array(np.ascontiguousarray(array[:, k]), from_pandas=True)
-            except (TypeError, ValueError, pa.ArrowException) as error:
-                raise TableError(f"{source}: column {name!r} cannot be read: {error}.") from None
+        try:
+            columns = {name: _column(array[:, k]) for k, name in enumerate(names)}
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise TableError(f"{source} cannot be read: {error}.") from None
         return cls(pa.table(columns), source, "row {}".format)
 
     @property
@@ -330,6 +339,29 @@ class Table:
 def is_text(kind: Any) -> bool:
     """Tell whether Arrow keeps text in a type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _column(given: Any) -> Any:
+    """Return a column as Arrow has it, of its own type; no type is found among cells that have types of their own."""
+    if str(given.dtype) == "category":
+        codes, kinds = given.cat.codes.to_numpy(), given.cat.categories.to_series()
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), _column(kinds))
+    if given.dtype != object and not isinstance(given, np.ma.MaskedArray):
+        return pa.array(np.ascontiguousarray(given) if isinstance(given, np.ndarray) else given, from_pandas=True)
+    return pa.array([_written(cell) for cell in entries(given).tolist()], pa.string())
+
+
+def _written(cell: Any) -> str | None:
+    """Return an object as it would stand in CSV."""
+    if is_missing(cell):
+        return None
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, str):
+        return cell if cell.isascii() else cell.encode(errors="backslashreplace").decode()  # no lone surrogates
+    if isinstance(cell, int) and cell.bit_length() > _LONGEST:
+        return hex(cell)
+    return _spell(cell)
 
 
 def _spell(value: object) -> str | None:

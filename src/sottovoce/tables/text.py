@@ -256,8 +256,8 @@ class TextFile:
             if zero >= 0:
                 at = line + block.count(b"\n", 0, zero)
                 raise TableError(
-                    f"{path}, line {at}: a NUL byte: this is a binary file, or damaged. Give a text file (CSV or "
-                    "LIBSVM) or a Parquet file."
+                    f"{path}, line {at}: a NUL byte: this is a binary file, or damaged. Give CSV or LIBSVM "
+                    "text, or a Parquet file."
                 )
             decoder.take(path, line, block)
             line += block.count(b"\n")

@@ -94,7 +94,6 @@ class LocalHolder(Holder):
         return self.part.constant
 
     def ask(self, operation: Operation[T]) -> T:
-        """Do an operation on the one part."""
         return operation.merged([operation.on(self.part)])
 
 

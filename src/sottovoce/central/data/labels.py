@@ -9,13 +9,23 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Change, Effect, Operation
+from sottovoce._entries import listed, numbers_of, places_in
+from sottovoce.central.data.operation import Change, Columns, Effect, Operation, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, WEIGHT
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import DataError
 
-__all__ = ["BadLabels", "ClassLabels", "FindClasses", "LabelRule", "NumberLabels", "ReadLabels", "WeighRows"]
+__all__ = [
+    "BadLabels",
+    "ClassLabels",
+    "FindClasses",
+    "LabelRule",
+    "NumberLabels",
+    "ReadLabels",
+    "WeighRows",
+    "found_classes",
+]
 
 _AT_ONCE: Final = 1 << 16  # labels that are read at once
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
@@ -75,21 +85,19 @@ class NumberLabels(LabelRule):
     dtype = np.float64
 
     def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return doubles; NaN and infinity are bad.
+        """Return doubles; what is no finite number is bad.
 
         A refusal of labels outside the bounds would answer an exact question about them, for an analyst who chooses
         the bounds.
         """
-        try:
-            given = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"y must hold numbers for {self.model}: {error}.") from error
+        given = numbers_of(values)
         return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
 
     def refuse(self, bad: BadLabels) -> None:
         """Name the first label that is no finite number."""
         if bad.number:
-            what = "infinity" if np.isinf(np.asarray(bad.label, np.float64)) else "NaN"  # None and "nan" are NaN
+            what = {"inf": "infinity", "-inf": "infinity", "nan": "NaN", "None": "NaN"}.get(str(bad.label))
+            what = f"{bad.label!r}, but y must hold numbers for {self.model}" if what is None else what
             raise DataError(
                 f"Input y contains {what}: row {bad.row} ({bad.number} row(s) in all). Replace missing labels by a "
                 "public constant, or drop those rows, before fit."
@@ -120,10 +128,13 @@ class ClassLabels(LabelRule):
     def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return places; a label that is not in the list is bad, and has place 0."""
         known = self.known(values.dtype.kind)
-        bad = ~np.isin(values, known)
-        places = np.zeros(len(values), self.dtype)
-        places[~bad] = np.searchsorted(known, values[~bad])
-        return places, bad
+        if _are_alike(values, known):
+            places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+            bad = known[places] != values
+        else:
+            places = places_in(known.tolist(), values)
+            bad = places < 0
+        return np.where(bad, 0, places).astype(self.dtype), bad
 
     def refuse(self, bad: BadLabels) -> None:
         """Name the first label that is not in the list."""
@@ -148,7 +159,6 @@ class ReadLabels(Operation[BadLabels]):
     effect = Effect.LASTING
 
     def on(self, part: Part) -> BadLabels:
-        """Read the labels of a part."""
         part.memory.new(LABEL, dtype=self.rule.dtype)
         number, row, label, kind = 0, -1, None, ""
         with closing(_given(part)) as given:
@@ -167,27 +177,45 @@ class ReadLabels(Operation[BadLabels]):
         first = next((answer for answer in answers if answer.number), answers[0])
         return first._replace(number=sum(answer.number for answer in answers))
 
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return type(answer) is BadLabels and is_number(answer.number, n_rows) and type(answer.kind) is str
+
 
 @dataclass(frozen=True)
 class FindClasses(Operation[Any]):
     """The labels that there are, sorted."""
 
     def on(self, part: Part) -> NDArray[Any]:
-        """Find those of a part."""
         found = None
         with closing(_given(part)) as given:
             for _, values in given:
-                here = np.unique(values)
+                here = found_classes(values)
                 found = here if found is None else np.union1d(found, here)
         assert found is not None
         return found
 
     def merged(self, answers: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return all of them."""
         found = answers[0]
         for answer in answers[1:]:
             found = np.union1d(found, answer)
         return found
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow as many labels as there are rows."""
+        return type(answer) is np.ndarray and answer.ndim == 1 and len(answer) <= n_rows
+
+
+def found_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels that there are, sorted."""
+    if values.dtype.kind != "O":
+        return np.unique(values)
+    try:
+        return np.unique(listed(dict.fromkeys(values.tolist())))
+    except (TypeError, ValueError):
+        raise DataError(
+            "y must hold labels of one type, numbers or text, and none may be missing. Give the public list: "
+            "classes=[...]."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -208,7 +236,6 @@ class WeighRows(Change):
     effect = Effect.LASTING
 
     def on(self, part: Part) -> None:
-        """Set the column."""
         if self.constant is not None:
             part.memory.fill(WEIGHT, self.constant)
         if self.shares is None:
@@ -217,6 +244,11 @@ class WeighRows(Change):
         for _, (codes, weight) in part.columns([LABEL], [WEIGHT]):
             weight *= each[codes]
             weight[weight < _NEGLIGIBLE] = 0.0
+
+
+def _are_alike(values: NDArray[Any], known: NDArray[Any]) -> bool:
+    kinds = values.dtype.kind, known.dtype.kind
+    return kinds == ("U", "U") or all(kind in "biuf" for kind in kinds)
 
 
 def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:

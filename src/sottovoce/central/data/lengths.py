@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Change, Count, Effect, Operation, Ticks
+from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.row_unit import RowUnit
@@ -43,7 +43,6 @@ class MeasureRows(Operation[BadRows | None]):
     effect = Effect.LASTING
 
     def on(self, part: Part) -> BadRows | None:
-        """Measure the rows of a part."""
         part.memory.new(LENGTH)
 
         def measure(_: int, lo: int, hi: int, block: Any, out: NDArray[Any]) -> None:
@@ -62,6 +61,12 @@ class MeasureRows(Operation[BadRows | None]):
         """Return the message about the first row of all, and the number of such rows."""
         bad = [answer for answer in answers if answer is not None]
         return BadRows(sum(one.number for one in bad), bad[0].first) if bad else None
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow None, or a message about some of the rows."""
+        if answer is None:
+            return True
+        return type(answer) is BadRows and is_number(answer.number, n_rows) and type(answer.first) is str
 
 
 def refuse_bad_rows(bad: BadRows | None) -> None:
@@ -90,8 +95,12 @@ class ScaleRows(Change):
 
     effect = Effect.LASTING
 
+    @property
+    def entry(self) -> float:
+        """The constant in units of the longest row with it."""
+        return RowUnit(self.data_norm, self.constant).entry
+
     def on(self, part: Part) -> None:
-        """Set scales and divisors."""
         unit = RowUnit(self.data_norm, self.constant)
         part.constant = unit.entry
         for _, (length, scale, divisor) in part.columns([LENGTH], [SCALE, DIVISOR]):
@@ -118,7 +127,6 @@ class Shorten(Change):
     effect = Effect.LASTING
 
     def on(self, part: Part) -> None:
-        """Set scales and divisors."""
         if self.keeps_whole:
             part.memory.new(WHOLE_SCALE)
             for _, (scale, whole) in part.columns([SCALE], [WHOLE_SCALE]):
@@ -142,7 +150,6 @@ class CountWithin(Count):
     reads = (DIVISOR,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        """Return one count."""
         return np.array([np.count_nonzero(norms_within(views[0], part.constant) <= self.bound)], np.int64)
 
 

@@ -9,17 +9,29 @@ and on however many machines.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.central.kernels.rows import MOST_TICKS
 from sottovoce.central.kernels.scaled import ScaledRows
 
 if TYPE_CHECKING:
     from sottovoce.central.data.part import Part
 
-__all__ = ["Change", "Count", "Effect", "Operation", "RowSum", "Ticks"]
+__all__ = [
+    "Change",
+    "Columns",
+    "Count",
+    "Effect",
+    "Operation",
+    "RowSum",
+    "Ticks",
+    "are_counts",
+    "are_ticks",
+    "is_number",
+]
 
 Ticks = NDArray[np.int64]
 T = TypeVar("T")
@@ -34,6 +46,31 @@ class Effect(Enum):
     STEP = "step"  # moves dual variables: a function of each row, of public numbers and of released values
 
 
+class Columns(Protocol):
+    """What a part and the holder of all rows both say."""
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights: features, and one for the intercept."""
+
+
+def are_ticks(answer: object, shape: tuple[int, ...], low: int, high: int) -> bool:
+    """Return whether this is an array of whole numbers of a shape, each within two bounds."""
+    if type(answer) is not np.ndarray or answer.dtype != np.int64 or answer.shape != shape:
+        return False
+    return bool(np.all((answer >= low) & (answer <= high)))
+
+
+def is_number(answer: object, most: int) -> bool:
+    """Return whether this is a number of at most so many things."""
+    return type(answer) is int and 0 <= answer <= most
+
+
+def are_counts(answer: object, shape: tuple[int, ...], most: int) -> bool:
+    """Return whether these are counts of at most so many things together."""
+    return are_ticks(answer, shape, 0, most) and int(cast("Ticks", answer).sum()) <= most
+
+
 class Operation(ABC, Generic[T]):
     """One visit to all rows. Subclasses are frozen dataclasses of plain values, which can be sent as they are.
 
@@ -45,6 +82,19 @@ class Operation(ABC, Generic[T]):
     @abstractmethod
     def on(self, part: "Part") -> T:
         """Do it on the rows of one part; errors are those of the data."""
+
+    @abstractmethod
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Return whether so many rows can have this answer, whatever they are.
+
+        It follows from public numbers alone. The answer of `on` is always allowed, so whoever gives another one has not
+        done the operation.
+        """
+
+    @property
+    def entry(self) -> float | None:
+        """Entry of the intercept's column in a scaled row from now on; None where it stays what it was."""
+        return None
 
     def merged(self, answers: Sequence[T]) -> T:
         """Return the answer about all rows from those of the parts, in their order: the sum of whole numbers."""
@@ -60,35 +110,45 @@ class Change(Operation[None]):
     def merged(self, answers: Sequence[None]) -> None:
         """Return nothing."""
 
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        return answer is None
+
 
 class Count(Operation[Ticks]):
     """Counts over what is remembered of the rows; the table itself is not read."""
 
     # What there is for each row that `counts` takes, by name.
     reads: ClassVar[tuple[str, ...]] = ()
+    # How many counts there are, and in how many of them a row is at most.
+    size: ClassVar[int] = 1
+    times: ClassVar[int] = 1
 
     @abstractmethod
     def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
         """Return the counts of some rows of a part, whose columns the views are."""
 
     def on(self, part: "Part") -> Ticks:
-        """Add up all rows of a part."""
         total: Any = 0
         for _, views in part.columns(self.reads):
             total = total + self.counts(part, views)
         return cast("Ticks", total)
 
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow counts of the rows, each so many times at most."""
+        return are_counts(answer, (self.size,), n_rows * self.times)
+
 
 class RowSum(Operation[Ticks]):
-    """A sum over rows, each a term in whole ticks."""
+    """A sum over rows, each a term in whole ticks: kernels cut each entry of it to `MOST_TICKS`."""
 
     # What there is for each row that `add` takes, by name: what it only reads, then what it writes to.
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
+    # Where the entries are counts: what a row adds to all of them together.
+    counted: ClassVar[int] = 0
 
-    def shape(self, part: "Part") -> tuple[int, ...]:
-        """Return the shape of the sum."""
-        return (part.n_weights,)
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return (columns.n_weights,)
 
     @abstractmethod
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
@@ -97,3 +157,10 @@ class RowSum(Operation[Ticks]):
     def on(self, part: "Part") -> Ticks:
         """Add up all rows of a part; exact, whatever blocks and ranges are."""
         return part.total(self.add, self.shape(part), reads=self.reads, writes=self.writes)
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow what rows can add up to: with 2^37 rows in all, no sum of such answers is beyond 2^61."""
+        if self.counted:
+            return are_counts(answer, self.shape(columns), n_rows * self.counted)
+        most = n_rows * MOST_TICKS
+        return are_ticks(answer, self.shape(columns), -most, most)

@@ -1,7 +1,7 @@
 """RemoteTable: a table whose rows are in other processes, as X of `fit`."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,8 +18,14 @@ class RemoteTable(OutsideTable):
     """
 
     @abstractmethod
-    def opened(self) -> AbstractContextManager[Holder]:
-        """Open the table for one fit: its parts have raw labels (`Part.labels`), and nothing else is remembered yet."""
+    def opened(self, fit: Mapping[str, object]) -> AbstractContextManager[Holder]:
+        """Open the table for one fit: its parts have raw labels (`Part.labels`), and nothing else is remembered yet.
+
+        Parameters
+        ----------
+        fit : mapping
+            What is asked of the rows: the estimator and its arguments, as plain data.
+        """
 
     @abstractmethod
     def predicted(self, model: Any, method: str) -> Any:

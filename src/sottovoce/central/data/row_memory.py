@@ -86,11 +86,9 @@ class InMemory(RowMemory):
         self._columns: dict[str, Column] = {}
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
-        """Make a column of zeros."""
         self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
 
     def get(self, name: str, place: slice) -> Column:
-        """Return a view."""
         return self._columns[name][place]
 
     def put(self, name: str, place: slice, values: Column) -> None:
@@ -104,7 +102,6 @@ class InMemory(RowMemory):
         self._columns[name] = values
 
     def drop(self, name: str) -> None:
-        """Forget a column."""
         self._columns.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
@@ -127,7 +124,6 @@ class OnDisk(RowMemory):
         self._columns: dict[str, tuple[ScratchFile, tuple[int, ...], np.dtype[Any]]] = {}
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
-        """Make a column of zeros."""
         self.drop(name)
         shape, kind = () if width is None else (width,), np.dtype(dtype)
         file = ScratchFile(self._folder)
@@ -135,18 +131,15 @@ class OnDisk(RowMemory):
         self._columns[name] = file, shape, kind
 
     def get(self, name: str, place: slice) -> Column:
-        """Read some rows."""
         file, shape, kind = self._columns[name]
         each, count = math.prod(shape), place.stop - place.start
         return file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
 
     def put(self, name: str, place: slice, values: Column) -> None:
-        """Write some rows."""
         file, shape, kind = self._columns[name]
         file.write(np.ascontiguousarray(values, kind), place.start * math.prod(shape) * kind.itemsize)
 
     def drop(self, name: str) -> None:
-        """Forget a column."""
         if name in self._columns:
             self._columns.pop(name)[0].close()
 
@@ -154,6 +147,5 @@ class OnDisk(RowMemory):
         return name in self._columns
 
     def close(self) -> None:
-        """Give back what all columns take."""
         for name in list(self._columns):
             self.drop(name)

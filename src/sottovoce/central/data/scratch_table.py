@@ -93,12 +93,10 @@ class ScratchTable(StreamedTable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
         return self._n_rows, self._n_features
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
         return self._dtype
 
     @property
@@ -108,7 +106,6 @@ class ScratchTable(StreamedTable):
 
     @property
     def has_labels(self) -> bool:
-        """Whether rows came with labels."""
         return self._n_labels == self._n_rows
 
     def labels(self) -> NDArray[Any]:
@@ -116,7 +113,6 @@ class ScratchTable(StreamedTable):
         return self._labels_at(0, self._n_rows)
 
     def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
-        """Yield the labels of consecutive rows."""
         for start in range(0, self._n_rows, _LABELS):
             place = slice(start, min(start + _LABELS, self._n_rows))
             yield place, self._labels_at(place.start, place.stop)

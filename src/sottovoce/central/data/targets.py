@@ -39,7 +39,6 @@ class Numbers(Targets):
     n_models: int = 1
 
     def of(self, labels: NDArray[Any], model: int) -> Vector:
-        """Return the labels."""
         return np.asarray(labels, np.float64)
 
 
@@ -62,7 +61,6 @@ class JointClasses(Targets):
     n_models: int = 1
 
     def of(self, labels: NDArray[Any], model: int) -> Vector:
-        """Return the places as doubles."""
         return np.asarray(labels, np.float64)
 
 
@@ -71,7 +69,6 @@ class Given(Targets):
     """The column holds the targets themselves: a vector for each row where there are several models."""
 
     def of(self, labels: NDArray[Any], model: int) -> Vector:
-        """Return them."""
         return labels if labels.ndim == 1 else np.ascontiguousarray(labels[:, model])
 
 
@@ -97,7 +94,6 @@ class BeginModel(Change):
     effect = Effect.FIRST
 
     def on(self, part: Part) -> None:
-        """Set the columns."""
         part.memory.new(TARGET)
         for _, (labels, target) in part.columns([LABEL], [TARGET]):
             target[:] = self.targets.of(labels, self.model)
@@ -117,7 +113,6 @@ class CountBelow(Count):
     reads = (LABEL,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        """Return one count."""
         return _one(self.targets.of(views[0], 0) <= self.level)
 
 
@@ -132,7 +127,6 @@ class CountNear(Count):
     reads = (LABEL,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        """Return one count."""
         return _one(np.abs(self.targets.of(views[0], 0) - self.location) <= self.distance)
 
 

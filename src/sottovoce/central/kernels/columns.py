@@ -52,14 +52,14 @@ def change_rows(rows, y, margins, clip, ticks_per_unit, loss, held, terms, sums,
     for i in held:
         step = clipped(slope(loss, y[i], margins[i]), clip)
         if constant > 0.0:
-            term = whole_ticks(step * constant * ticks_per_unit)
+            term = whole_ticks(step * ticks_per_unit * constant)
             if not mark[last]:
                 mark[last], touched[count], before[count] = True, last, sums[last]
                 count += 1
             sums[last] += term - constants[i]
             constants[i] = term
         old = factor[i]
-        factor[i] = shortened(step * scale[i] * ticks_per_unit, factor)
+        factor[i] = shortened(step * ticks_per_unit * scale[i], factor)
         new = factor[i]
         if new == old:
             continue

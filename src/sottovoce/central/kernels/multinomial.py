@@ -59,9 +59,10 @@ def move_dual_vectors(  # type: ignore[no-untyped-def]
             step[k, r] = move
             squared += move * move
         length = np.sqrt(squared)
-        share = bound / length if length > 1.0 else bound
+        share = 1.0 / length if length > 1.0 else 1.0  # a small bound over a length may be subnormal: it comes last
         for k in range(n_classes):
             step[k, r] *= share
+            step[k, r] *= bound
             a[i, k] += step[k, r]
 
 

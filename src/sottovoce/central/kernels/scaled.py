@@ -68,10 +68,11 @@ def add_terms(rows, places, count, step, ticks_per_unit, factor, buffer, total):
     """Add step[k] times row places[k], k < count, in whole ticks, to ``total``."""
     scale, constant = rows.scale, rows.constant
     for k in range(count):
-        factor[k] = shortened(step[k] * scale[places[k]] * ticks_per_unit, factor)
+        # ticks first: a step over the length of a far row alone may be the smallest number there is, or half of it
+        factor[k] = shortened(step[k] * ticks_per_unit * scale[places[k]], factor)
     add_block(rows.X, places, count, factor, buffer, total)
     if constant > 0.0:
         constants = np.int64(0)
         for k in range(count):
-            constants += whole_ticks(step[k] * constant * ticks_per_unit)
+            constants += whole_ticks(step[k] * ticks_per_unit * constant)
         total[total.shape[0] - 1] += constants

@@ -19,7 +19,7 @@ by at most C between neighbours, so the T passes compose to a Gaussian of mean s
 from public facts and from lambda_max and r, which are released first with 2 % of mu^2 each (r = 1 for classification;
 for ridge a quantile of the distances of the labels from a median, which also centres them).
 
-With ``proved=True`` clip, momentum and T are those for which ``docs/papers/dp_scd_utility.md`` bounds the excess risk.
+With ``proved=True`` clip, momentum and T are those for which ``docs/privacy/dp_scd_utility.md`` bounds the excess risk.
 
 Rows with weights of at most B: the loss of row i is multiplied by s_i = weight / B <= 1, and alpha divided by B, which
 leaves the optimum where it is. A row steps as without weights, in a_i / s_i, and adds s_i zeta_i x_i, at most C long.
@@ -140,7 +140,7 @@ class AcceleratedPlan(SteppedPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
         self.check_calibration(self.calibration_share)
         if not isinstance(self.proved, bool):
             raise ParameterError(f"proved must be True or False; got {self.proved!r}.")
@@ -170,7 +170,6 @@ class AcceleratedPlan(SteppedPlan):
         )  # fmt: skip
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the length of rows": self.mu_norm,
@@ -188,7 +187,6 @@ class AcceleratedPlan(SteppedPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (
             *self.scale_releases,
             "the weights after every pass (the model is an average of them)",
@@ -228,7 +226,6 @@ class AcceleratedPlan(SteppedPlan):
         return min(cap, few * math.sqrt(1.0 + eigenvalue / self.alpha_scaled))
 
     def steps_for(self, scales: Scales) -> int:
-        """Return the number of passes."""
         return self.passes_for(scales.eigenvalue)
 
     def multiplier_for(self, scales: Scales) -> float:
@@ -348,7 +345,6 @@ class WeightedPass(AcceleratedPass):
     reads = (TARGET, WEIGHT)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        """Add what a range of rows moves v by."""
         y, shares, a, a_before = views
         passes.weighted_pass(
             rows, y, shares, a, a_before, self.momentum, self.w, self.ratio, self.damping, self.clip,
@@ -383,5 +379,4 @@ class WeightedPersonPass(PersonPass):
     """The same where rows have weights."""
 
     def shares(self, part: Part) -> Vector:
-        """Return the weight of each row over its bound."""
         return part.memory.whole(WEIGHT)

@@ -44,7 +44,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Fit, Plan, Report, Solution
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
-from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
+from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, ExponentialMechanism
 
 __all__ = ["TICKS", "DenseScores", "FrankWolfePlan"]
 
@@ -86,12 +86,10 @@ class FrankWolfePlan(Plan):
 
     @cached_property
     def set(self) -> CoefficientSet:
-        """The set of coefficients."""
         return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         words, candidates = self.set.words, self.set.candidates
         return f"Frank-Wolfe on {words}: adaptive composition of exponential mechanisms over {candidates}"
 
@@ -116,12 +114,13 @@ class FrankWolfePlan(Plan):
 
     @cached_property
     def selection_range(self) -> float:
-        """Range that each selection may spend."""
-        return bounded_range(self.epsilon, self.delta, self.n_steps * self.n_models)
+        spent = bounded_range(self.epsilon, self.delta, self.n_steps * self.n_models)
+        words = f"the share of epsilon that each of {self.n_steps * self.n_models} selections may spend"
+        remedy = "Give a larger epsilon, or fewer n_steps."
+        return number(words, spent, at_least=LEAST_EPSILON, infinite=True, remedy=remedy)
 
     @property
     def event(self) -> Event:
-        """All selections of all models."""
         return RepeatedEvent(BoundedRangeEvent(self.selection_range), self.n_steps * self.n_models)
 
     def details(self) -> dict[str, object]:

@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
-from sottovoce.central.data.operation import Effect, RowSum
+from sottovoce.central.data.operation import Columns, Effect, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
@@ -88,7 +88,7 @@ class MultinomialPlan(ScaledPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_loss(self.loss)
-        self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
 
     @property
     def mu_length(self) -> float:
@@ -117,7 +117,6 @@ class MultinomialPlan(ScaledPlan):
         return (length_event(self.mu_length),) if self.is_noisy else ()
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the length of rows": self.mu_norm,
@@ -132,7 +131,6 @@ class MultinomialPlan(ScaledPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (
             *self.scale_releases,
             "the weights of all classes after every pass (the model is an average of them)",
@@ -245,9 +243,8 @@ class JointPass(RowSum):
     reads = (TARGET,)
     writes = (DUAL, DUAL_BEFORE)
 
-    def shape(self, part: Part) -> tuple[int, ...]:
-        """Return the shape of V."""
-        return (len(self.w), part.n_weights)
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return (len(self.w), columns.n_weights)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
         """Add what a range of rows moves V by."""
@@ -333,7 +330,6 @@ class NonPrivateMultinomialPlan(GapPlan):
         return Solution(weights, steps, self.event, {self.gap: gap})
 
     def _objective(self, rows: Rows, y: Vector, w: Vector) -> tuple[float, Vector]:
-        """Return objective and gradient."""
         value, gradient, lo = 0.0, np.zeros(w.shape), 0
         for piece in rows.scaled_pieces():
             labels = y[lo : lo + piece.shape[0]]

@@ -92,7 +92,7 @@ class NewtonPlan(ScaledPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_given(whole_number, "n_passes", at_least=1)
+        self.check_given(whole_number, "n_passes", at_least=1, at_most=1000)
         self.check_calibration(self.calibration_share)
         if not (math.isfinite(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)):
             raise ParameterError(
@@ -107,7 +107,6 @@ class NewtonPlan(ScaledPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (
             *self.scale_releases,
             "X'X of the scaled rows, noisy",

@@ -148,7 +148,6 @@ class ObjectivePlan(Plan):
         return _event(self.facts.norm_events, self.curvature_ratio, self.n_models, self.noise_multiplier)
 
     def settle(self) -> None:
-        """Compute tolerance and output noise too."""
         _ = self.event, self.output_mechanism
 
     def details(self) -> dict[str, object]:
@@ -165,12 +164,10 @@ class ObjectivePlan(Plan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (*self.facts.norm_releases, "the weights: the noisy minimiser of each model")
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return (
             f"objective perturbation: minimiser of the {self.trained_loss.name} objective with penalty Lambda and a "
             "Gaussian linear term, plus Gaussian noise on a grid for the distance from the exact minimiser"

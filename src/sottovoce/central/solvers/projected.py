@@ -52,16 +52,13 @@ class ProjectedGradientPlan(GapPlan):
 
     @cached_property
     def set(self) -> CoefficientSet:
-        """The set of coefficients."""
         return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
 
     @property
     def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
         return f"accelerated projected gradients on {self.set.words} without noise"
 
     def details(self) -> dict[str, object]:
-        """Return the ball and the tolerance."""
         kind = {} if self.constraint == L1Ball.name else {"set of coefficients": self.set.words}
         return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
 

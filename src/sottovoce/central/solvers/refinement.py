@@ -168,7 +168,6 @@ class RefinementPlan(Plan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (
             *(("a bound that most rows keep, noisy; longer rows were shortened to it",) * self.shortens_rows),
             *self.facts.norm_releases,
@@ -179,7 +178,6 @@ class RefinementPlan(Plan):
         )
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the length of rows": self._share(self.share_of_length),

@@ -116,7 +116,6 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
 
     @cached_property
     def expected_size(self) -> float:
-        """Expected size of a batch."""
         n = float(self.n_samples)
         if self.batch_size is not None:
             return min(self.batch_size, n)
@@ -126,17 +125,14 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
 
     @cached_property
     def n_steps(self) -> int:
-        """Number of steps of each model."""
         return self._wanted_steps if self.epochs is None else max(1, round(self.epochs / self.sampling_rate))
 
     @cached_property
     def rate(self) -> float:
-        """Learning rate."""
         return min(self.safe_rate, self.horizon / self.n_steps) if self.learning_rate is None else self.learning_rate
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise of a step divided by its sensitivity: the least that keeps the budget of the whole run."""
         if self.sampling_rate == 1.0:
             return math.sqrt(self.n_steps * self.n_models) / self.mu_steps
         return super().noise_multiplier
@@ -153,13 +149,11 @@ class SGDPlan(SampledPlan, FirstOrderPlan):
         }
 
     def kernel(self, rows: Rows, y: Vector, scales: Scales) -> AddTerms:
-        """Return the kernel that makes the terms for one target."""
         return lambda w, clip, ticks, batch, lo, hi, total: gradient.batch_gradient(
             rows.kernel, y, w, clip, ticks, self.loss, batch, lo, hi, total
         )
 
     def moved(self, point: Vector, noisy: Vector) -> Vector:
-        """Return w after a step."""
         return (point - (self.rate / self.expected_size) * noisy) / (1.0 + self.rate * self.alpha_scaled)
 
 
@@ -174,7 +168,6 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
     mechanism = "stochastic gradient descent without noise"
 
     def details(self) -> dict[str, object]:
-        """Return batch, epochs and first learning rate."""
         return {"batch size": self._size, "epochs": self._epochs, "first learning rate": self.rate}
 
     @property
@@ -187,7 +180,6 @@ class PlainSGDPlan(UnprotectedPlan, SGDPlan):
 
     @cached_property
     def rate(self) -> float:
-        """First learning rate."""
         return self.safe_rate if self.learning_rate is None else self.learning_rate
 
     def train(self, fit: Fit) -> Solution:

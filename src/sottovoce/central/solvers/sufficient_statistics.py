@@ -91,11 +91,9 @@ class SufficientStatisticsPlan(ScaledPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
         return (*self.scale_releases, "X'X, X'y and y'y of the scaled rows and clipped labels, noisy")
 
     def details(self) -> dict[str, object]:
-        """Return how the budget is split."""
         return {
             "mu (Gaussian DP) of the whole run": self.mu,
             "mu for the labels": self.mu_scale if self.estimates_labels else 0.0,

@@ -16,7 +16,9 @@ Ticks = NDArray[np.int64]
 
 _USEFUL_BITS: Final = 32  # of the noise; many more would show the steps of double precision
 _TICK_BITS: Final = 23  # a row's term is at most 2^24 ticks long, which 64 rows of 32-bit sums can hold
-_SMALLEST_CLIP: Final = 1e-250  # far below what public numbers within their ranges make of it, far above 1 / infinity
+# beyond what public numbers in their ranges make of it; a step is a clip over a norm of at least 1e-140, and finite
+_SMALLEST_CLIP: Final = 1e-250
+_LARGEST_CLIP: Final = 1e160
 
 
 class ClippedSum(NamedTuple):
@@ -52,7 +54,7 @@ def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: floa
         If ``clip`` is so small or large that numbers of ticks leave the doubles; it follows from public facts and
         released values, and is never so for parameters within their ranges.
     """
-    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=1.0 / _SMALLEST_CLIP)
+    number("the clip of a row's term", clip, at_least=_SMALLEST_CLIP, at_most=_LARGEST_CLIP)
     sensitivity = l2_sensitivity * ROUNDING_SLACK
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS

@@ -27,8 +27,7 @@ from scipy.special import softmax
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.lengths import WHOLE_SCALE
-from sottovoce.central.data.operation import RowSum, Ticks
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -114,8 +113,7 @@ class ScoreMoments(RowSum):
 
     reads = (TARGET, WHOLE_SCALE)
 
-    def shape(self, part: Part) -> tuple[int, ...]:
-        """Return the shape of the sum."""
+    def shape(self, columns: Columns) -> tuple[int, ...]:
         return (2,)
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.operation import Columns, Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import whole
@@ -77,9 +77,7 @@ class Sketch(Operation[WholeNumbers]):
     end: int
 
     def on(self, part: Part) -> WholeNumbers:
-        """Add up the rows of one part."""
-        size = self.width * (self.end - self.first)
-        sums = Shared(lambda: _Adder(self), min(part.n_parts, 2 * _ENTRIES // size))
+        sums = Shared(lambda: _Adder(self), min(part.n_parts, 2 * _ENTRIES // math.prod(self.shape)))
 
         def task(_: int, lo: int, hi: int, block: Rows) -> None:
             with sums.one() as adder:
@@ -87,6 +85,20 @@ class Sketch(Operation[WholeNumbers]):
 
         part.sweep(task)
         return sum((adder.total() for adder in sums.all[1:]), sums.all[0].total())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.width, self.end - self.first
+
+    @property
+    def most(self) -> int:
+        """What a row adds to a number at most."""
+        # the products of a row of norm 1 with sqrt(ceil(d/k)) at most; twice that leaves room for rounding
+        return 2 * math.ceil(4.0 ** bits(self.width) * math.sqrt(_deepest(self.width)))
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow numbers of what rows can add."""
+        return type(answer) is WholeNumbers and answer.are_within(self.shape, n_rows * self.most)
 
 
 def sketch_pieces(width: int) -> Generator[Sketch]:
@@ -112,11 +124,10 @@ class _Adder:
 
     def __init__(self, sketch: Sketch) -> None:
         self._first = sketch.first
-        self._shape = (sketch.width, sketch.end - sketch.first)
+        self._shape = sketch.shape
         self._column, self._sign = _public_matrix(sketch.width)
         self._grid = 2.0 ** bits(sketch.width)
-        # the products of a row of norm 1 with sqrt(ceil(d/k)) at most; twice that leaves room for rounding
-        self._sum = WholeSum(self._shape, 2 * math.ceil(4.0 ** bits(sketch.width) * math.sqrt(_deepest(sketch.width))))
+        self._sum = WholeSum(self._shape, sketch.most)
 
     def add(self, rows: Rows, lo: int, hi: int) -> None:
         border = np.empty((hi - lo, 0))

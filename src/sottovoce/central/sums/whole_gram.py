@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Operation, Ticks
+from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.rows import Rows
@@ -42,6 +42,7 @@ __all__ = [
 
 _BITS: Final = 21  # of an entry
 _GRID: Final = 2.0**_BITS
+_MOST: Final = 2 ** (2 * _BITS)  # what a row adds to a product
 _PIECE: Final = 2**11  # rows: their products are below 2^(11 + 42) = 2^53
 _MOST_ENTRIES: Final = 2**24  # of the matrices that are added to at the same time
 _PAIRS_PAY: Final = 7  # times as many columns as entries in a row: then pairs are faster than a dense product
@@ -115,7 +116,6 @@ class Gram(Operation[Triangle]):
     label: LabelColumn | None = None
 
     def on(self, part: Part) -> Triangle:
-        """Add up the rows of one part."""
         sums = GramSum(part.n_weights + (self.label is not None), part.n_parts)
 
         def task(place: int, lo: int, hi: int, block: Rows, *views: NDArray[Any]) -> None:
@@ -123,6 +123,13 @@ class Gram(Operation[Triangle]):
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
         return sums.total()
+
+    def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
+        """Allow the sum of products that are at most 1."""
+        width = columns.n_weights + (self.label is not None)
+        if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
+            return False
+        return answer.numbers.are_within((width * (width + 1) // 2,), n_rows * _MOST)
 
 
 class GramSum:
@@ -157,7 +164,7 @@ class _Adder:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._sum = WholeSum((width, width), int(_GRID) ** 2)
+        self._sum = WholeSum((width, width), _MOST)
         self._filled = 0
 
     def add(self, rows: Rows, lo: int, hi: int, border: Vector) -> None:

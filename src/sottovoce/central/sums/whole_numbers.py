@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.operation import Ticks
+from sottovoce.central.data.operation import Ticks, are_ticks
 
 __all__ = ["Shared", "WholeNumbers", "WholeSum"]
 
@@ -39,6 +39,12 @@ class WholeNumbers:
     def __add__(self, other: "WholeNumbers") -> "WholeNumbers":
         low = self.low + other.low
         return WholeNumbers(self.high + other.high + (low >> _SHIFT), low & _MASK)
+
+    def are_within(self, shape: tuple[int, ...], most: int) -> bool:
+        """Return whether these are words of that shape, of numbers of at most ``most`` in size, up to its rounding."""
+        if not (are_ticks(self.low, shape, 0, _MASK) and are_ticks(self.high, shape, -_ROOM, _ROOM)):
+            return False
+        return float(np.max(np.abs(self.doubles(1.0)), initial=0.0)) <= most
 
     def doubles(self, unit: float) -> Vector:
         """Return the numbers in units of ``unit``, a power of two: each rounded once."""

@@ -121,7 +121,7 @@ def margins_of(model: DPLinearEstimator, X: Any) -> Vector:
     """Return the margin of each row for each weight vector, shape (n, k)."""
     weights = np.atleast_2d(model.coef_)
     margins = np.empty((X.shape[0], len(weights)))
-    with team() as threads, closing(Part(X, threads).blocks()) as blocks:
+    with team() as threads, closing(Part(model.within_bounds(X), threads).blocks()) as blocks:
         for place, rows, _ in blocks:
             for k, w in enumerate(weights):
                 margins[place, k] = rows.margins(w, threads)

@@ -16,11 +16,11 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
+from sottovoce.central.data.labels import ClassLabels
 from sottovoce.central.data.lengths import MeasureRows, refuse_bad_rows
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
 from sottovoce.estimators._pipelines import fitted_before
-from sottovoce.estimators._repeats import uncounted_fits
 from sottovoce.estimators.base import PrivateEstimator, not_covered
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -36,7 +36,7 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import make_receipt
 from sottovoce.privacy.trials import MOST_TRIALS, TrialCount
-from sottovoce.randomness import Purpose, Streams
+from sottovoce.randomness import Purpose, Streams, uncounted_fits
 
 __all__ = ["DPSearchCV", "search_receipt"]
 
@@ -283,7 +283,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator[SearchPlan]):  # type: ign
         if isinstance(prototype, DPLinearClassifier):
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
-            numbers = np.searchsorted(prototype.classes_, y).astype(np.float64)
+            numbers = ClassLabels(prototype.classes_).all_of(y).astype(np.float64)
         with team() as threads:
             refuse_bad_rows(MeasureRows(None if names is None else tuple(names)).on(Part(X, threads)))
         return prototype, X, y, numbers

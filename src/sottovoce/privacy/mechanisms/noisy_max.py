@@ -31,7 +31,10 @@ from sottovoce._validation import number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import BoundedRangeEvent
 
-__all__ = ["LEAST_EXPONENT", "ExponentialMechanism"]
+__all__ = ["LEAST_EPSILON", "LEAST_EXPONENT", "MOST_EPSILON", "ExponentialMechanism"]
+
+LEAST_EPSILON: Final = 1e-8  # of one release
+MOST_EPSILON: Final = 1e6
 
 # Weights are not below exp(-700) times the largest: a double could not hold them. The floor max(score, max - 700 scale)
 # moves no further between neighbours than the scores do, so the range is the same.
@@ -58,7 +61,7 @@ class ExponentialMechanism:
     score_range: float
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon, at_least=1e-8, at_most=1e6)
+        number("epsilon", self.epsilon, at_least=LEAST_EPSILON, at_most=MOST_EPSILON)
         number("score_range", self.score_range, above=0.0)
 
     @property
